@@ -1,8 +1,8 @@
-//! Client-side encryption: a store in front of another that encrypts objects with AES-256-GCM.
+//! Client-side encryption: a store that encrypts objects with AES-256-GCM before it passes them to another store.
 //!
 //! Every object has its own random data key, which is stored with it, encrypted with a key of the key file. New objects
-//! use the file's first key; the other keys only decrypt existing objects. To rotate keys, an operator adds one at the
-//! top. An object is encrypted in blocks that can be read one by one:
+//! use the file's first key; the other keys only decrypt existing objects. To rotate keys, an operator adds a key at
+//! the top of the file. An object is encrypted in blocks that can be read one by one:
 //!
 //! ```text
 //! ciphertext   blocks of 16 KiB, at the offsets of the plaintext
@@ -14,7 +14,7 @@
 //! magic        "QRYENC01"
 //! ```
 //!
-//! The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Reordered
+//! The nonce of a block is its number. This is safe, because a data key encrypts only one object, once. Reordered
 //! blocks are thus detected, and so are blocks of other objects, whose data keys differ. The encryption of the data key
 //! also authenticates the object's name, length and key id, so that renamed, exchanged and truncated objects are
 //! detected.

@@ -2,7 +2,7 @@
 //!
 //! All searches share the open objects, so an object cannot tell which search reads it. Instead, each thread of a
 //! search registers the search's counters ([`SearchReads::count_thread_reads`]), and the cache adds to the counters of
-//! the reading thread. A block that two searches wait for counts as fetched for the one that requested it, and as
+//! the reading thread. A block that two searches wait for counts as fetched for the search that requested it, and as
 //! cached for the other.
 //!
 //! Not here: totals of the process ([`crate::CacheStats`]).

@@ -1,7 +1,7 @@
 //! The life cycle of a bucket: sealing, live, retired, forgotten.
 //!
 //! A bucket is sealed from the log, or compacted from older buckets, which it replaces in one transaction. `begin_seal`
-//! records the names of its objects before they are written, and a retired bucket stays on record until they are
+//! records the names of its objects before they are written, and a retired bucket stays on record until its objects are
 //! deleted. A crash therefore never leaves an unknown object, and no folder needs to be listed.
 //!
 //! Not here: the buckets of a time range (`crate::overlap`).
@@ -57,7 +57,7 @@ pub struct BucketRow {
     pub created: i64,
     /// Number of times its events were compacted; 0 for a sealed bucket.
     pub level: u32,
-    /// Whether it was restored from an archive, which exempts it from retention.
+    /// Whether the bucket was restored from an archive and is therefore exempt from retention.
     pub thawed: bool,
     /// The sealed buckets its events came from, by ascending row; empty for a sealed bucket.
     pub origins: Vec<Origin>,
@@ -486,7 +486,7 @@ pub(crate) fn live_page(
     Ok(with_origins(found, origins)?.into_iter().map(|(bucket, _)| bucket).collect())
 }
 
-/// Adds their origins to the found buckets; verifies their checksums.
+/// Adds the origins to the found buckets; verifies the checksums of the buckets.
 fn with_origins(
     found: Vec<StoredBucket>,
     mut origins: BTreeMap<u64, Vec<Origin>>,

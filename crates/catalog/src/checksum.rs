@@ -1,10 +1,10 @@
 //! Checksums of rows and of whole tables.
 //!
-//! SQLite detects a malformed page, but no changed value in a well-formed one, and PostgreSQL does so only with data
-//! checksums. Every row therefore has a checksum of its values, which is verified whenever the row is read. A lost row
-//! takes its checksum with it, so the table `digest` keeps the XOR of all checksums of each table. The digest is
-//! updated in the transaction that changes the rows, and verified when the catalog is opened; that of the buckets may
-//! be verified later ([`crate::digest`]).
+//! SQLite detects a malformed page, but not a changed value in a well-formed page. PostgreSQL detects changed values
+//! only with data checksums. Every row therefore has a checksum of its values, which is verified whenever the row is
+//! read. A lost row takes its checksum with it, so the table `digest` keeps the XOR of all checksums of each table. The
+//! digest is updated in the transaction that changes the rows, and verified when the catalog is opened; the digest of
+//! the buckets may be verified later ([`crate::digest`]).
 //!
 //! Rows of the table `origin` (from which buckets a compacted bucket was merged) have no checksums of their own; the
 //! checksum of the compacted bucket covers them.

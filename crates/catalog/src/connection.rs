@@ -63,8 +63,8 @@ impl Catalog {
         value.ok_or_else(|| self.not_run_error())
     }
 
-    /// Whether a transaction that changes rows has failed since the catalog was opened. It is then unknown whether it
-    /// was committed, so rows may differ from what the caller has in memory.
+    /// Whether a transaction that changes rows has failed since the catalog was opened. It is then unknown whether that
+    /// transaction was committed, so rows may differ from what the caller has in memory.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
     }

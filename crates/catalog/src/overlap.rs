@@ -1,10 +1,11 @@
 //! The live buckets of some indexes that overlap a time range.
 //!
 //! A B-tree of first and last times alone does not bound this search: any older bucket may be long enough to reach into
-//! the range. The index `bucket_by_span` therefore sorts the buckets of an index by the class of their span, and those
-//! of a class by time. All spans of a class are shorter than its limit, so only the buckets that begin less than this
-//! limit before the range are read, once for each class. The limit grows by a factor of eight from class to class:
-//! there are few classes and thus few descents into the B-tree, yet the spans in a class differ little in length.
+//! the range. The index `bucket_by_span` therefore sorts the buckets of an index by the class of their span, and the
+//! buckets of a class by time. All spans of a class are shorter than its limit, so only the buckets that begin less
+//! than this limit before the range are read, once for each class. The limit grows by a factor of eight from class to
+//! class: there are few classes and thus few descents into the B-tree, yet the spans in a class differ little in
+//! length.
 //!
 //! The class is not a column but an expression that both databases evaluate, so it cannot contradict the times in its
 //! row (docs/decisions/0073-finding-buckets-by-time.md).

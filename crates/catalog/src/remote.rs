@@ -1,8 +1,8 @@
 //! Remote copies of buckets, and the eviction of their local copies.
 //!
 //! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are put,
-//! evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a second copy
-//! is on record, which is being uploaded or deleted.
+//! evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a second copy,
+//! which is being uploaded or deleted, is on record.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
@@ -160,8 +160,8 @@ impl Catalog {
         })
     }
 
-    /// Makes the second copy, which was uploaded with this receipt, the bucket's remote copy; the first one can then be
-    /// deleted.
+    /// Makes the second copy, which was uploaded with this receipt, the bucket's remote copy; the first copy can then
+    /// be deleted.
     pub fn end_move(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let other = bucket.other.as_mut().filter(|other| !other.is_obsolete)?;

@@ -1,10 +1,11 @@
 //! A transaction as the methods of [`crate::Catalog`] (buckets, settings, positions …) see it, whichever database runs
 //! it.
 //!
-//! Their SQL is the common subset of SQLite and PostgreSQL: all numbers are 64-bit integers, rows are replaced by
-//! [`upsert`], and a word that one of the databases reserves is quoted. Only parameters are in SQLite's notation, `?1`,
-//! `?2`, …; for PostgreSQL, every `?` is replaced by `$`, so a statement must not contain one otherwise. A backend
-//! implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of digests.
+//! The SQL of these methods is the common subset of SQLite and PostgreSQL: all numbers are 64-bit integers, rows are
+//! replaced by [`upsert`], and a word that one of the databases reserves is quoted. Only parameters are in SQLite's
+//! notation, `?1`, `?2`, …; for PostgreSQL, every `?` is replaced by `$`, so a statement must not contain any other
+//! `?`. A backend implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of
+//! digests.
 //!
 //! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 

@@ -2,9 +2,9 @@
 //!
 //! Events first go to the [`Spool`], a queue on disk that survives crashes, together with their position in the source
 //! file. [`Routes`] choose the groups of indexers for a batch; each group reads the queue independently and advances
-//! past delivered records. [`Balance`] chooses the next server of a group. A file position therefore never advances
-//! before its events are durable, and no record is removed before it is acknowledged, or sent to an indexer that
-//! acknowledges nothing. A full queue makes inputs wait, unless outputs.conf says to drop events.
+//! past delivered records. A file position therefore never advances before its events are durable, and no record is
+//! removed before it is acknowledged, or sent to an indexer that acknowledges nothing. A full queue makes inputs wait,
+//! unless outputs.conf says to drop events. [`Balance`] chooses the next server of a group.
 //!
 //! A [`Link`] holds the connection of one group.
 //!

@@ -1,7 +1,7 @@
-//! The connection of one group of indexers. Records are sent in queue order; those unacknowledged when a connection
-//! ends are sent to the next server, again in order.
+//! The connection of one group of indexers. Records are sent in queue order; records that are unacknowledged when a
+//! connection ends are sent to the next server, again in order.
 //!
-//! The link switches servers only when all records in flight are acknowledged, so that no event is split and none
+//! The link switches servers only when all records in flight are acknowledged, so that no event is split and no event
 //! overtakes another.
 
 use std::collections::VecDeque;
@@ -245,7 +245,7 @@ impl Link {
 /// Maximum characters of a group's name in a sender's name.
 const SENDER_NAME_MAX: usize = 64;
 
-/// FNV-1a hash of a name. It is enough: there are few names, and they are not hostile.
+/// FNV-1a hash of a name. This hash is enough: names are few and not hostile.
 fn fnv_hash_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -70,7 +70,7 @@ impl Routes {
         self.names.iter().position(|known| known == name).map(|at| 1 << at)
     }
 
-    /// The groups a text names; the default ones if it names no known group.
+    /// The groups that a text names; the default groups if it names no known group.
     fn parse_groups(&self, text: Option<&str>) -> Groups {
         let Some(text) = text else { return self.default };
         let mut groups = 0;
@@ -95,8 +95,8 @@ impl Routes {
         }
     }
 
-    /// Whether events of an index are sent; the last matching pattern decides. An index that matches none is sent only
-    /// if there are no patterns.
+    /// Whether events of an index are sent; the last matching pattern decides. An index that matches no pattern is sent
+    /// only if no patterns exist.
     fn is_sent(&self, index: &str) -> bool {
         let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));
         fitting.map_or(self.filters.is_empty(), |(_, is_sent)| *is_sent)

@@ -1,7 +1,7 @@
 //! TLS connections to indexers, as configured in outputs.conf.
 //!
-//! Without `sslVerifyServerCert` the connection is encrypted but any certificate is accepted, as in Splunk. With it,
-//! the certificate must be signed by one of `sslRootCAPath` and match the server's name.
+//! Without `sslVerifyServerCert` the connection is encrypted but any certificate is accepted, as in Splunk. With this
+//! setting, the certificate must be signed by one of `sslRootCAPath` and match the server's name.
 
 use std::path::Path;
 use std::sync::Arc;

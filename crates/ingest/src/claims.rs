@@ -38,8 +38,9 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// Waits until no file with the beginning `head` is being read, and claims it. Also returns true if appends of such
-    /// files may still be in progress. Must not be called while reading a file: two callers could wait for each other.
+    /// Waits until no file with the beginning `head` is being read, and claims this beginning. Also returns true if
+    /// appends of such files may still be in progress. Must not be called while reading a file: two callers could wait
+    /// for each other.
     pub fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {
         let mut inner = self.lock();
         while inner.with_equal_head(index, head).any(|claimed| claimed.is_being_read) {

@@ -76,8 +76,8 @@ struct Totals {
     total_bytes: u64,
 }
 
-/// Amounts that a batch adds to each series. They are measured before the batch is given away, and counted once the
-/// store has taken it.
+/// Amounts that a batch adds to each series. They are measured before the batch is passed to the store, and counted
+/// once the store has accepted the batch.
 pub(crate) struct BatchAmounts(Vec<(Metadata, Amount)>);
 
 impl BatchAmounts {

@@ -1,8 +1,8 @@
 //! Pipeline sets: files added in parallel, each through one set from beginning to end.
 //!
-//! A set is a thread with its own sink, and therefore its own queue and hot slabs; it takes the next file when it has
-//! finished one. Files are started in the given order, so that timing does not decide which of two copies is skipped.
-//! With one set, everything runs on the caller's thread.
+//! A set is a thread with its own sink, and therefore its own queue and hot slabs; a set takes the next file when it
+//! has finished its current file. Files are started in the given order, so that timing does not decide which of two
+//! copies is skipped. With one set, everything runs on the caller's thread.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -35,8 +35,8 @@ impl Files {
 }
 
 /// Processes `files` files with `sets` sets. `work` is called once per set with the set's number, and takes files until
-/// none are left. An error or a break ends all sets after their current file; of several errors, that of the lowest set
-/// is returned.
+/// none are left. An error or a break ends all sets after their current file; of several errors, the one from the set
+/// with the lowest number is returned.
 pub fn run<E: From<IngestError> + Send>(
     sets: usize,
     files: usize,

@@ -1,8 +1,8 @@
 //! Reports to the port that the client of a request has been authenticated.
 //!
-//! A port closes connections of clients that are not authenticated first. Only the handler of a request knows whether
-//! its password, session or token is valid, and it knows this before it reads the body. It reports this through an
-//! extension of the request.
+//! A port that must close connections begins with those of unauthenticated clients. Only the handler of a request knows
+//! whether its password, session or token is valid, and it knows this before it reads the body. The handler therefore
+//! reports it through an extension of the request.
 
 use std::sync::Arc;
 

@@ -41,8 +41,8 @@ pub struct FilePosition {
 /// Accepts events and is responsible for their durability.
 pub trait Sink {
     /// Returns the positions of every identity whose head is a prefix of `head` (up to 256 bytes), so that a file that
-    /// was shorter when it was first read is recognised. There may be several, because files may share their first
-    /// bytes. Accepted positions that are not durable yet are included.
+    /// was shorter when it was first read is recognised. There may be several positions, because files may share their
+    /// first bytes. Accepted positions that are not durable yet are included.
     fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError>;
 
     /// Accepts a batch; events and position become durable together. Blocks while the store is busy.
@@ -77,7 +77,7 @@ pub enum AppendError {
     /// Refused for good, because the events exceed a limit.
     #[error("{0}")]
     Refused(SinkError),
-    /// Refused for good, because their index has no stanza and there are too many such indexes.
+    /// Refused for good, because the index of the events has no stanza and there are too many such indexes.
     #[error("{0}")]
     IndexRefused(SinkError),
     /// The store failed.

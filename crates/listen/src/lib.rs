@@ -3,8 +3,8 @@
 //!
 //! [`HttpPort`] serves any router over HTTP/1 and HTTP/2 and limits its connections. [`RunningCollector`] runs the HTTP
 //! Event Collector and OTLP on such ports. [`Listeners`] runs the ports of inputs.conf that accept text over TCP and
-//! UDP and the data of forwarders. The last two pass events to a [`quarry_inputs::EventStore`], and acknowledge
-//! data to its sender once the store has confirmed it.
+//! UDP and the data of forwarders. The collector and the listeners pass events to a [`quarry_inputs::EventStore`], and
+//! acknowledge data to its sender once the store has confirmed it.
 //!
 //! Not here: decoding received bytes (`quarry_inputs`), REST answers (`quarry_api`), storage.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

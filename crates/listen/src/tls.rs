@@ -62,8 +62,8 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
         }
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|error| about(&error))?;
-    // No session tickets are sent: a client that only sends events and closes would leave them unread. Its system would
-    // then reset the connection and drop data that was not sent yet.
+    // No session tickets are sent: a client that only sends events and closes would leave them unread. The client's
+    // system would then reset the connection and drop data that was not sent yet.
     config.send_tls13_tickets = 0;
     Ok(config)
 }

@@ -64,7 +64,7 @@ pub(crate) struct Assembler {
     samples: Vec<u8>,
     /// Offsets of the first bytes of the emitted events, if they are requested.
     starts: Option<Vec<u64>>,
-    /// Number of these that are offsets of the input instead of the decoded text.
+    /// Number of offsets in `starts` that refer to the input instead of the decoded text.
     converted_starts: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::text::append_text;
 const AUTO: &str = "auto";
 /// UTF-16 byte order marks.
 const BYTE_ORDER_MARKS: [(&[u8], &Encoding); 2] = [(b"\xFF\xFE", UTF_16LE), (b"\xFE\xFF", UTF_16BE)];
-/// Maximum number of bytes that a decoder holds back when it encounters an invalid one.
+/// Maximum number of bytes that a decoder holds back when it encounters an invalid byte.
 const PENDING_BYTES_MAX: usize = 8;
 
 /// Character set of a source.

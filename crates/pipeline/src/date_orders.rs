@@ -1,9 +1,9 @@
 //! The order of day and month in the dates of each source, as learned from its events and shared by the pipelines of
 //! an input.
 //!
-//! Each rotated file and each request has its own pipeline, but its dates have the same order as those before. Numbers
-//! in paths are ignored, because dated logs have a new name every day. Orders are not stored: after a restart, they
-//! are learned again.
+//! Each rotated file and each request has its own pipeline, but its dates have the same order as those of earlier files
+//! and requests. Numbers in paths are ignored, because dated logs have a new name every day. Orders are not stored:
+//! after a restart, they are learned again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};

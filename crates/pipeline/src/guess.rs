@@ -1,9 +1,9 @@
 //! Guessing the sourcetype of a source without one.
 //!
-//! The guess depends on `[source::]` stanzas first, then on `[rule::]` stanzas of props.conf, then on the format of
-//! the first lines: each well-known format requires a minimum share of matching lines. Otherwise, timestamps may mark
-//! the start of multi-line events. Lines without a timestamp that do not look like continuations (indented lines, or
-//! an exception's cause) are evidence against merging: splitting an event is better than merging unrelated ones. Not
+//! The guess depends on `[source::]` stanzas first, then on `[rule::]` stanzas of props.conf, then on the format of the
+//! first lines: each well-known format requires a minimum share of matching lines. Otherwise, timestamps may mark the
+//! start of multi-line events. Lines without a timestamp that do not look like continuations (indented lines, or an
+//! exception's cause) are evidence against merging: splitting an event is better than merging unrelated events. Not
 //! here: models learned from earlier files.
 
 mod file_name;
@@ -171,7 +171,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
     }
 }
 
-/// Non-empty lines; the last one only if it is complete or the only one.
+/// Non-empty lines; the last line only if it is complete or the only line.
 fn complete_lines(sample: &[u8]) -> Vec<&[u8]> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let mut lines: Vec<&[u8]> = sample.split(is_break).filter(|line| !line.is_empty()).take(LINES_MAX + 1).collect();

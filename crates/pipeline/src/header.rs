@@ -47,7 +47,8 @@ pub(crate) struct Header {
     time_places: Vec<Option<usize>>,
 }
 
-/// The names in a header line: the text of the pattern's first group, or what follows the match if it has no group.
+/// The names in a header line: the text of the pattern's first group, or, if the pattern has no group, the text after
+/// the match.
 fn header_place(pattern: &Pattern, line: &[u8]) -> Option<Range<usize>> {
     let mut groups = pattern.groups();
     let found = pattern.find_groups(line, 0, &mut groups)?;

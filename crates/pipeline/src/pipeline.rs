@@ -323,8 +323,8 @@ impl Pipeline {
         }
     }
 
-    /// Sets the current time and the file's modification time of a long-lived pipeline, before it receives bytes that
-    /// arrived then. A batch has a single `_indextime`, so the caller must start a new batch.
+    /// Sets the current time and the file's modification time of a long-lived pipeline, before the pipeline receives
+    /// bytes that arrived at this time. A batch has a single `_indextime`, so the caller must start a new batch.
     pub fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.set_now(now, modified),
@@ -406,8 +406,8 @@ impl Pipeline {
         self.records_starts = true;
     }
 
-    /// Input offsets at which the events begin that were appended since the last call, in order; for a source that is
-    /// not UTF-8, offsets of lines.
+    /// Input offsets at which the events appended since the last call begin, in order; for a source that is not UTF-8,
+    /// offsets of lines.
     pub fn take_starts(&mut self) -> Vec<u64> {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.take_starts(),
@@ -496,8 +496,8 @@ impl Pipeline {
         }
     }
 
-    /// Determines how the source begins and processes the buffered bytes. `goes_on`: they are fewer than a sample, and
-    /// more may follow.
+    /// Determines how the source begins and processes the buffered bytes. `goes_on` is set if these are fewer than a
+    /// sample and more may follow.
     fn open(&mut self, goes_on: bool, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, samples, needed, info, context, plan } = *opening;

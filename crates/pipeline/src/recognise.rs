@@ -34,7 +34,7 @@ const ZONE_STEP_SECS: i64 = 900;
 /// Largest offset of a time zone.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 
-/// A way of writing times; [`crate::timestamp`] counts them to find a source's usual one.
+/// A way of writing times. [`crate::timestamp`] counts the ways to find the usual one of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Configured by `TIME_FORMAT`.
@@ -96,7 +96,7 @@ pub(crate) struct OrderRead {
     pub(crate) is_only: bool,
 }
 
-/// The same numbers with month and day exchanged, if these are a date.
+/// The same numbers with month and day exchanged, if the result is a date.
 pub(crate) fn swap_day_and_month(parts: &DateTimeParts, order: DateOrder) -> Option<(DateTimeParts, DateOrder)> {
     let other = match order {
         DateOrder::DayMonthYear => DateOrder::MonthDayYear,
@@ -291,7 +291,7 @@ fn is_same_second(epoch: i64, parts: &DateTimeParts) -> bool {
     seconds_apart(epoch, parts).is_some_and(|apart| apart % ZONE_STEP_SECS == 0 && apart.abs() <= ZONE_SECS_MAX)
 }
 
-/// Seconds from an epoch to a timestamp, if that is interpreted as UTC.
+/// Seconds from an epoch to a timestamp, if the timestamp is interpreted as UTC.
 fn seconds_apart(epoch: i64, parts: &DateTimeParts) -> Option<i64> {
     let utc = jiff::tz::TimeZone::UTC;
     let context = ResolveContext { now: epoch.checked_mul(NS_PER_SEC)?, tz: &utc, last: None };
@@ -316,8 +316,8 @@ impl FallbackStamps {
         slot.get_or_insert(stamp);
     }
 
-    /// The recorded epoch instead of `stamp`, if both can be the same moment in some time zone, because an epoch needs
-    /// no zone; otherwise `stamp`. A timestamp that names its zone is kept.
+    /// Returns the recorded epoch, which needs no zone, if it can be the same moment as `stamp` in some time zone;
+    /// otherwise `stamp`. A timestamp that names its zone is kept.
     fn replacement_for(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };

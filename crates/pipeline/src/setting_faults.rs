@@ -1,8 +1,8 @@
 //! Invalid settings of a source that cannot wait for their correction: they are skipped, one by one.
 //!
 //! A file can wait until its settings are corrected. Data from the network or a program cannot wait: if refused, it is
-//! lost or resent repeatedly. So such data is processed as if the unusable settings were absent, and the first of them
-//! is reported, as in Splunk.
+//! lost or resent repeatedly. As in Splunk, such data is therefore processed as if the unusable settings were absent,
+//! and the first unusable setting is reported.
 
 use quarry_conf::{PropsSettings, TypingSettings};
 

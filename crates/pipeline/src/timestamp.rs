@@ -2,13 +2,13 @@
 //!
 //! Origins of the time, in order of precedence: the event's text, read with `TIME_FORMAT`; the text, read by
 //! recognition; the previous time of the source; the file's modification time; now. A time outside `MAX_DAYS_*` is
-//! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and whose format
-//! differs from that of most times of the source.
+//! rejected. A time that differs from the previous time by more than `MAX_DIFF_SECS_*` is also rejected, if its format
+//! differs from the format of most times of the source.
 //!
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
 //! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
-//! order only; a time that in only one order is near now or the file's modification time, or within `MAX_DAYS_*`; other
-//! files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk.
+//! order only; a time that is near now or the file's modification time, or within `MAX_DAYS_*`, in one order only;
+//! other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk.
 //!
 //! Not here: dates in file names.
 
@@ -171,7 +171,7 @@ impl NoTimeReason {
             NoTimeReason::TooOld => "the timestamp is older than MAX_DAYS_AGO",
             NoTimeReason::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
             NoTimeReason::Jump => {
-                "the format of the timestamp differs from that of the others, and it is far from the previous one \
+                "the timestamp has another format than most others, and its time is far from the previous one \
                  (MAX_DIFF_SECS_AGO, _HENCE)"
             }
         }
@@ -276,7 +276,7 @@ impl Timestamper {
         })
     }
 
-    /// Uses the order of dates that other pipelines of the source have learned, and shares the order that this one
+    /// Uses the order of dates that other pipelines of the source have learned, and shares the order that this pipeline
     /// learns.
     pub(crate) fn share_order(&mut self, orders: Arc<DateOrders>, source: &str) {
         let key = orders.key(source);

@@ -1,8 +1,8 @@
 //! The timestamp in an event's text, located again at search time.
 //!
-//! An event stores its instant, but not the clock time from which it was read. The rules that found the timestamp at
-//! index time are run again. The timestamp counts only if it equals the event's `_time`, so an event whose time came
-//! from elsewhere has no written time, even if its text contains a time or the rules have changed since then.
+//! An event stores its instant, but not the clock time from which the instant was computed. The rules that found the
+//! timestamp at index time are run again. The timestamp counts only if it equals the event's `_time`, so an event whose
+//! time came from elsewhere has no written time, even if its text contains a time or the rules have changed since then.
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;

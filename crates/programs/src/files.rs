@@ -1,7 +1,7 @@
 //! Locates the file that a stanza names, and decides how to run it.
 //!
-//! Programs are in `bin` folders of the data directory: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file
-//! is run by Python; a `.path` file contains the path of a program in any folder, with its arguments.
+//! Programs are in `bin` folders of the data directory: `bin/scripts`, `etc/system/bin` and the `bin` folders of apps.
+//! A `.py` file is run by Python; a `.path` file contains the path of a program in any folder, with its arguments.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,8 @@
 //! an empty folder receives all files.
 //!
 //! A file edited by hand on a node is shared at the node's next poll. If another node has changed the same file, that
-//! node's version wins, and the edited one is kept beside it. A file deleted by hand is restored at the next start.
+//! node's version wins, and the edited version is kept beside the file. A file deleted by hand is restored at the next
+//! start.
 //!
 //! Documents of collections are shared one by one ([`DocumentDatabase`]).
 //!
@@ -36,7 +37,7 @@ use crate::scan::EditedFiles;
 
 /// Prefix of the schema that the nodes of a cluster share; the cluster's name follows the prefix.
 const SCHEMA_PREFIX: &str = "quarry_shared_";
-/// Maximum size of a shared file. A request to write a larger one fails; a larger one written by hand is not shared.
+/// Maximum size of a shared file. A request to write a larger file fails; a larger file written by hand is not shared.
 pub const SHARED_BYTES_MAX: usize = 64 << 20;
 
 /// The schema of a cluster's shared files.
@@ -84,7 +85,7 @@ impl SharedFolder {
     }
 
     /// Applies the changes of other nodes, and shares files edited here by hand. While the database does not answer,
-    /// which is logged once, nothing changes.
+    /// nothing changes; the failure is logged once.
     pub fn poll(&self) {
         let done = self.poll_database();
         let mut state = self.lock();
@@ -106,7 +107,7 @@ impl SharedFolder {
         Arc::clone(&self.documents)
     }
 
-    /// Paths, relative to the data directory, of files that have changed since the last call other than by requests to
+    /// Paths, relative to the data directory, of files that were changed since the last call, except by requests to
     /// this node.
     pub fn take_changed(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.lock().changed)
@@ -228,7 +229,8 @@ impl SharedFolder {
             let Some(content) = read(&self.data_dir.join(&path))? else { continue };
             let known = self.lock().manifest.version_of(&path);
             let change = SharedFileChange { path: &path, known, content: Some(&content) };
-            // If two nodes share an edited file at once, the second one finds the first one's version at its next poll.
+            // If two nodes share an edited file at once, the second node finds the first node's version at its next
+            // poll.
             if let SharedPutResult::Done(version) = self.table.put(&[change]).map_err(to_fault)? {
                 let mut state = self.lock();
                 state.manifest.set(&path, version, Some(&content));

@@ -1,8 +1,8 @@
 //! An error as a kind and a text, for trait boundaries.
 //!
 //! A trait declared in one crate and implemented in others cannot name their error enums, so its methods fail with a
-//! [`Fault`]. So do checks that can fail in many ways that no caller distinguishes, such as those of rules. Where
-//! callers do distinguish cases, the crate has an enum of its own with a `kind()`.
+//! [`Fault`]. Checks that can fail in many ways that no caller distinguishes, such as checks of rules, also fail with a
+//! [`Fault`]. Where callers do distinguish cases, the crate has an enum of its own with a `kind()`.
 
 use std::fmt::Display;
 

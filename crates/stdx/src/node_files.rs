@@ -1,9 +1,9 @@
 //! Files of a data directory that are changed by requests: users, knowledge objects, lookup files.
 //!
-//! Changes are serialised: a caller begins one, reads the files, and writes them. If nodes share their files,
-//! beginning a change waits until no other node is changing any, and applies the changes of other nodes here; each
-//! file is then written to the shared store before it is written here. The code that changes files is therefore the
-//! same with and without sharing.
+//! Changes are serialised: a caller begins a change, reads the files, and writes them. If nodes share their files,
+//! beginning a change waits until no other node is changing files, and then applies the changes of other nodes here;
+//! each file is then written to the shared store before it is written here. The code that changes files is therefore
+//! the same with and without sharing.
 //!
 //! Not here: which files are shared, and how (sharing).
 

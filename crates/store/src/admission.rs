@@ -1,4 +1,4 @@
-//! Admission checks. Sealing cannot fail because of the content of a batch that passes them.
+//! Admission checks. The content of a batch that passes them cannot make sealing fail.
 
 use quarry_event::EventBatch;
 

@@ -1,9 +1,9 @@
 //! Copies the catalog of a data directory from its file to PostgreSQL, and back.
 //!
-//! The rows are copied in one transaction and verified. Only then is the file that names the schema created or removed:
-//! until that moment the previous catalog is valid, and from then on the new one. After an interruption, the copy can
-//! be started again; it then uses another schema, or replaces the unfinished file. A previous catalog file is kept
-//! under another name, and a previous schema is left unchanged.
+//! The rows are copied in one transaction and verified. Afterwards, the file that names the schema is created or
+//! removed. Until that moment the previous catalog is valid, and from then on the new one. After an interruption, the
+//! copy can be started again; it then uses another schema, or replaces the unfinished file. A previous catalog file is
+//! kept under another name, and a previous schema is left unchanged.
 //!
 //! Not here: the content of the catalog (catalog), and locating the catalog at start (`data_dir`).
 
@@ -40,8 +40,8 @@ pub struct CatalogMigrationResult {
     pub former: String,
 }
 
-/// Copies the catalog of a data directory, which no other process may have open, and makes the copy the catalog of
-/// that directory.
+/// Copies the catalog of a data directory, and makes the copy the catalog of that directory. No other process may have
+/// the directory open.
 pub fn migrate_catalog(
     options: &StoreOptions,
     to: CatalogLocation,

@@ -17,7 +17,7 @@ use crate::wal::read::list_damaged;
 use crate::{Damage, StoreError};
 
 /// Catalog setting with the number of the newest record whose checkpoint may have been dropped. Checkpoints in records
-/// up to this one are ignored when checkpoints are restored.
+/// up to this record are ignored when checkpoints are restored.
 const VOID_THROUGH_SETTING: &str = "log_checkpoints_void_through";
 /// Prefix of catalog settings that describe a damaged segment.
 const DAMAGE_PREFIX: &str = "log_damage ";
@@ -41,7 +41,7 @@ impl Losses {
         self.lost_from.get_or_insert(lsn);
     }
 
-    /// Adds a checkpoint of the log; returns whether it is valid, which means that no record before it was lost.
+    /// Adds a checkpoint of the log; returns whether it is valid, that is, whether no record before it was lost.
     pub(crate) fn add_checkpoint(&mut self, logged: &LoggedCheckpoint) -> bool {
         if self.lost_from.is_some() {
             return false;

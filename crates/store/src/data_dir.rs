@@ -1,7 +1,7 @@
 //! Layout and locking of a data directory.
 //!
 //! `D/lock` is locked while a store is open: exclusively by the single writer, shared by readers. It is an
-//! operating-system lock, so a killed process leaves none behind.
+//! operating-system lock, so no lock remains after a process is killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

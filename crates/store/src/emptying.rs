@@ -3,8 +3,8 @@
 //! A retention round that would empty an index is more often caused by a wrong setting or clock than intended, and
 //! cannot be undone. Such a removal is therefore reported, and carried out only after it has been due for the
 //! configured time. The beginning of this delay is stored in the catalog and survives a restart. An index whose buckets
-//! expire one by one is not delayed. A bucket whose events had expired before it was written is kept for the same time
-//! after it was written, so that an old log can be searched after it was added.
+//! expire one by one is not delayed. A bucket whose events had expired before it was written is kept equally long after
+//! the write, so that an old log can be searched after it is added.
 //!
 //! This module holds the state; `retire` uses it.
 

@@ -151,7 +151,7 @@ pub enum StoreError {
         /// The id.
         bucket: String,
     },
-    /// The local copy of a bucket is the only complete one, or is needed for its move to another volume.
+    /// The local copy of a bucket is the only complete copy, or is needed for the bucket's move to another volume.
     #[error("bucket {bucket} cannot be evicted: it is not completely on a volume, or is being moved")]
     NotEvictable {
         /// Bucket id.
@@ -165,8 +165,8 @@ pub enum StoreError {
     Closed,
     /// An earlier part of the same file was not stored, so the checkpoint of this part would hide the gap.
     #[error(
-        "an earlier part of {source_name} was not stored, so this part is not either; read the file again from \
-             where it is stored"
+        "an earlier part of {source_name} was not stored, so this part was refused; read the file again from \
+             its stored position"
     )]
     EarlierPartMissing {
         /// The file.
@@ -182,7 +182,7 @@ pub enum StoreError {
         /// The limit.
         limit: u64,
     },
-    /// A batch violates the invariants of `EventBatch`, which is a bug of the caller.
+    /// A batch violates the invariants of `EventBatch` because of a bug in the caller.
     #[error("event batch cannot be stored: {reason}")]
     InvalidBatch {
         /// The violated invariant.
@@ -190,8 +190,8 @@ pub enum StoreError {
     },
     /// The limit of indexes without a stanza is reached.
     #[error(
-        "index {index} does not exist, and no more than {limit} indexes may exist without a stanza in indexes.conf; give it a \
-         stanza [{index}] there"
+        "index {index} does not exist, and no more than {limit} indexes may exist without a stanza in indexes.conf; add a \
+         stanza [{index}] to that file"
     )]
     TooManyIndexes {
         /// Name of the index.

@@ -69,16 +69,16 @@ impl ExpectedLog {
         let segment = self.segments.get(at)?;
         let before_next = self.segments.get(at + 1).map(|next| next.first_lsn - 1);
         match (segment.row, before_next) {
-            // The next segment may begin before the recorded end of this one: if the salvage of a damaged segment is
-            // interrupted, its later runs of records may be segments of their own already.
+            // The next segment may begin before the recorded end of this segment: if the salvage of a damaged segment
+            // is interrupted, its later runs of records may be segments of their own already.
             (Some(row), before_next) if row.last_lsn.is_some() => {
                 row.last_lsn.map(|last| before_next.map_or(last, |before| last.min(before)))
             }
             // The segment was the newest one when the process ended, so the next segment follows it without a gap.
             (Some(_), Some(before)) => Some(before),
             // The segment is not listed: either its first group has not been acknowledged yet, or all its records are
-            // sealed and a crash came after the removal of its row and before that of its file. The mark may name a
-            // later record, of a segment that has been deleted.
+            // sealed and a crash came after its row and before its file was removed. The mark may name a later record,
+            // of a segment that has been deleted.
             (None, _) => None,
             (Some(_), None) => self.durable.filter(|durable| *durable >= segment.first_lsn),
         }

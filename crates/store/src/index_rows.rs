@@ -3,8 +3,8 @@
 //! After a start, a store with many buckets has only sums in memory for its older ones, by ranges of arrival
 //! ([`UnloadedRange`]). Code that needs the buckets of such a range gets the state from [`Shared::state_with`], which
 //! reads their rows. A range whose rows are not in memory does not change: every change loads the rows of its range
-//! first, and no other process has the catalog open for writing. New buckets arrive after all ranges, except those of a
-//! slab that is sealed late, for which the seal first reads all later ranges ([`Shared::state_for_seal`]). A search
+//! first, and no other process has the catalog open for writing. New buckets arrive after all ranges, except the bucket
+//! of a slab that is sealed late: its seal first reads all later ranges ([`Shared::state_for_seal`]). A search
 //! therefore finds either the rows of a range, or sums that show whether it needs the rows.
 //!
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).
@@ -34,7 +34,7 @@ impl Shared {
         self.state_without(|state| state.sealed.find_unloaded(&wanted))
     }
 
-    /// The state, once the rows of all ranges that `find` names one after the other are in memory.
+    /// The state, after loading the rows of each range that `find` returns until it returns none.
     fn state_without(
         &self,
         find: impl Fn(&State) -> Option<(Arc<str>, UnloadedRange)>,
@@ -47,9 +47,9 @@ impl Shared {
         }
     }
 
-    /// The state for a commit of sealed buckets. The newest rows of their indexes are then in memory, because the
-    /// buckets may be merged with them, and so are all rows of buckets that arrived after an unsealed slab, because the
-    /// position of the index depends on them.
+    /// The state for a commit of sealed buckets. Two kinds of rows are then in memory: the newest rows of their
+    /// indexes, because the buckets may be merged with those, and the rows of all buckets that arrived after an
+    /// unsealed slab, because the position of the index depends on them.
     pub(crate) fn state_for_seal(&self, rows: &[BucketRow]) -> Result<MutexGuard<'_, State>, StoreError> {
         self.state_without(|state| {
             rows.iter().find_map(|row| {
@@ -74,10 +74,10 @@ impl Shared {
         self.state_with(|_, _| true)
     }
 
-    /// Reads the rows of a range. Appends, and searches that do not need them, do not wait for this.
+    /// Reads the rows of a range. Appends do not wait for this, nor do searches that do not need the rows.
     pub(crate) fn load_rows(&self, index: &Arc<str>, range: &UnloadedRange) -> Result<(), StoreError> {
         let _turn = lock(&self.rows_loading);
-        // Another thread may have loaded the rows while this one waited.
+        // Another thread may have loaded the rows while this thread waited.
         if !self.state().sealed.is_unloaded(index, range) {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Shared {
         // loaded.
         let _commit = lock(&self.commit);
         let Ok(_turn) = self.rows_loading.try_lock() else { return };
-        // If it is unknown whether a commit succeeded, the sums in memory may not be those of the catalog.
+        // If it is unknown whether a commit succeeded, the sums in memory may differ from those of the catalog.
         if self.catalog.has_failed() {
             return;
         }
@@ -132,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Whether no code holds a bucket, or looks for it without naming its index.
+    /// Whether no code holds a bucket and no code looks for it without naming its index.
     fn may_unload(&self, bucket: &Arc<SealedBucket>) -> bool {
         let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
         !is_held && !is_in_motion(bucket, self.options.remote.is_some())
@@ -150,7 +150,7 @@ pub(crate) fn read_range(
     let (mut read, mut sums) = (Vec::new(), UnloadedRange::default());
     let mut pages = catalog.read_live(index, range.numbers());
     while let Some(page) = pages.next_page()? {
-        // Buckets that were merged later have numbers of the range, too.
+        // Numbers in the range may also belong to buckets that were merged later.
         for bucket in page.into_iter().map(SealedBucket::new) {
             if range.origins().contains(&bucket.first_origin()) {
                 let bucket = match deletions.remove(&bucket.row.number) {

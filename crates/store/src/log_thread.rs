@@ -1,9 +1,9 @@
 //! The log thread: the only thread that writes the log and fills the hot slabs.
 //!
-//! It takes queued appends, chooses a bucket for each, writes the records and syncs once. Only then does it move the
-//! batches into their slabs and acknowledge the appends. A crash can therefore undo nothing that was visible, and a
-//! failed write leaves no trace in memory. Batches are copied without holding the state lock, because no other thread
-//! changes hot slabs.
+//! The thread takes queued appends, chooses a bucket for each, writes the records and syncs once. Only then does it
+//! move the batches into their slabs and acknowledge the appends. A crash can therefore undo nothing that was visible,
+//! and a failed write leaves no trace in memory. Batches are copied without holding the state lock, because no other
+//! thread changes hot slabs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct LogThread {
     pub(crate) queue: Arc<Queue>,
     pub(crate) writer: LogWriter,
     pub(crate) mark: DurableMark,
-    /// First record of the newest segment that the catalog lists.
+    /// Number of the first record in the newest segment listed in the catalog.
     pub(crate) noted: Option<u64>,
     pub(crate) next_lsn: u64,
     pub(crate) order: FileOrder,
@@ -306,8 +306,8 @@ impl LogThread {
         closed
     }
 
-    /// Closes slabs in `touched` that are full; if the log is too large, the slabs with its oldest records; and if hot
-    /// slabs take too much memory, the largest ones.
+    /// Closes the full slabs in `touched`; if the log is too large, also the slabs with its oldest records; and if hot
+    /// slabs take too much memory, also the largest slabs.
     fn close_full_slabs(&self, touched: &BTreeSet<HotKey>) -> bool {
         let options = &self.shared.options;
         let oldest = match self.shared.log_files.bytes() > options.log_bytes_max {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Maximum positions noted for an index; if there are more, everything from the first of them on counts as unexamined.
+/// Maximum positions noted for an index; if there are more, everything from the first one on counts as unexamined.
 const POSITIONS_MAX: usize = 16_384;
 
 /// Unexamined positions by index, without empty entries.
@@ -23,7 +23,7 @@ pub(crate) struct MergePositions(BTreeMap<Arc<str>, IndexPositions>);
 pub(crate) struct IndexPositions {
     /// Everything from this position on.
     from: Option<u64>,
-    /// Single positions before it.
+    /// Single positions before `from`.
     changed: BTreeSet<u64>,
     /// Beginning of the last merge that was found.
     due: Option<u64>,
@@ -94,7 +94,7 @@ impl IndexPositions {
         }
     }
 
-    /// The first unexamined position from `place` on, and the last one that is unexamined together with it.
+    /// The first unexamined position at or after `position`, and the end of the unexamined run that begins there.
     pub(crate) fn next(&self, position: u64) -> Option<(u64, u64)> {
         let changed = self.changed.range(position..).next().map(|changed| (*changed, *changed));
         let open = self.from.map(|from| (from.max(position), u64::MAX));
@@ -106,13 +106,13 @@ impl IndexPositions {
         self.due.take()
     }
 
-    /// Records that a merge beginning at `place` is due, and that no earlier position is unexamined.
+    /// Records that a merge beginning at `position` is due, and that no earlier position is unexamined.
     pub(crate) fn set_due(&mut self, position: u64) {
         self.due = Some(position);
         self.mark_examined_before(position);
     }
 
-    /// Records that no position before `place` is unexamined; `place` itself is.
+    /// Records that no position before `position` is unexamined, and that `position` itself is.
     pub(crate) fn mark_examined_before(&mut self, position: u64) {
         self.changed = self.changed.split_off(&position);
         self.from = self.from.map(|from| from.max(position));

@@ -18,7 +18,7 @@ use crate::remote::copies::RemoteOptions;
 
 /// Maximum number of events of one batch: the capacity of a slab.
 pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
-/// Maximum text bytes of one batch, and so of one event.
+/// Maximum text bytes of one batch, and therefore of one event.
 pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
 /// Maximum number of indexes without a stanza in indexes.conf. Senders choose the names, and each index takes memory
 /// and files.
@@ -28,11 +28,12 @@ pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
 /// Maximum number of buckets in one merge, regardless of settings.
 pub const MERGE_COUNT_MAX: usize = 1_024;
 /// Share of `hot_bytes_max`. If the hot slabs exceed `hot_bytes_max`, the largest are closed until the others take at
-/// most this share of it. So several slabs are closed at once, and small ones among them can be sealed in one commit.
+/// most this share of the limit. Several slabs are therefore closed at once, and the small ones among them can be
+/// sealed in one commit.
 pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
-/// Number of slabs that failed verification which do not count towards `unsealed_slabs_max`, so that appends go on after
-/// a few of them; they stay searchable in memory. Each further one counts as a full slab whatever its size, so there are
-/// never more than this number and `unsealed_slabs_max` together: appends then fail with `SealStalled`.
+/// Number of slabs that failed verification and still do not count towards `unsealed_slabs_max`, so that appends go on
+/// after a few failures. Such slabs stay searchable in memory. Each further failed slab counts as a full slab whatever
+/// its size. When this number plus `unsealed_slabs_max` is reached, appends fail with `SealStalled`.
 pub(crate) const UNCOUNTED_QUARANTINED_SLABS: usize = 4;
 
 /// Weight of a closed slab in the limit `unsealed_slabs_max`; a small slab (at most 1/64 of a full one) has weight 1.
@@ -54,8 +55,8 @@ pub struct StoreOptions {
     pub slab_events: usize,
     /// Text bytes at which a hot slab is closed.
     pub slab_raw_bytes: usize,
-    /// Maximum memory of all hot slabs together in bytes, including a fixed cost per slab. Beyond it, the largest slabs
-    /// are closed until the rest takes [`HOT_BYTES_TARGET_SHARE`] of it.
+    /// Maximum memory of all hot slabs together in bytes, including a fixed cost per slab. Beyond this limit, the
+    /// largest slabs are closed until the other slabs take [`HOT_BYTES_TARGET_SHARE`] of the limit.
     pub hot_bytes_max: usize,
     /// Maximum content of unsealed slabs in memory, hot ones included, as a number of full slabs; at the limit, appends
     /// wait. 0 means one more than the number of sealers, so that one slab can fill while all sealers work.
@@ -85,10 +86,10 @@ pub struct StoreOptions {
     pub zstd_level: i32,
     /// Settings for merging sealed buckets.
     pub compaction: CompactionOptions,
-    /// Indexes with a stanza in indexes.conf, which are unlimited.
+    /// Indexes with a stanza in indexes.conf; their number is unlimited.
     pub configured_indexes: BTreeSet<String>,
     /// Maximum number of buckets whose catalog rows are kept in memory after a start. If there are more, the rows of
-    /// the oldest ones stay in the catalog until they are needed.
+    /// the oldest buckets stay in the catalog until they are needed.
     pub rows_at_start: usize,
     /// Number of sealed buckets, of any index, whose rows are read from the catalog together and leave memory together.
     pub rows_of_cell: u64,

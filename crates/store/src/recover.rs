@@ -326,10 +326,10 @@ impl Replay {
         Ok(())
     }
 
-    /// The newest slab of each index continues, in the first pipeline set; older slabs wait to be sealed. They must not
-    /// continue, because later events of a file must not go to a slab older than one with events of that file, and any
-    /// file may have events in the newest slab. If a newer bucket is sealed already, no slab of the index continues.
-    /// The log does not contain the pipeline set of a slab, which does not matter after a restart.
+    /// The newest slab of each index continues, in the first pipeline set; older slabs wait to be sealed. Older slabs
+    /// must not continue, because later events of a file must not go to a slab older than a slab with events of that
+    /// file, and any file may have events in the newest slab. If a newer bucket is sealed already, no slab of the index
+    /// continues. The log does not contain the pipeline sets of slabs, because these do not matter after a restart.
     fn into_state(self) -> State {
         let mut state = self.state;
         for (number, slab) in self.slabs {

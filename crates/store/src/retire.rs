@@ -37,8 +37,8 @@ pub struct RetentionRule {
     pub max_raw_bytes: Option<u64>,
     /// Whether buckets are archived before they are removed.
     pub archives: bool,
-    /// Delay in seconds before the last events of the index are removed by age, and before a bucket is removed that was
-    /// too old when it was written.
+    /// Delay in seconds before the last events of the index are removed by age, and before a bucket that was too old
+    /// when it was written is removed.
     pub empties_after_secs: u64,
 }
 
@@ -56,7 +56,8 @@ impl RetentionRule {
         range.first_end < now.saturating_sub(self.max_age_ns())
     }
 
-    /// Whether a bucket stays because it was too old when it was written and was written only shortly before `now`.
+    /// Whether a bucket that was already too old when it was written still stays, because it was written shortly before
+    /// `now`.
     fn was_expired_on_arrival(&self, bucket: &SealedBucket, now: TimeNs) -> bool {
         let row = &bucket.row;
         row.time_max < row.created.saturating_sub(self.max_age_ns())
@@ -106,9 +107,9 @@ impl Store {
         Ok(self.run_retention(&rules, &|_| Ok(()))?.too_old)
     }
 
-    /// A full retention round. `archive` archives a bucket of an index with `archives`; if it returns an error, the
-    /// bucket stays and is retried in a later round. Thawed buckets are exempt, and the newest bucket of an index is
-    /// never removed for size.
+    /// A full retention round. If the rule of an index has `archives`, `archive` is called for each of its expired
+    /// buckets; after an error, the bucket stays and is retried in a later round. Thawed buckets are exempt, and the
+    /// newest bucket of an index is never removed for size.
     pub fn run_retention(
         &self,
         rules: &[RetentionRule],
@@ -176,7 +177,7 @@ impl Shared {
         Ok(removed)
     }
 
-    /// The time for retention; reports a clock that is ahead of it.
+    /// The current time for retention. Reports a system clock that is ahead of this time.
     fn retention_time(&self) -> i64 {
         let mut clock = lock(&self.day_clock);
         let (now, ahead) = clock.now(&self.clock);
@@ -205,7 +206,7 @@ impl Shared {
             let state = self.state_with(|index, range| {
                 rules.iter().any(|rule| rule.index == index && rule.may_expire(range, now))
             })?;
-            // How many buckets have to go because their index is too large depends on those that go first.
+            // The sizes of an index's oldest buckets decide how many are removed, so their rows must be in memory.
             let Some((index, range)) = rules.iter().find_map(|rule| oldest_unloaded(rule, &state.sealed)) else {
                 break state;
             };
@@ -227,7 +228,7 @@ impl Shared {
     /// Removes from `chosen` the buckets of indexes that would become empty before their delay has passed, and
     /// buckets that were too old on arrival and must wait.
     fn keep_last_buckets(&self, chosen: &mut Vec<ChosenBucket>, rules: &[RetentionRule], now: i64) {
-        // For each index, the number of buckets to be removed, and the number of the newest of them.
+        // For each index: how many buckets are to be removed, and the bucket number of the newest.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for chosen in chosen.iter() {
             let (count, newest) = going.entry(&chosen.bucket.row.index).or_default();
@@ -278,8 +279,8 @@ impl Shared {
         emptying.arrived_old = waiting;
     }
 
-    /// Archives a bucket; an error is reported and the bucket stays. A bucket with deleted events, which must not be
-    /// archived, is rewritten without them and archived in a later round. The caller holds `compacting`.
+    /// Archives a bucket; an error is reported and the bucket stays. Deleted events must not be archived, so a bucket
+    /// with deleted events is rewritten without them and archived in a later round. The caller holds `compacting`.
     fn archive_bucket(
         &self,
         bucket: &Arc<SealedBucket>,
@@ -320,13 +321,13 @@ impl Shared {
             if free.is_empty() {
                 break;
             }
-            // A retired bucket holds a reference to the bucket it was merged into, which may become free now.
+            // A retired bucket holds a reference to the bucket it was merged into. The latter may become free now.
             left.extend(free.into_iter().filter(|bucket| !self.delete_objects(bucket)));
         }
         self.state().retired.extend(left);
     }
 
-    /// Deletes the objects of a bucket; returns `false` if some must stay, or if the deletion failed, which is
+    /// Deletes the objects of a bucket; returns `false` if some must stay or if the deletion failed. Failures are
     /// reported.
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
@@ -375,7 +376,7 @@ impl IndexSize {
     }
 }
 
-/// If an index is too large, a range whose rows are not in memory and that may have one of its oldest buckets.
+/// For an index that is too large: a range whose rows are not in memory and that may contain one of the oldest buckets.
 fn oldest_unloaded(rule: &RetentionRule, live: &LiveBuckets) -> Option<(Arc<str>, UnloadedRange)> {
     let mut size = IndexSize::of(&rule.index, live);
     if !size.exceeds(rule) {
@@ -402,7 +403,7 @@ fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &m
     let limit = now.saturating_sub(rule.max_age_ns());
     let mut size = IndexSize::of(&rule.index, live);
     let mut by_end = live.by_end(&rule.index).filter(|bucket| !bucket.row.thawed).peekable();
-    // Buckets whose rows are not in memory end later than those that have to go.
+    // Buckets whose rows are not in memory end later than the buckets to be removed.
     let has_later = live.unloaded_of(&rule.index).next().is_some();
     while let Some(bucket) = by_end.next() {
         let too_old = bucket.row.time_max < limit;

@@ -24,8 +24,8 @@ pub trait Segment: Debug + Send + Sync {
     fn identity(&self) -> Option<SlabIdentity> {
         None
     }
-    /// Identity within the data directory of a slab that can no longer change; for a part of a slab, that of the whole
-    /// slab.
+    /// Identity, within the data directory, of a slab that can no longer change. A part of a slab has the identity of
+    /// the whole slab.
     fn stored(&self) -> Option<StoredSlab> {
         None
     }
@@ -101,8 +101,8 @@ pub trait Segment: Debug + Send + Sync {
     fn request_count(&self) -> u64 {
         0
     }
-    /// Announces that [`Segment::candidate_pages`] is about to be asked for this query in these slabs of the segment's
-    /// bucket, so that a few requests can fetch what it needs for all of them.
+    /// Announces that [`Segment::candidate_pages`] is about to be called for this query in these slabs of the segment's
+    /// bucket, so that a few requests can fetch what all these calls need.
     fn prefetch_lookups(&self, _slabs: &[usize], _query: &TermQuery) {}
     /// Announces pages that may be read, or, if `is_certain`, that will all be read, so that one request can fetch data
     /// of several pages.
@@ -136,7 +136,7 @@ pub struct SlabIdentity {
     pub deleted: u64,
 }
 
-/// Identity of a sealed slab within a data directory, valid across restarts; the key of data derived from it.
+/// Identity of a sealed slab within a data directory, valid across restarts; the key of data derived from the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoredSlab {
     /// Number of the bucket.

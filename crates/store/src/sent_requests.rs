@@ -1,8 +1,8 @@
 //! Deduplication of requests that senders repeat when they get no answer.
 //!
 //! If the server dies before it answers, a sender cannot know whether its events are stored and sends the same body
-//! again. To store the events only once, the log record of each part of a request also identifies that part. A file
-//! next to the log has a slot for each part, which records that the part was answered; it is written directly before
+//! again. To store the events only once, the log record of each part of a request also identifies that part. In a file
+//! next to the log, each part has a slot that records that the part was answered; the slot is written directly before
 //! the answer is sent. Parts of the last run that are in the log but not in this file are *candidates*. When a part
 //! identical to a candidate arrives, it is not stored again. A candidate is used only once; the part then gets a slot
 //! of the new run.
@@ -12,7 +12,7 @@
 //! machine itself, there are no candidates, because answers may be missing from the unsynced file. A part with an
 //! unreadable slot is not a candidate either. See docs/decisions/0030.
 //!
-//! Not here: the definition of equal requests; the caller provides a key.
+//! Not here: which requests are equal. The caller passes a key that identifies sender and content.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,8 +52,8 @@ pub(crate) struct SentRequests {
     run: u64,
     /// File of recorded answers; `None` in a read-only store.
     answers: Option<Arc<dyn DiskFile>>,
-    /// Parts listed in the catalog. The catalog's list is changed only under this lock. Lock order: `inner` is locked
-    /// after this one, and only briefly.
+    /// Parts listed in the catalog. The catalog's list is changed only under this lock. Lock order: this lock is taken
+    /// before `inner`, which is held only briefly.
     in_catalog: Mutex<Parts>,
     inner: Mutex<Inner>,
 }
@@ -398,7 +398,7 @@ fn slot(run: u64, number: u64) -> [u8; SLOT_BYTES] {
 
 /// The recorded answers of the last run.
 struct RecordedAnswers {
-    /// The run whose answers are recorded; 0, which is before the first run, if unknown.
+    /// The run whose answers are recorded; 0 (before the first run) if unknown.
     run: u64,
     slots: Vec<u8>,
 }

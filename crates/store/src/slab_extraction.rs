@@ -10,8 +10,8 @@ use quarry_event::template::Extraction;
 
 use crate::segment::Segment;
 
-/// Returns the extraction by the rules of the moment; a merge uses one from its beginning to its end. `None` if the rules
-/// cannot be read.
+/// Returns the extraction for the current rules; a merge uses the same extraction from beginning to end. `None` if the
+/// rules cannot be read.
 pub type CurrentExtraction = dyn Fn() -> Option<Arc<dyn SlabExtraction>> + Send + Sync;
 
 /// Extraction of the fields that merged buckets store.
@@ -25,7 +25,7 @@ pub trait SlabExtraction: Send + Sync {
     fn extract(&self, events: &EventBatch, names: &[String]) -> Extraction;
 }
 
-/// Returns the extraction of a store; set once.
+/// The function that returns the extraction of a store; set once.
 #[derive(Default)]
 pub(crate) struct ExtractionSlot(OnceLock<Box<CurrentExtraction>>);
 
@@ -46,7 +46,7 @@ impl ExtractionSlot {
         self.0.get_or_init(|| current);
     }
 
-    /// The extraction by the rules of the moment, if there is one.
+    /// The extraction for the current rules, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<dyn SlabExtraction>> {
         self.0.get().and_then(|current| current())
     }

@@ -113,12 +113,12 @@ pub(crate) struct State {
     /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
     /// Numbers of buckets that a rewrite would not improve: their events have no search-time fields worth storing, and
-    /// they would not become smaller. Incomplete if there are many.
+    /// the buckets would not become smaller. Incomplete if there are many.
     pub(crate) not_better: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// Whether a compaction is encoding, which cannot be interrupted. If the store stops in the meantime, it does not
-    /// wait, and the result is discarded.
+    /// Whether a compaction is encoding. Encoding cannot be interrupted: a store that stops meanwhile does not wait,
+    /// and the result is discarded.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,
@@ -285,7 +285,7 @@ impl State {
     pub(crate) fn note_not_better(&mut self, number: u64) {
         self.not_better.insert(number);
         if self.not_better.len() > NOT_BETTER_MAX {
-            // This bucket must stay in the set: otherwise it would be examined again instead of the next one.
+            // This bucket must stay in the set: otherwise it would be examined again instead of the next bucket.
             match self.not_better.first() == Some(&number) {
                 true => self.not_better.pop_last(),
                 false => self.not_better.pop_first(),
@@ -356,7 +356,7 @@ impl State {
         self.closed.contains_key(&number) || self.hot.has_number(number)
     }
 
-    /// The number up to which every bucket of the index will be sealed once the slabs in `sealing` are.
+    /// The number up to which every bucket of the index will be sealed once the slabs in `sealing` are sealed.
     pub(crate) fn sealed_through(&self, index: &str, sealing: &BTreeSet<u64>) -> u64 {
         let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
@@ -366,7 +366,7 @@ impl State {
         // number of a slab whose first record is just being written.
         let arrived = self.sealed.arrived_between(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
         let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
-        // These arrived before every unsealed slab (`Shared::state_for_seal`).
+        // The buckets of unloaded ranges arrived before every unsealed slab (`Shared::state_for_seal`).
         let unloaded = self.sealed.unloaded_of(index).map(|range| range.last_unmerged).max();
         sealed.max(sealing).max(unloaded).unwrap_or(0)
     }

@@ -98,7 +98,7 @@ impl Store {
         Store::start(options, disk, blobs, catalog, clock, lock)
     }
 
-    /// Opens an existing data directory, which no server may have open, read-only.
+    /// Opens an existing data directory read-only. No server may have the directory open.
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
         let catalog = data_dir::open_catalog_read_only(&options, &clock)?;
@@ -212,8 +212,8 @@ impl Store {
 
     /// Submits events to the log; the ticket reports when they are stored. Waits while too much is in progress.
     ///
-    /// After an append with a checkpoint failed, directly or by its ticket, every further append of the same file fails
-    /// with [`StoreError::EarlierPartMissing`] until the caller has read the file's stored position by
+    /// After an append with a checkpoint failed, immediately or through its ticket, every further append of the same
+    /// file fails with [`StoreError::EarlierPartMissing`] until the caller has read the file's stored position with
     /// [`Store::checkpoints_of`].
     pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
         self.append_to_set(0, request)
@@ -340,8 +340,8 @@ impl Store {
         Ok(ticket)
     }
 
-    /// Fails if an append would now be refused because the disk is full or sealing has stalled. Health checks ask this,
-    /// so that senders turn to another node.
+    /// Fails if an append would now be refused because the disk is full or sealing has stalled. Health checks call this
+    /// function, so that senders turn to another node.
     pub fn check_room(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let state = self.shared.state();
@@ -464,7 +464,7 @@ impl Store {
         let is_of_head = |key: &CheckpointKey, length: usize| {
             length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity
         };
-        // Done before the checkpoints are collected, because an append that they do not include must not be stored
+        // Done before the checkpoints are collected, because an append that is missing from them must not be stored
         // later.
         self.shared.gaps.accept_new_appends(is_of_head);
         // Pending checkpoints are read first: a checkpoint that moves to the catalog in the meantime is then found

@@ -41,7 +41,8 @@ const WATCHDOG_SCRIPT: &str = r#"
 pub struct PostgreSql {
     folder: TempDir,
     programs: PathBuf,
-    /// User and group that run the server, if the test runs as the superuser, which PostgreSQL refuses.
+    /// User and group that run the server if the test runs as the superuser, because PostgreSQL refuses to run as the
+    /// superuser.
     owner: Option<(u32, u32)>,
     guard: Option<Child>,
 }

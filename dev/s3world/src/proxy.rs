@@ -286,7 +286,8 @@ impl Shared {
     }
 
     /// Passes a request, its head and body, to the server, and the answer to the client. `kept` holds the connection to
-    /// the server between requests, and is `None` if no connection may be kept; returns whether both are kept.
+    /// the server between requests, and is `None` if no connection may be kept; returns whether both connections are
+    /// kept.
     fn forward(
         &self,
         client: &mut TcpStream,

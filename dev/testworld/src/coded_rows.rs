@@ -105,7 +105,8 @@ fn encode_column(texts: &[Option<String>], batch: usize) -> ArrayRef {
     dictionary(texts, &dictionary_values(texts, batch, batch % 4 == 1))
 }
 
-/// The values in a format as numbers, the others as texts; integers or decimals, depending on the batch.
+/// Values that have a number format, as numbers (integers or decimals, depending on the batch), and all others as
+/// texts.
 fn mixed(texts: &[Option<String>], batch: usize) -> ArrayRef {
     let (format, digits) = match batch % 2 {
         0 => (NumberFormat::Integer, 0),

@@ -3,8 +3,8 @@
 //! Files of a cycle can only be understood, tested and moved together, so its size is limited ([`CYCLE_FILES_MAX`]).
 //! Crates over the limit are listed in `dev/xtask/circles.txt` with the size of their largest cycle, which may not
 //! grow. Imports are read from the syntax tree; a re-export counts as an import of the file that defines the name, so a
-//! facade (`lib.rs`, `mod.rs`) creates no cycles. Names in a `macro_rules!` are not counted, such as the rows of a
-//! table from which a dispatch is generated, because the dispatch uses them only through a trait. Not detected: names
+//! facade (`lib.rs`, `mod.rs`) creates no cycles. Names in a `macro_rules!`, such as the rows of a table from which a
+//! dispatch is generated, are not counted, because the dispatch uses them only through a trait. Not detected: names
 //! that macros assemble, and methods called on a value without naming its type.
 
 use std::collections::{BTreeMap, BTreeSet};

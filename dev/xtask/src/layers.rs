@@ -5,7 +5,7 @@
 //! processes, threads, the environment, clocks or randomness. A heavy dependency may be named only by the crates listed
 //! as its owners. An entry that no manifest needs is reported, too, so that the tables stay accurate.
 //!
-//! Only normal dependencies count that are neither optional nor limited to a platform.
+//! Only normal dependencies that are neither optional nor limited to a platform count.
 
 use std::collections::{BTreeMap, BTreeSet};
 

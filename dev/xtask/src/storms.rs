@@ -1,8 +1,8 @@
 //! `cargo xtask storms [--binary PATH]`: load tests with many concurrent hostile clients, and one ordinary client that
 //! searches.
 //!
-//! First 64 clients log in with wrong passwords. Then 70 concurrent clients request events, with rows of some bytes, of
-//! a kilobyte, of 64 KB and of a megabyte. Some clients do not read their export at all, and others read only its
+//! First, 64 clients log in with wrong passwords. Then 70 concurrent clients request events, with rows of some bytes,
+//! of a kilobyte, of 64 KB and of a megabyte. Some clients do not read their export at all, and others read only its
 //! beginning. Answers of 8 MB (from oneshot searches, from jobs, and pages of one job) are read at once by some clients
 //! and not read by others. From the start of a storm, the test measures and limits the memory of the server and the
 //! duration of other searches, by the same user and by another user.
@@ -23,7 +23,7 @@ use crate::soak_node;
 const CLIENTS: usize = 64;
 /// Number of logins of each client.
 const LOGINS: usize = 20;
-/// Number of clients that request events, which exceeds the limit of concurrent searches.
+/// Number of clients that request events; more than the limit of concurrent searches.
 const READERS: usize = 70;
 /// Events to export: their number, the bytes of text added to each, and the assembly of lines. Long lines are also
 /// added with a sourcetype whose events may have several lines.
@@ -34,18 +34,19 @@ const EVENTS: [(usize, usize, Lines); 5] = [
     (160, 1 << 20, Lines::Single),
     (160, 1 << 20, Lines::Merged),
 ];
-/// Every second client that stalls first reads the beginning of its answer: [`READ_BYTES`] of an export, or
+/// Of the clients that stall, every second one first reads the beginning of its answer: [`READ_BYTES`] of an export, or
 /// [`READ_BYTES_OF_ANSWER`] of another answer.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;
 /// Bytes of events of an answer other than an export.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Minimum number of searches of each of the other clients during a storm.
+/// Minimum number of searches by each other client during a storm.
 const SEARCHES: usize = 30;
 /// Maximum peak memory of the server, in MB.
 const RESIDENT_MB_MAX: u64 = 1_000;
-/// Maximum duration of a search of the same user and of another; generous, because other work may run on the machine.
+/// Maximum duration of a search of the same user and of another user; generous, because other work may run on the
+/// machine.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX_OF_OTHERS: Duration = Duration::from_secs(2);
 /// Name and password of the other user.
@@ -286,7 +287,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
 enum RequestKind {
     Exports,
     Oneshots,
-    /// Jobs, whose rows they read when they are done.
+    /// Jobs, whose rows the clients read when the jobs are done.
     Jobs,
     /// Rows of one job.
     Pages,

@@ -6,7 +6,7 @@
 //! classes (entries used again; directories and filters) has a share of the cache; beyond it, the oldest entries of the
 //! class are demoted to entries used once.
 //!
-//! Uses within a short time count as one, because a search reads neighbouring pages one after the other.
+//! Uses within a short time count as one use, because a search reads neighbouring pages one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;

@@ -1,10 +1,11 @@
 //! Cache of remote objects' blocks on the local disk.
 //!
 //! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks are
-//! read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run, and
-//! all runs concurrently. If several readers miss a block, one of them fetches it and the others wait. Blocks live in
-//! files of up to 1 MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]).
-//! No search depends on a cache file: a block that is missing or damaged is fetched, and a failed write is ignored.
+//! read and verified against their checksums. Missing blocks are fetched and stored: neighbouring blocks as one run,
+//! and all runs concurrently. If several readers miss a block, one of them fetches it and the others wait. Blocks live
+//! in files of up to 1 MiB ([`extent`]), which are evicted one by one when the cache or the disk is full
+//! ([`eviction`]). No search depends on a cache file: a block that is missing or damaged is fetched, and a failed write
+//! is ignored.
 //!
 //! The files survive a restart. Not here: which objects exist, and complete local copies.
 
@@ -187,7 +188,7 @@ impl BlockCache {
         keys.iter().for_each(|key| self.drop_file(&mut state, key));
     }
 
-    /// Evicts blocks until `bytes` are freed, or none is left that can be evicted.
+    /// Evicts blocks until `bytes` are freed, or no evictable block is left.
     pub fn evict(&self, bytes: u64) {
         let mut state = lock(&self.state);
         let left = state.order.bytes().saturating_sub(bytes);

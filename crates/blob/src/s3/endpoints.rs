@@ -1,9 +1,9 @@
 //! Load balancing and failover between servers that hold the same objects.
 //!
-//! A request goes to the healthy server with the fewest requests in flight, ties round-robin. Each server has a circuit
-//! breaker: after a failed connection or several failed requests in a row, the server backs off, that is, it gets
-//! requests only if all servers do. After the backoff, a single probe request tests it. Backoffs double from
-//! [`BACKOFF_FIRST`] to [`BACKOFF_MAX`].
+//! A request goes to the healthy server with the fewest requests in flight; among equals, round-robin. Each server has
+//! a circuit breaker: after a failed connection or several failed requests in a row, the server backs off, that is, it
+//! gets requests only while all servers are backing off. After the backoff, a single probe request tests the server.
+//! Backoffs double from [`BACKOFF_FIRST`] to [`BACKOFF_MAX`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -119,7 +119,7 @@ impl<T> Endpoints<T> {
         Endpoints { all: clients.into_iter().map(endpoint).collect(), turn: AtomicUsize::new(0), clock }
     }
 
-    /// The server for the next request; avoids the one named `avoid` if another is healthy.
+    /// The server for the next request; avoids the server named `avoid` if another server is healthy.
     pub(crate) fn next(&self, avoid: Option<&str>) -> RequestGuard<'_, T> {
         let now_ns = self.clock.elapsed_ns();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// Largest read that may be hedged. How long a larger one takes depends on the bandwidth, of which a second one takes a
-/// part.
+/// Largest read that may be hedged. The duration of a larger read depends on the bandwidth, of which a second read
+/// would take a part.
 pub(crate) const READ_BYTES_MAX: u64 = 128 << 10;
 
 const DELAY_MIN: Duration = Duration::from_millis(10);

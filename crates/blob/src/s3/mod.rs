@@ -81,7 +81,7 @@ impl fmt::Debug for S3Store {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // This may be dropped where blocking is forbidden, so shutdown happens in the background.
+        // The value may be dropped where blocking is forbidden, so the runtime shuts down in the background.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -138,8 +138,8 @@ impl BlobStore for S3Store {
                     let requests = Arc::clone(&requests);
                     async move { requests.put(&name, object).await }
                 };
-                // Waits for all before reporting the first failure: an upload dropped halfway would leave its parts
-                // behind.
+                // Waits for all uploads before reporting the first failure: an upload dropped halfway would leave its
+                // parts behind.
                 let ended: Vec<Result<(), BlobError>> =
                     stream::iter(objects).map(put).buffer_unordered(CONCURRENT_PUTS_MAX).collect().await;
                 ended.into_iter().collect::<Result<(), BlobError>>()
@@ -196,7 +196,7 @@ impl BlobStore for S3Store {
 }
 
 impl S3Store {
-    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later one does.
+    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later request fails.
     fn list_once(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let requests = Arc::clone(&self.core.requests);
         let mut listing = self.core.wait(async move { requests.list().await })?;
@@ -281,7 +281,7 @@ impl Layout {
     }
 }
 
-/// The footer and trailer of an object whose end was read, reading the rest of the trailer if necessary. `None` if the
+/// The footer and trailer of an object whose end was read; reads the rest of the trailer if necessary. `None` if the
 /// end is not a footer.
 async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Option<(Footer, Bytes)>, BlobError> {
     let Some(footer) = Footer::read(&end.bytes, end.stored) else { return Ok(None) };

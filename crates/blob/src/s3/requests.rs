@@ -272,7 +272,8 @@ impl Requests {
         };
         match self.send(self.context_of("finish writing", name), complete).await {
             Ok(_) => Ok(()),
-            // If the answer to the first attempt was lost, the second one finds no upload, although the object exists.
+            // If the answer to the first attempt was lost, the second attempt finds no upload, although the object
+            // exists.
             Err(error) => match self.get(name, GetRange::Suffix(FOOTER_BYTES as u64)).await {
                 Ok(end) if object.ends_with(&end.bytes) && end.stored == object.len() as u64 => Ok(()),
                 _ => Err(error),

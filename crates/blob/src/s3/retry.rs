@@ -1,10 +1,10 @@
 //! Retries of failed requests: exponential backoff with jitter, and a retry budget.
 //!
-//! The maximum wait doubles with each attempt, and the actual wait is random up to it, so that clients that failed
-//! together do not retry together ([exponential backoff and
-//! jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)). A
-//! *budget* shared by all requests bounds the share of retries: when a store is down and the budget is spent, requests
-//! fail after their first attempt, instead of multiplying the load when it comes back.
+//! The maximum wait doubles with each attempt, and the actual wait is random up to that maximum, so that clients that
+//! failed together do not retry together ([exponential backoff and
+//! jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)). A *budget* shared by all
+//! requests bounds the share of retries: when a store is down and the budget is spent, requests fail after their first
+//! attempt, instead of multiplying the load when the store comes back.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum budget.
 const BUDGET_MAX: i64 = 500;
-/// Cost of a retry, in units of which each request that succeeds at its first attempt earns one.
+/// Cost of a retry. Each request that succeeds at its first attempt earns 1.
 const RETRY_COST: i64 = 5;
 
 /// The retry budget.

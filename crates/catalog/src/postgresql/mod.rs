@@ -1,7 +1,7 @@
 //! The catalog in PostgreSQL (13 or newer): a schema of its own in a database that many stores may share.
 //!
-//! One process writes at a time. It holds an advisory lock in its session. Every writing transaction first updates the
-//! row of `writer`, which must name this process's run, with the transaction's number. So
+//! One process writes at a time. It holds an advisory lock in its session. Every writing transaction first stores its
+//! number in the row of `writer`, which must name this process's run. So
 //! - a second process on the same schema is refused, and a process that was replaced as the writer cannot write any
 //!   more;
 //! - after reconnecting, that row shows whether a transaction whose `COMMIT` had no answer was committed. The lock is
@@ -329,7 +329,7 @@ impl PostgreSql {
             },
             Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => CatalogError::Failed {
                 place,
-                reason: format!("{reason}; grant the role CREATE on the database, or own the schema by it"),
+                reason: format!("{reason}; grant the role CREATE on the database, or make it the owner of the schema"),
             },
             _ if remedy_of(&error) == Remedy::Reconnect => unreachable(reason),
             _ => CatalogError::Failed { place, reason },

@@ -161,7 +161,7 @@ pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> St
 
 /// Creates the schema with empty tables; the caller has begun a transaction.
 pub(super) fn create(session: &Session, schema: &str) -> StepResult<()> {
-    // A role without the right to create schemas can use an empty one that an administrator has created.
+    // A role without the right to create schemas can use an empty schema that an administrator has created.
     let is_there = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1";
     if !CatalogTransaction::on(session).exists(is_there, values![schema])? {
         session.run_script(&format!("CREATE SCHEMA {schema}"))?;

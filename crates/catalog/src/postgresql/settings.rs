@@ -28,7 +28,8 @@ pub struct PostgreSqlSettings {
     pub url: String,
     /// Password, if the URL has none.
     pub password: Option<String>,
-    /// Content of a password file in libpq's format (`.pgpass`), used if neither the URL nor `password` has one.
+    /// Content of a password file in libpq's format (`.pgpass`), used if the URL contains no password and `password` is
+    /// absent.
     pub passfile: Option<String>,
     /// Content of a PEM file with the CA certificates trusted for the server; `None` for the system's.
     pub authorities: Option<Vec<u8>>,
@@ -107,7 +108,7 @@ impl PostgreSqlLocation {
     }
 }
 
-/// The database's name; without one in the URL, the user's name, as in libpq.
+/// The database's name; if the URL has none, the user's name, as in libpq.
 fn database_of(config: &Config) -> Option<String> {
     config.get_dbname().or(config.get_user()).map(str::to_owned)
 }

@@ -1,8 +1,8 @@
 //! Opening a database without writing, even in a read-only folder.
 //!
-//! For a database in WAL mode, even SQLite's readers create a shared-memory index beside it, which fails in a read-only
-//! folder. There the file is opened as immutable. This ignores a write-ahead log that has not been checkpointed, so it
-//! is done only if there is none.
+//! For a database in WAL mode, even SQLite's readers create a shared-memory index beside it. In a read-only folder this
+//! fails, so the file is opened as immutable. This ignores a write-ahead log that has not been checkpointed, so it is
+//! done only if no such log exists.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -219,8 +219,8 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// Applies all missing migrations in one transaction. Rows are read only after the last one, because this program knows
-/// only their current form.
+/// Applies all missing migrations in one transaction. Rows are read only after the last migration, because this program
+/// knows only their current form.
 fn migrate(connection: &Connection, found: usize) -> StepResult<()> {
     MIGRATIONS.iter().skip(found).try_for_each(|migration| connection.execute_batch(migration))?;
     let act = CatalogTransaction::on(connection);

@@ -72,7 +72,7 @@ fn exactly_the_overlapping_buckets_are_found(place: &Place) {
             ranges.push(match draw.below(8) {
                 0 => TimeRange { earliest: None, latest },
                 1 => TimeRange { earliest: Some(from), latest: None },
-                // A range that begins at the end of a bucket, or ends at its begin.
+                // A range that begins at the end of a bucket, or ends at the beginning of a bucket.
                 2 => TimeRange { earliest: Some(all[draw.below(500) as usize].time_max), latest: None },
                 3 => TimeRange { earliest: None, latest: Some(all[draw.below(500) as usize].time_min) },
                 _ => TimeRange { earliest: Some(from), latest },

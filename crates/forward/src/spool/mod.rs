@@ -1,9 +1,10 @@
 //! The queue on disk: batches that indexers have not acknowledged, in files of numbered records.
 //!
 //! An append is durable once the sync thread has synced it, and is sent only then, so that a number never denotes two
-//! records, even after a crash. Each group of indexers has a cursor, the last record it no longer needs. Once all
-//! cursors have passed a file, the file positions in it are saved elsewhere and it is deleted. The total size is
-//! bounded; at the limit, an append waits, or drops its events after the time in `drop_after`.
+//! records, even after a crash. Each group of indexers has a cursor: the number of the last record that the group no
+//! longer needs. Once all cursors have passed a file of the queue, the read positions stored in that file are saved
+//! elsewhere, and the file is deleted. The total size is bounded; at the limit, an append waits, or drops its events
+//! after the time in `drop_after`.
 //!
 //! Not here: the content of a batch, connections.
 
@@ -64,7 +65,7 @@ pub struct GroupOptions {
 /// Options of a queue.
 #[derive(Debug)]
 pub struct SpoolOptions {
-    /// Its folder; created if missing.
+    /// Folder of the queue; created if missing.
     pub folder: PathBuf,
     /// Maximum bytes on disk.
     pub limit_bytes: u64,
@@ -268,7 +269,7 @@ impl Spool {
     }
 
     /// Appends records with the position of their file; waits while the queue is full. Returns the number of the last
-    /// one, for [`Spool::wait_durable`].
+    /// record, for [`Spool::wait_durable`].
     pub fn append(&self, records: &[Record<'_>], position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let bytes: usize = records.iter().map(|record| record.packed.len()).sum();
         let (mut state, is_room) = self.wait_for_room(bytes as u64)?;
@@ -410,7 +411,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Records that a group no longer needs the records up to a number.
+    /// Notes that a group no longer needs the records up to this number.
     pub fn acknowledge(&self, group: usize, number: u64) -> Result<(), ForwardError> {
         let mut state = self.lock();
         let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
@@ -521,14 +522,14 @@ impl State {
         named.map(|(_, group)| group.name.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Files at the front that no group needs; never the last one, which is being written.
+    /// Files at the front that no group needs; never the last file, which is being written.
     fn removable_count(&self) -> usize {
         let passed = self.groups.iter().map(|group| group.cursor).min().unwrap_or(u64::MAX);
         let full = self.segments.len().saturating_sub(1);
         self.segments.iter().take(full).take_while(|segment| segment.last <= passed).count()
     }
 
-    /// Skips the first file for non-blocking groups if only they need it; returns whether any skipped it.
+    /// Skips the first file for non-blocking groups if only they need it; returns whether any group skipped it.
     fn skip_oldest_segment(&mut self) -> bool {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
@@ -589,7 +590,7 @@ fn lock(folder: &Path) -> Result<File, ForwardError> {
     }
 }
 
-/// The queue's name; a new queue gets one.
+/// The queue's name; a new queue gets `new_name`.
 fn read_or_create_name(folder: &Path, new_name: &str) -> Result<String, ForwardError> {
     let path = folder.join(NAME_FILE);
     match std::fs::read_to_string(&path) {

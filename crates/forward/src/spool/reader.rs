@@ -77,7 +77,7 @@ impl SpoolReader {
     /// Goes back to the first record that the group still needs.
     pub fn rewind(&mut self) {
         (self.passed, self.location) = (0, None);
-        // Errors of an earlier connection do not count towards the time for which this one tries again.
+        // Errors of an earlier connection do not count towards the time for which the new connection tries again.
         self.unreadable_since = None;
     }
 

@@ -281,8 +281,8 @@ fn damaged_records_are_named_and_counted() {
     }
 }
 
-/// Every byte of a file of the queue is damaged in turn, and the file is cut off at every byte: what is returned and
-/// what is counted as lost are all records, and reading ends.
+/// Every byte of a file of the queue is damaged in turn, and the file is cut off at every byte: together, the returned
+/// and the lost records are all records, and reading ends.
 #[test]
 fn every_record_is_returned_or_counted_once() {
     let put_all = |spool: &Spool| {

@@ -1,8 +1,8 @@
 //! Compression formats: recognised by their first bytes, not by file names, and decompressed as one stream.
 //!
 //! A gzip, zstd, xz or bzip2 file is one stream of content, possibly in several members. A zip archive is read if it
-//! contains one file ([`super::zip`]). Not here: archives with several files; the error names them, so that the user
-//! knows what to do.
+//! contains one file ([`super::zip`]). Not here: archives with several files, whose error tells the user to unpack
+//! them.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -24,7 +24,7 @@ const BZIP2_MAGIC: &[u8] = b"BZh";
 const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 /// Magic of a zip archive with files, and of an empty one.
 const ZIP_MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
-/// Number of bytes that identify every format.
+/// Number of leading bytes that suffice to recognise every format.
 pub(crate) const DETECTION_BYTES: usize = 10;
 /// Memory limit of xz. Its strongest preset takes 65 MiB, but a dictionary may have 1.5 GiB.
 const XZ_MEMORY_MAX: u64 = 128 << 20;

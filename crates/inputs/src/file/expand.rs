@@ -45,7 +45,7 @@ fn add_matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError
     let bad = |reason: String| InputError::Pattern { pattern: pattern.to_owned(), reason };
     let paths = glob::glob(pattern).map_err(|error| bad(error.to_string()))?;
     let mut any = false;
-    // A data directory that the pattern names without wildcards is intended.
+    // A data directory that the pattern names without wildcards is read on purpose.
     let named = literal.components().take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']));
     let named = named.count();
     for path in paths {

@@ -2,9 +2,9 @@
 //!
 //! A position is valid only if the 256 bytes before it are unchanged: a file that was truncated and rewritten, or
 //! another file with the same first bytes, is read from its start. A position is weak evidence if its offset and the
-//! leading bytes stored with it are both below 256 bytes. Such a position applies only to the file with the stored
-//! path, to a file that ends at the offset, or, if the files of the folder are rotated, to a file in the same folder if
-//! the file at the stored path no longer has these bytes ([`super::rotation`]).
+//! leading bytes stored with it are both below 256 bytes. Such a position applies only to three kinds of files: the
+//! file with the stored path; a file that ends at the offset; and, if the files of the folder are rotated and the file
+//! at the stored path no longer has these bytes, another file of the folder ([`super::rotation`]).
 //!
 //! A file that matches another file, the origin, but ends before the origin's position is treated as a copy, because
 //! copies are often seen while they are written. The copy is examined again whenever it grows; if it then differs, it
@@ -15,10 +15,10 @@
 //! was read beyond the end of the copy. While the origin still has its content, the two files are compared instead,
 //! because different files may share many milestones.
 //!
-//! A copy may have a position of its own, either because it was recorded when it stalled or because its first events
-//! were read before it was recognised. It is not read further while it is a copy. A position recorded for a copy has no
-//! milestones. Any other position may belong to a file that merely begins like the origin, so a milestone after that
-//! position must match.
+//! A copy may have a position of its own, either because the position was recorded when the copy stalled, or because
+//! the first events of the copy were read before it was recognised. While the file is a copy, it is not read further. A
+//! position recorded for a copy has no milestones. Any other position may belong to a file that merely begins like the
+//! origin, so a milestone after that position must match.
 //!
 //! If a compressed file was found to be damaged, the bytes before the error may be wrong as well. The position of such
 //! a file has the hash of everything before the offset: the same damaged file resumes there without duplicates, while a
@@ -71,7 +71,7 @@ pub(crate) enum ReadPlan {
         /// recorded at once.
         was_read: bool,
     },
-    /// Nothing yet: it may be a copy of a file that has not been read to its end.
+    /// Nothing yet: the file may be a copy of another file that has not been read to its end.
     Undecided {
         /// Offset up to which the other file was read.
         origin_offset: u64,
@@ -82,7 +82,7 @@ pub(crate) enum ReadPlan {
 #[derive(Clone, Debug)]
 struct MatchedPosition {
     position: FilePosition,
-    /// Whether the file ends there.
+    /// Whether the file ends at the position.
     at_end: bool,
 }
 
@@ -99,7 +99,7 @@ enum KnownPosition {
 }
 
 impl StartPosition {
-    /// Finds the position of the file at `path` among those in the sink. If `again` is set, they are ignored;
+    /// Finds the position of the file at `path` among the positions in the sink. If `again` is set, these are ignored;
     /// `rotation` tells whether files in the same folder are rotated.
     pub(crate) fn find(
         handle: &Handle,
@@ -162,7 +162,7 @@ impl Search<'_> {
             return Ok(found);
         }
         let is_foreign = |position: &&FilePosition| position.path != self.absolute;
-        // The first bytes of a short file are too weak evidence that it is a copy.
+        // The first bytes of a short file are too weak evidence that the file is a copy.
         match &found {
             KnownPosition::At(held) if held.at_end => {
                 let is_copy =
@@ -249,7 +249,7 @@ impl Search<'_> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.compression == Compression::None {
-            // Usually the furthest position belongs to this very file, which is cheap to verify.
+            // Usually the furthest position belongs to this very file, and verifying it is cheap.
             if let Some(position) = known.last().filter(|last| belongs_to(last, self.absolute))
                 && handle.content_bytes() >= position.offset
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash

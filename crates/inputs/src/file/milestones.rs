@@ -1,10 +1,10 @@
 //! Milestones: hashes of a file's content at doubling lengths, stored with its position.
 //!
 //! When a log is copied and truncated, the copy often ends before the stored read position of the log, because the log
-//! grew during the copy. The copy then cannot be recognised by the bytes before that position, which it lacks, nor by
-//! comparison with the log, which has been truncated. Therefore, 32-bit hashes of the 256 bytes before each of the
-//! lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that reaches at least four milestones and
-//! matches all that it reaches is a copy.
+//! grew during the copy. The copy then cannot be recognised by the bytes before that position, because the copy lacks
+//! them, nor by comparison with the log, which has been truncated. Therefore, 32-bit hashes of the 256 bytes before
+//! each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that reaches at least four
+//! milestones and matches all that it reaches is a copy.
 //!
 //! Not here: what is done with a copy ([`super::identity`]).
 
@@ -49,7 +49,8 @@ pub(crate) fn compute_for_plain(handle: &Handle, length: u64) -> io::Result<Vec<
     (0..reached_count(length)).map(of).collect()
 }
 
-/// Adds milestones passed by `bytes`, which follow the first `length` bytes; `before` are the last of those, up to 256.
+/// Adds milestones passed by `bytes`, which follow the first `length` bytes. `before` contains the last 256 of these
+/// first bytes, or all.
 pub(crate) fn add_passed(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes: &[u8]) {
     let end = length + bytes.len() as u64;
     while milestones.len() < MILESTONES_MAX && length_at(milestones.len()) <= end {

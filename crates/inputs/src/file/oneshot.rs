@@ -52,7 +52,7 @@ pub struct OneshotOptions {
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
     pub ignore_positions: bool,
-    /// Time zone of timestamps without one, unless `TZ` is set for them; default is the node's.
+    /// Time zone of timestamps without a zone, unless `TZ` is set for them; default is the node's zone.
     pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,
@@ -354,7 +354,7 @@ pub(crate) fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Skips `bytes` bytes and returns the last [`TAIL_BYTES`] of them; the earlier ones are added to the hash `prefix`.
+/// Skips `bytes` bytes and returns the last [`TAIL_BYTES`] of them; the earlier bytes are added to the hash `prefix`.
 fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();

@@ -5,8 +5,8 @@
 //! file a moment later, and a file being written begins empty.
 //!
 //! Content begins after leading NUL bytes. If a file is truncated while its writer keeps the old offset (`copytruncate`
-//! with a program that does not append), a hole is left there, which is not part of any line. The file, and copies of
-//! it, are therefore identified by the text after the hole, however long the hole is.
+//! with a program that does not append), a hole of NUL bytes precedes the new text and is not part of any line. The
+//! file, and copies of it, are therefore identified by the text after the hole, however long the hole is.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
@@ -53,9 +53,9 @@ pub struct OpenFile {
     pub stored_bytes: u64,
     /// Last modification, nanoseconds since the epoch, if known.
     pub modified_ns: Option<i64>,
-    /// Whether it can be read only once: standard input, a pipe, a device.
+    /// Whether the source can be read only once: standard input, a pipe, a device.
     pub is_stream: bool,
-    /// Set when the content is no longer needed, which makes reading fail.
+    /// Set when the content is no longer needed; reading then fails.
     ended: Arc<AtomicBool>,
 }
 
@@ -113,7 +113,7 @@ impl<R: Read> Read for CountingReader<R> {
 }
 
 /// Opens a file such that neither opening nor reading it waits: a pipe may have taken the name of a regular file, and
-/// files of the kernel such as /proc/kmsg look like regular ones.
+/// files of the kernel such as /proc/kmsg look like regular files.
 pub(crate) fn open_nonblocking(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     File::options().read(true).custom_flags(flags).open(path)
@@ -285,8 +285,8 @@ impl Handle {
     }
 }
 
-/// Whole lines sampled from the file at `path` and its siblings, which may show the order of day and month in its
-/// dates; empty for standard input, pipes and compressed files.
+/// Whole lines sampled from the file at `path` and its siblings. The lines may show the order of day and month in the
+/// file's dates. Empty for standard input, pipes and compressed files.
 pub fn sample_lines(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || match Handle::open(path)? {
         Some(handle) => handle.samples_with_siblings(path),

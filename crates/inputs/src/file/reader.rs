@@ -3,8 +3,8 @@
 //! Runs on its own thread, so that extracting and storing events overlap. A batch is sent when it is large enough, with
 //! the position after it: the pipeline's safe offset and the hash of the bytes before it.
 //!
-//! An error ends reading, but the complete lines before it are still sent, with a position at which the same file or
-//! the repaired one resumes.
+//! An error ends reading, but the complete lines before it are still sent, with a position at which reading of the same
+//! file, or of the repaired file, resumes.
 
 use std::io;
 use std::path::Path;

@@ -16,15 +16,15 @@ const SPARE_BYTES: usize = 4 << 10;
 /// The last bytes read.
 pub(crate) struct RecentBytes {
     bytes: Vec<u8>,
-    /// Offset of their end.
+    /// Offset after the last of these bytes.
     end: u64,
     /// Hash of all bytes before those kept; only needed for positions in compressed content.
     prefix: Option<Xxh3>,
 }
 
 impl RecentBytes {
-    /// `before` has the last bytes before offset `end`: all of them, or at least [`TAIL_BYTES`]. `prefix` is the hash
-    /// of the bytes before those.
+    /// `before` contains all bytes before offset `end`, or at least the last [`TAIL_BYTES`]. `prefix` is the hash of
+    /// the bytes before these.
     pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> RecentBytes {
         assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs TAIL_BYTES bytes");
         RecentBytes { bytes: before, end, prefix }

@@ -3,7 +3,7 @@
 /// A file that became shorter while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShrunkFile {
-    /// Size when it was opened.
+    /// Size of the file when it was opened.
     pub expected: u64,
     /// Bytes read.
     pub found: u64,

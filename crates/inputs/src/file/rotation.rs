@@ -3,7 +3,7 @@
 //! Files often begin alike, and copies are written slowly, so the original file is examined. If it still has the bytes
 //! before the position and continues differently, the new file is unrelated. If it no longer has those bytes, it was
 //! renamed, or copied and truncated, and the new file takes over its position. While the original begins with the whole
-//! new file, it may be about to be truncated, or a copy may be in progress; this is decided later.
+//! new file, the original may be about to be truncated, or a copy may be in progress. This is decided later.
 //!
 //! In long plain files only both ends of the common part are compared, just as a position is verified only by the bytes
 //! before it.
@@ -30,8 +30,8 @@ const SIBLINGS_OPENED_MAX: usize = 16;
 /// Leading bytes, up to the size of an identity, of each file in the folder of `path` that begins with `bytes` and is
 /// longer. Files with the most similar names come first.
 ///
-/// The sink finds a file only by all its leading bytes, not by a prefix of them. With these bytes it can also find the
-/// longer file that begins with a short one.
+/// The sink finds a file only by all its leading bytes, not by a prefix. With the returned bytes, the sink can also
+/// find a longer file that begins with the content of a short file.
 pub(super) fn sibling_heads(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
@@ -80,7 +80,7 @@ pub(super) enum OriginState {
 }
 
 impl OriginState {
-    /// Examines the file for which `position` was recorded; `this` is another file that matches it.
+    /// Examines the file for which `position` was recorded; `this` is another file that matches the position.
     pub(super) fn of(position: &FilePosition, this: &Handle) -> OriginState {
         let other = match Handle::open(Path::new(&position.path)) {
             Ok(Some(other)) => other,

@@ -48,7 +48,7 @@ impl Read for Stream {
             if self.ended.load(Ordering::Relaxed) {
                 return Err(io::Error::other(NO_CONSUMER));
             }
-            // Before its first writer opens it, a pipe reports an end that is not one.
+            // Until its first writer opens it, a pipe reports an end of file although data may follow.
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut polled, Some(&POLL_INTERVAL)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,

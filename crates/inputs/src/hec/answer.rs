@@ -141,7 +141,7 @@ impl IntoResponse for Answer {
 
 /// A JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    // Only maps with non-string keys cannot be serialized, and no body has one.
+    // Only maps with non-string keys cannot be serialized, and no body contains such a map.
     json_text(status, serde_json::to_string(body).unwrap_or_default())
 }
 

@@ -24,7 +24,7 @@ const IN_FLIGHT_BYTES: usize = 256 << 20;
 /// Maximum bytes decoded from all bodies before they are stored, unless a single body may be larger.
 const DECODED_BYTES_MAX: usize = 512 << 20;
 /// Number of bodies of the maximum size for which each budget has room: a body may be in memory next to its compressed
-/// form, and the events decoded from it may be larger than it.
+/// form, and the events decoded from it may be larger than the body.
 const COPIES_OF_A_BODY: usize = 2;
 /// Minimum bytes reserved at a time.
 const RESERVATION_STEP_BYTES: usize = 64 << 10;

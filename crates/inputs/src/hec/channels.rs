@@ -52,7 +52,7 @@ struct Inner {
     first: u64,
     /// Channels by token and name.
     channels: BTreeMap<(String, String), Channel>,
-    /// Number of requests on all channels that are pending or not yet reported as stored.
+    /// Number of requests, on all channels together, that are pending or not yet reported as stored.
     pending: usize,
 }
 

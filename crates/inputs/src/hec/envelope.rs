@@ -1,7 +1,7 @@
 //! The JSON of `/services/collector/event`: objects in sequence or in an array, each wrapping one event.
 //!
 //! A string event is unescaped; an object, array, number or literal is taken byte for byte from the request. Events
-//! before the first bad one are valid and are returned before the error.
+//! before the first bad event are valid and are returned before the error.
 //!
 //! Not here: defaults from the token and the request, and storing.
 
@@ -52,7 +52,7 @@ impl Envelope {
     }
 }
 
-/// Passes every event of a body to `take`, which may refuse one; returns the error of the first bad one.
+/// Passes every event of a body to `take`, which may refuse an event; returns the error of the first bad event.
 pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Result<(), Answer>) -> Result<u64, Answer> {
     let mut at = 0;
     let too_deep = first_too_deep(body);
@@ -170,7 +170,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
     Ok(made)
 }
 
-/// Decodes a JSON string. An invalid one, such as half a surrogate pair, is an error.
+/// Decodes a JSON string. An invalid string, such as half a surrogate pair, is an error.
 fn text<'v>(value: &'v LazyValue<'_>) -> Result<&'v str, Code> {
     value.as_str().ok_or(Code::InvalidFormat)
 }

@@ -1,6 +1,6 @@
 //! Upper bound of the memory of values parsed from JSON, computed before parsing.
 //!
-//! It counts JSON's punctuation, including that inside strings. Not here: the budget.
+//! The bound counts JSON's punctuation, including punctuation inside strings. Not here: the budget.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The HTTP Event Collector: `/services/collector` and below, with Splunk's answers.
 //!
-//! A request is answered with success once its events are durable. If its token uses acknowledgment, it is answered at
-//! once with an id, and `/ack` reports when its events are durable. All requests share one memory budget for bodies;
-//! beyond this budget, and while the store accepts no events, senders are asked to retry.
+//! A request whose token uses acknowledgment is answered at once with an id, and `/ack` reports when its events are
+//! durable. Any other request is answered with success once its events are durable. All requests share one memory
+//! budget for bodies; beyond this budget, and while the store accepts no events, senders are asked to retry.
 //!
 //! Behaviour follows Splunk's public description of the collector, and observed error answers. Not here: TLS,
 //! persistence of tokens, forwarders that speak S2S over HTTP.
@@ -459,7 +459,8 @@ async fn acks_of_request(
     }
     let channel = channel_of(request.headers(), &query)?.ok_or(Code::ChannelMissing)?;
     let headers = request.headers().clone();
-    // The limit applies before the body is read and decompressed, which keeps this short enough for an async worker.
+    // The limit applies before the body is read and decompressed, so that this work is short enough for an async
+    // worker.
     let budget = collector.budget.limited_to(ACKS_BYTES_MAX);
     let kept = BudgetedBody::of(request, &budget).await.and_then(|kept| kept.decompress(&headers));
     let kept = kept.map_err(|error| match error {
@@ -532,7 +533,7 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
         }
         None if collector.budget.is_exhausted() => Answer::from(Code::UnhealthyQueues).into_response(),
         None => {
-            // This queries the file system, which may block.
+            // The check queries the file system, so it may block.
             let store = Arc::clone(&collector.destination.store);
             let room = tokio::task::spawn_blocking(move || store.check_room().is_ok()).await;
             let code = if room.unwrap_or(false) { Code::Healthy } else { Code::UnhealthyQueues };

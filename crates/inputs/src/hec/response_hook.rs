@@ -1,9 +1,9 @@
 //! Recording that the answer to a request is being sent.
 //!
 //! A sender repeats a request only if it received no answer. After a crash the store must know whether the answer was
-//! sent, so this is recorded as late as possible before it is sent. Only the port knows that moment. The recording is
-//! therefore a hook in an extension of the response, and the port runs the hook directly before it writes to the
-//! connection.
+//! sent, so the sending of an answer is recorded, as late as possible before the answer is sent. Only the port knows
+//! that moment. The recording is therefore a hook in an extension of the response, and the port runs the hook directly
+//! before it writes to the connection.
 //!
 //! A hook runs before the answer is sent, never after (docs/decisions/0030). If it is dropped without having run, the
 //! answer was never sent. Not here: writing answers.

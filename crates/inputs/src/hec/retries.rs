@@ -1,9 +1,9 @@
 //! Requests repeated because their answer never arrived.
 //!
-//! A sender whose connection breaks before the answer cannot know whether its events were stored, and repeats them. If
-//! the collector saw the connection end before the answer was sent, the same body on the same channel gets that answer,
-//! and its events are not stored again. A body repeated after its answer was sent is a new request, whose events are
-//! stored again.
+//! A sender whose connection breaks before the answer cannot know whether its events were stored, and sends them again.
+//! If the collector saw the connection end before the answer was sent, the same body on the same channel gets that
+//! answer, and its events are not stored again. A body repeated after its answer was sent is a new request, whose
+//! events are stored again.
 //!
 //! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
 //! written, which only the sender can notice.

@@ -1,7 +1,7 @@
 //! Datagrams of one port. Each datagram consists of whole lines, and each sender has its own pipeline.
 //!
-//! As in Splunk, a leading syslog priority is removed, and time and host are prefixed if the text has no syslog time;
-//! both can be disabled. The time in the prefix is written in the time zone in which the pipeline parses it.
+//! As in Splunk, a leading syslog priority is removed, and time and host are prefixed if the text has no syslog time.
+//! Both steps can be disabled. The time in the prefix is written in the time zone in which the pipeline parses it.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub struct Datagrams {
 #[derive(Debug)]
 struct Sender {
     pipeline: Box<Pipeline>,
-    /// Time zone of timestamps without one; also used to write the prefix.
+    /// Time zone of timestamps without a zone; also used to write the prefix.
     zone: TimeZone,
     /// Arrival time of the sender's last datagram.
     last: TimeNs,
@@ -154,8 +154,7 @@ fn strip_priority(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether the text begins with a syslog time, as in RFC 3164 or 5424, where the version number of RFC 5424 may be
-/// missing.
+/// Whether the text begins with a syslog time, as in RFC 3164 or 5424. The version number of RFC 5424 may be missing.
 fn has_syslog_time(text: &[u8]) -> bool {
     let text = if text.first() == Some(&b'<') { strip_priority(text) } else { text };
     let is_named = text.get(..3).is_some_and(|month| MONTHS.contains(&month))
@@ -171,7 +170,7 @@ fn has_syslog_time(text: &[u8]) -> bool {
     is_named || is_numbered
 }
 
-/// Time and sender as Splunk prefixes them.
+/// The prefix that Splunk adds: time and sender.
 fn splunk_prefix(now: TimeNs, zone: &TimeZone, address: &str) -> String {
     format!("{} {address} ", strftime(now, "%b %e %H:%M:%S", zone))
 }

@@ -1,5 +1,4 @@
-//! Framing of a syslog connection: a message ends at a line end, or after as many bytes as the count in front of it
-//! says.
+//! Framing of a syslog connection: a message ends at a line end, or the number of its bytes precedes it.
 //!
 //! RFC 6587 calls the second form octet counting: `MSGLEN SP MSG`. A connection uses octet counting if its first bytes
 //! are a number, a blank and `<`, and line ends otherwise. Line ends inside a counted message are written as `#012`,
@@ -41,8 +40,8 @@ impl Framing {
         }
     }
 
-    /// Passes the text of `bytes` to `give`. Counted messages become lines, and an incomplete one is kept in `held`;
-    /// without counts, the bytes are passed on unchanged.
+    /// Passes the text of `bytes` to `give`. Counted messages become lines, and an incomplete message is kept in
+    /// `held`; without counts, the bytes are passed on unchanged.
     pub(crate) fn push(&mut self, held: &mut Vec<u8>, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
         if matches!(self, Framing::Lines) {
             return give(bytes);

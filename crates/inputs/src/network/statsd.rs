@@ -77,8 +77,8 @@ impl Statsd {
         true
     }
 
-    /// Extracts dimensions from a name and the colon after it. Returns the name without the segments that only contain
-    /// removed dimensions, and the dimensions. Of several dimensions of one name, the first counts.
+    /// Extracts dimensions from a name and the colon after it. Returns the name, without segments that contain only
+    /// removed dimensions, and the dimensions. If several dimensions have one name, the first one counts.
     fn extract<'a>(&'a self, text: &'a str) -> (String, Vec<(&'a str, &'a str)>) {
         let name = text.trim_end_matches(':');
         let (mut dimensions, mut removed) = (Vec::<(&str, &str)>::new(), vec![false; name.len()]);

@@ -59,7 +59,7 @@ impl Template {
         self.props.resolve(&self.source, "", &self.sourcetype).statsd.map(|rules| Statsd::new(&rules))
     }
 
-    /// Time zone of timestamps without one.
+    /// Time zone of timestamps without a zone.
     pub(crate) fn zone(&self, host: &str) -> TimeZone {
         let settings = self.props.resolve(&self.source, host, &self.sourcetype);
         settings.tz.as_deref().and_then(parse_zone).unwrap_or(settings.node_zone)

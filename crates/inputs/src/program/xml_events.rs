@@ -1,9 +1,9 @@
 //! Output of modular inputs that stream XML: `<stream>` with an `<event>` for each event, which has data, time and
 //! metadata.
 //!
-//! Each `<event>` is one event, even if its text has line breaks; its time is that of `<time>`, or else the timestamp
-//! in the text. With `unbroken="1"`, the data are pieces of a stream that an index pipeline breaks into events;
-//! `<done/>` completes the last event.
+//! Each `<event>` is one event, even if its text has line breaks; its time comes from `<time>`, or else from the
+//! timestamp in the text. With `unbroken="1"`, the data are pieces of a stream that an index pipeline breaks into
+//! events; `<done/>` completes the last event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct OpenEvent {
 /// Reader of the XML of modular inputs.
 pub struct XmlReader {
     tokens: XmlTokens,
-    /// Defaults by stanza; an event without a stanza gets those of the first.
+    /// Defaults by stanza; an event without a stanza gets the defaults of the first stanza.
     stanzas: BTreeMap<String, StanzaDefaults>,
     first: String,
     props: Arc<PropsResolver>,

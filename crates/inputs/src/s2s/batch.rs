@@ -1,8 +1,8 @@
 //! Encoding of whole batches sent between Quarry's forwarders and nodes: columnar, compressed, and not parsed again.
 //!
 //! An [`EventBatch`] is restored with times, metadata and indexed fields. The forwarder's queue and the connection use
-//! the same bytes. The decoder does not trust them: lengths are checked against limits before memory is allocated, and
-//! every text must be valid UTF-8.
+//! the same bytes. The decoder does not trust these bytes: lengths are checked against limits before memory is
+//! allocated, and every text must be valid UTF-8.
 //!
 //! Not here: routing, batch numbers, acknowledgments.
 

@@ -117,8 +117,9 @@ impl Channel {
         }
     }
 
-    /// Adds to the events from `first` on, which begin at these offsets, the fields that were sent with their first
-    /// bytes. An event that goes on in a piece with other fields keeps those with which it began.
+    /// Adds to each event from row `first` on the fields that were sent with the event's first byte. `starts` contains
+    /// the offsets at which these events begin. An event that continues in a piece with other fields keeps the fields
+    /// with which it began.
     fn add_sent_fields(&self, batch: &mut EventBatch, first: usize, starts: &[u64]) {
         assert_eq!(batch.len() - first, starts.len(), "each event has an offset");
         for (row, start) in (first..).zip(starts) {

@@ -65,7 +65,7 @@ pub struct Forwarder {
     decoder: Decoder,
     /// Number of messages read.
     messages: u64,
-    /// Wall-clock time of the last processing, the index time of events completed by silence.
+    /// Wall-clock time of the last processing. It is the index time of events completed by silence.
     now: TimeNs,
     wants_acks: bool,
     /// Set once the forwarder has presented a valid token.
@@ -83,7 +83,7 @@ pub struct Forwarder {
     /// First unreported message: an error in the settings of a sourcetype, or the reason why an event did not go to the
     /// index that a rule set.
     refused: Option<String>,
-    /// Time zone declared by the forwarder, for timestamps without one.
+    /// Time zone declared by the forwarder, for timestamps without a zone.
     zone: Option<TimeZone>,
 }
 

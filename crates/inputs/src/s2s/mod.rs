@@ -6,8 +6,8 @@
 //! Data is acknowledged only when it is on disk, so ids are returned together with the batches that must be stored
 //! first.
 //!
-//! [`sender`] is the other side: the messages of Quarry's forwarder to an indexer. To a receiver that supports whole
-//! [`batch`]es it sends those, numbered so that a repeated batch is recognised.
+//! [`sender`] is the other side: the messages of Quarry's forwarder to an indexer. A receiver that supports whole
+//! [`batch`]es gets them with numbers, by which it recognises a repeated batch.
 //!
 //! The implementation follows public captures and descriptions of the protocol. Not here: sockets, TLS, heartbeats to
 //! forwarders.

@@ -18,8 +18,8 @@ use super::wire::{
     OPEN_CHANNEL, SIGNATURE, frame_of,
 };
 
-/// Handshake word by which Quarry nodes recognise each other. The sender's name follows it in the request, and 1 in the
-/// answer.
+/// Handshake word by which Quarry nodes recognise each other. In the request, the sender's name follows the word; in
+/// the answer, the digit 1 does.
 pub(crate) const BATCHES_WORD: &str = "quarry_batches=";
 /// Handshake word followed by a Quarry forwarder's token. Splunk's forwarders use an undocumented form.
 pub(crate) const TOKEN_WORD: &str = "token=";
@@ -283,8 +283,8 @@ impl Sender {
 }
 
 impl Channels {
-    /// Number of the channel for `meta`. If necessary, the channel is opened, and the least recently used one is closed
-    /// for it.
+    /// Number of the channel for `meta`. If necessary, opens the channel and closes the least recently used channel for
+    /// it.
     fn channel_of(&mut self, meta: &Metadata, out: &mut Vec<u8>) -> u64 {
         let key = [&meta.source, &meta.host, &meta.sourcetype].map(std::sync::Arc::clone);
         self.clock += 1;

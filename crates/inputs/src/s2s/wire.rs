@@ -41,7 +41,7 @@ pub enum Message {
     Pairs(Vec<(String, Vec<u8>)>),
     /// Opens a channel.
     OpenChannel {
-        /// Number of the channel whose metadata it copies.
+        /// Number of the channel whose metadata the new channel copies.
         like: Option<u64>,
         /// Number of the new channel.
         number: u64,
@@ -387,7 +387,7 @@ impl<'a> Reader<'a> {
         few.ok_or(DecodeStop::Invalid(S2sError::TooMany { what: "fields in a packet", count, limit: FIELDS_MAX }))
     }
 
-    /// Reads a slot of a channel, which begins with its length plus one, or 0 if absent.
+    /// Reads a slot of a channel. A slot begins with its length plus one, or with 0 if it is absent.
     fn slot(&mut self) -> Result<Option<String>, DecodeStop> {
         match self.number()? {
             0 => Ok(None),
@@ -480,7 +480,8 @@ fn event(reader: &mut Reader<'_>) -> Result<Event, DecodeStop> {
     Ok(event)
 }
 
-/// Decodes a field. In its code, two bits give the encoding of the name, and four bits that of the value.
+/// Decodes a field. In the field's code, two bits give the encoding of the name, and four bits the encoding of the
+/// value.
 fn field(reader: &mut Reader<'_>) -> Result<(String, Value), DecodeStop> {
     let form = reader.number()?;
     let name = match form & 3 {

@@ -104,7 +104,7 @@ impl Admission {
         self.bounds.unauthenticated.is_none() || self.clients.authenticated_len() >= self.bounds.connections
     }
 
-    /// A permit for a new connection, closing another one if necessary; `None` if there is none to close.
+    /// A permit for a new connection, closing another one if necessary; `None` if no connection can be closed.
     pub(super) async fn admit(&self) -> Option<OwnedSemaphorePermit> {
         if self.has_handshakes && self.in_handshake.len() >= self.bounds.handshakes {
             self.count(self.in_handshake.close_oldest());

@@ -1,9 +1,10 @@
-//! Connections of a port by what they wait for, oldest first, so that one can be closed in favour of a new one.
+//! Connections of a port by what they wait for, oldest first, so that one of them can be closed in favour of a new
+//! connection.
 //!
-//! On ports where clients must authenticate, the connection of a client that has not done so is in one of two lists as
-//! long as it exists: it waits for its client (to send a head or the rest of a body, or to take an answer), or the
-//! server works on its request. Neither requests nor answers make it younger. A connection of an authenticated client
-//! is listed while it is idle. Ports that treat all clients alike treat them as authenticated.
+//! On ports where clients must authenticate, the connection of an unauthenticated client is in one of two lists as long
+//! as it exists: the connection waits for its client (to send a head or the rest of a body, or to take an answer), or
+//! the server works on its request. Neither requests nor answers make a connection younger. A connection of an
+//! authenticated client is listed while it is idle. Ports that treat all clients alike treat them as authenticated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +21,8 @@ struct Queue {
     by_age: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// Number of the next connection to enter a list; one for all lists, so that ages can be compared between them.
+/// Number of the next connection to enter a list; one counter for all lists, so that ages in different lists can be
+/// compared.
 static NEXT_AGE: AtomicU64 = AtomicU64::new(0);
 
 fn next_age() -> u64 {
@@ -83,9 +85,9 @@ pub(super) struct Clients {
     pub(super) idle: ConnectionQueue,
     /// Number of connections of authenticated clients, on ports where clients must authenticate.
     authenticated: AtomicUsize,
-    /// Number of them beyond which an idle one is closed for each client that authenticates.
+    /// Number of these connections beyond which an idle one is closed for each client that authenticates.
     authenticated_max: usize,
-    /// Connections that were closed for others.
+    /// Connections that were closed in favour of others.
     pub(super) closed: AtomicU64,
 }
 
@@ -132,11 +134,11 @@ struct State {
     place: Option<(Standing, u64)>,
     /// Requests whose answer was not taken completely yet; HTTP/2 allows several.
     open_requests: usize,
-    /// Those that the server is processing.
+    /// Open requests that the server is processing.
     working_requests: usize,
     has_had_request: bool,
     is_authenticated: bool,
-    /// Whether the connection was requested to close when it was in a list that it has left.
+    /// Whether the connection was requested to close while it was in a list that it has left since.
     is_chosen: bool,
     /// Number of the next request.
     next_request: u64,
@@ -351,7 +353,7 @@ impl OpenRequest {
         if let Some((standing, age)) = state.place.take() {
             connection.list(standing).remove(age);
         }
-        // If it was to be closed as that of an unauthenticated client, it is spared.
+        // A connection that was to be closed because its client was unauthenticated is spared.
         state.is_chosen = false;
         self.set_working(&mut state, true);
         connection.update_place(&mut state);

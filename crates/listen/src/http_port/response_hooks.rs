@@ -1,10 +1,10 @@
 //! A socket that runs the hooks of answers ([`ResponseHook`]) directly before it sends the answers.
 //!
-//! It wraps the socket itself, below TLS, so that nothing happens between a hook and the system call that sends the
-//! answer. A hook is added before the answer is passed to hyper, so no write can send the answer before the hook has
-//! run. The first write may carry other data (an earlier answer, a frame of another HTTP/2 stream); the hook then runs
-//! too early, which is safe. No hooks run while the socket is full. When a connection ends, the hooks that have not run
-//! are dropped. See docs/decisions/0030.
+//! The TCP socket itself is wrapped, below TLS, so that nothing happens between a hook and the system call that sends
+//! the answer. A hook is added before the answer is passed to hyper, so no write can send the answer before the hook
+//! has run. The first write may carry other data (an earlier answer, a frame of another HTTP/2 stream); the hook then
+//! runs too early, which is safe. No hooks run while the socket is full. When a connection ends, the hooks that have
+//! not run are dropped. See docs/decisions/0030.
 
 use std::io;
 use std::pin::Pin;

@@ -1,11 +1,11 @@
 //! Requests whose body has no length and ends when the client closes the connection. The `attach` functions of Splunk's
 //! SDKs send events this way: `POST …/receivers/stream` (or `simple`) with the header `X-Splunk-Input-Mode: Streaming`.
 //!
-//! In HTTP/1.1, a request without a length has no body. Such a head is therefore passed on with `Transfer-Encoding:
-//! chunked` (and `Connection: close`). After it, the bytes returned by each read from the socket become one chunk. If
-//! the connection fails instead of being closed, the chunks end with an invalid one, so that the body ends with an
-//! error. Only the first request of a connection is examined; a later one of this kind is passed on unchanged, so its
-//! body is not read.
+//! In HTTP/1.1, a request without a length has no body. The head of such a request is therefore passed on with
+//! `Transfer-Encoding: chunked` (and `Connection: close`). After the head, the bytes returned by each read from the
+//! socket become one chunk. If the connection fails instead of being closed, the chunks end with an invalid chunk, so
+//! that the body ends with an error. Only the first request of a connection is examined; a later request of this kind
+//! is passed on unchanged, so its body is not read.
 
 use std::io;
 use std::pin::Pin;

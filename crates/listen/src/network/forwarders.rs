@@ -69,7 +69,7 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
-        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
+        // The listener is dropped before the stanzas: once they are gone, another socket may be opened at this address.
         drop(listener);
     });
     Ok(bound)
@@ -331,7 +331,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a numbered batch unless it is already stored. After a failure that may pass, the forwarder sends it
+    /// Stores a numbered batch unless it is already stored. After a transient failure, the forwarder sends the batch
     /// again; events that the store refuses for good are dropped.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
@@ -356,7 +356,8 @@ impl Session<'_> {
             path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
         };
         // After a refusal, the events of each index are stored on their own, so that only those that cannot be stored
-        // are dropped. They are stored without the position, which would otherwise be durable before all of them are.
+        // are dropped. They are stored without the position, which would otherwise become durable before all events
+        // are.
         let copy = (!batch.has_single_index()).then(|| batch.clone());
         let events = batch.len() as u64;
         let receipts = match self.port.store.append_at(batch, position) {
@@ -387,7 +388,7 @@ impl Session<'_> {
     }
 
     /// Counts and reports events that the store will never accept. The forwarder gets its acknowledgment all the same,
-    /// because it would resend them without end and never send the events after them.
+    /// because otherwise it would resend these events without end and never send the events after them.
     fn drop_refused(&self, events: u64, reason: &SinkError) {
         self.port.shared.limits.refused_events.fetch_add(events, Ordering::Relaxed);
         self.port.store.warn(&format!("{events} events of a forwarder are dropped: {reason}"));
@@ -434,7 +435,7 @@ impl Session<'_> {
 }
 
 /// Fails with the reason if a forwarder may not write to an index. Without a token a forwarder is not authenticated, so
-/// it may write to internal indexes only if the settings of the port allow them all or name this one.
+/// it may write to internal indexes only if the settings of the port allow all internal indexes or name this one.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {

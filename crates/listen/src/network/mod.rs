@@ -3,8 +3,8 @@
 //! A connection must hold a turn ([`read_slots::ReadSlots`]) to read, extract events and append; the number of turns is
 //! bounded. While the store is busy, no connection is read, so that senders wait.
 //!
-//! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it
-//! has received is stored, and it is opened again; the others and their connections stay.
+//! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, the data
+//! that it received is stored, and the socket is opened again. Other sockets and their connections stay.
 //!
 //! Not here: decoding received bytes (`quarry_inputs::network`), the HTTP Event Collector.
 
@@ -282,7 +282,7 @@ impl Listeners {
 }
 
 /// The sockets that inputs.conf describes, and the faults of stanzas without a socket. Stanzas of one address share a
-/// socket; each with a system-assigned port number has its own.
+/// socket; a stanza with a system-assigned port number has a socket of its own.
 fn configured_sockets(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<SocketConfig>, Vec<ListenError>) {
     let mut settings = NetworkInputSettings::new(&node.layers);
     let tokens: Option<Arc<[String]>> = settings.forwarder_tokens.take().map(Into::into);

@@ -63,7 +63,7 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
-        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
+        // The listener is dropped before the stanzas: once they are gone, another socket may be opened at this address.
         drop(listener);
     });
     Ok(bound)

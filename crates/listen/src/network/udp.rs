@@ -58,7 +58,7 @@ pub(super) fn listen(group: &PortGroup, address: SocketAddr) -> std::io::Result<
     let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
     name("read").spawn(move || {
         read(&reader, &socket, &packs, &spares);
-        // Dropped before the stanzas: once these are gone, another socket may be opened at this address.
+        // The socket is dropped before the stanzas: once they are gone, another socket may be opened at this address.
         drop(socket);
         drop(reader);
     })?;

@@ -52,8 +52,8 @@ pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t,
     );
 }
 
-/// The value of the pair whose key is at `key..equals` of a text, which has an equals sign there; `None` if it is
-/// empty, or if the text before the key may change what [`auto_kv`] finds here.
+/// The value of the pair whose key is at `key..equals` of a text, followed by an equals sign at `equals`; `None` if the
+/// value is empty, or if the text before the key may change what [`auto_kv`] finds here.
 pub fn certain_value(text: &[u8], key: usize, equals: usize) -> Option<&[u8]> {
     let (before, after) = (&text[..key], equals + 1);
     let class = before.last().map_or(VALUE_END, |byte| CLASSES[usize::from(*byte)]);

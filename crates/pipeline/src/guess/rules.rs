@@ -1,7 +1,8 @@
 //! `[rule::…]` and `[delayedrule::…]` stanzas of props.conf, which assign a sourcetype by the share of matching lines.
 //!
 //! A rule takes precedence over format detection; a delayed rule applies only if detection recognises no format, so
-//! that the sourcetype would otherwise be the plain one or the file's name. The first matching rule in the files wins.
+//! that the sourcetype would otherwise be the plain one or derived from the file's name. The first matching rule in the
+//! files wins.
 
 use quarry_conf::{PropsResolver, SourcetypeRule};
 

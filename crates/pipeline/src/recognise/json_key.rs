@@ -1,6 +1,6 @@
 //! The timestamp of a JSON object, found by well-known key names.
 //!
-//! The time of an object often comes after a kilobyte of other data that contains other times. So the values of
+//! The time of an object often comes after a kilobyte of other data that contains other times. Therefore, the values of
 //! well-known keys are preferred, and keys of the object itself have precedence over those of nested objects. The text
 //! is scanned once, without building a tree, up to an unambiguous key or [`SCANNED_BYTES_MAX`].
 //!
@@ -193,8 +193,8 @@ fn number_bytes(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count()
 }
 
-/// For each length of a name, a set of the low five bits of the first bytes of the well-known names of that length.
-/// Bytes that differ only in case have the same bits.
+/// For each length, a bit set of the first bytes of well-known names of that length, by the low five bits of these
+/// bytes. Bytes that differ only in case have the same bits.
 static FIRST_BYTE_SETS: [u32; NAME_BYTES_MAX + 1] = first_byte_sets();
 
 const fn first_byte_sets() -> [u32; NAME_BYTES_MAX + 1] {

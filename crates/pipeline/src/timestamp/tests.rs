@@ -113,7 +113,7 @@ fn a_leap_second_is_the_next_minute() {
 
 #[test]
 fn unusual_first_lines_affect_few_following_lines() {
-    // The first line's time is seven hours ahead of the epoch times in the others.
+    // The first line's time is seven hours ahead of the epoch times in the other lines.
     let mut any = timestamper(&settings(), None);
     assert_eq!(time(&mut any, "2026-11-20 17:00:00 x"), "2026-11-20 17:00:00.000");
     assert_eq!(time(&mut any, "- 1795168801 x"), "2026-11-20 17:00:00.000", "a single jump is ignored");

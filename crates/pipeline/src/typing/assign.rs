@@ -2,9 +2,9 @@
 //!
 //! `name = expression` adds a value to a field; `name := expression` replaces its values, or removes them if the
 //! expression is null. Keys (`_raw`, `_time`, `queue`, `host`, `source`, `sourcetype`, `index`) have one value, which
-//! is always replaced; null leaves it unchanged. An expression sees the effects of earlier assignments. A field name
-//! reads the field's first value; `$mv:NAME$` reads all values. `$pd:NAME$` always refers to a key and `$field:NAME$`
-//! always to a field. A name may end in a type: `[int]`, `[float]`, `[string]`.
+//! is always replaced; null leaves the value unchanged. An expression sees the effects of earlier assignments. A field
+//! name reads the field's first value; `$mv:NAME$` reads all values. `$pd:NAME$` always refers to a key and
+//! `$field:NAME$` always to a field. A name may end in a type: `[int]`, `[float]`, `[string]`.
 //!
 //! The expression language is implemented elsewhere ([`quarry_event::expression`]).
 

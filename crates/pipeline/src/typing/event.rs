@@ -99,7 +99,7 @@ impl TypedEvent {
         TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_truncated: false, others: Vec::new() }
     }
 
-    /// Value of a key as a rule's `REGEX` sees it: that of host, source and sourcetype has a prefix with the kind.
+    /// Value of a key as a rule's `REGEX` sees it. Host, source and sourcetype have a prefix that names the kind.
     pub(crate) fn read(&self, key: &Key) -> Cow<'_, str> {
         match key {
             Key::Raw => Cow::Borrowed(&self.raw),

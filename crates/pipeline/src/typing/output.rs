@@ -33,7 +33,7 @@ pub(crate) struct Typing {
 }
 
 impl Typing {
-    /// The typing stage; `None` if these settings do not require one.
+    /// The typing stage, if these settings require it.
     pub(crate) fn new(
         plan: TypingPlan,
         indexes: Arc<IndexNames>,
@@ -219,7 +219,7 @@ impl EventTyping {
 
     /// Applies a plan to an event: returns the event and its copies without those that are dropped, and the reason if
     /// an event is not in the index named by its rule. With `host_is_fixed`, no rule changes the host. The limit of
-    /// fields applies to those that rules add, so that no field that came with the event is lost.
+    /// fields applies to fields that rules add, so that no field that came with the event is lost.
     pub fn run(
         &self,
         plan: &TypingPlan,

@@ -20,7 +20,7 @@ pub(crate) struct Sed {
 #[derive(Debug)]
 enum Command {
     Substitute(Substitute),
-    /// Each character, and the one that replaces it.
+    /// Each character with its replacement.
     Transliterate(Vec<(char, char)>),
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct AlertActions {
 }
 
 impl AlertActions {
-    /// Creates the actions of a data directory; with `view`, only those of apps that it contains can run.
+    /// Creates the actions of a data directory; with `view`, only actions of the apps in the view can run.
     pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>, host: &str) -> AlertActions {
         let conf = layers.conf(CONF);
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");

@@ -60,8 +60,8 @@ struct Definition {
 }
 
 impl CustomCommands {
-    /// Creates the commands of a data directory; with `view`, only those it contains. Without a data directory there
-    /// are no commands. `host` is this machine's name, for alert actions.
+    /// Creates the commands of a data directory; with `view`, only the commands in the view. Without a data directory
+    /// there are no commands. `host` is this machine's name, for alert actions.
     pub fn new(
         layers: &Layers,
         data_dir: Option<&Path>,

@@ -47,7 +47,7 @@ pub(crate) struct SettingsV1 {
     pub(crate) rows_max: usize,
 }
 
-/// Finds the program for the arguments of a search, and removes those that name it.
+/// Finds the program for the arguments of a search, and removes the arguments that name it.
 pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, Fault> + Send>;
 
 /// A program of version 1 behind the chunked protocol.

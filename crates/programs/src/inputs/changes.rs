@@ -2,8 +2,8 @@
 //!
 //! A scan is saved before its events are stored, and the last batch of these events carries the scan's number into the
 //! store. After a crash, the number in the store determines which of the two saved scans is used. Each change is
-//! therefore reported once, unless the crash falls between two batches of a scan; the changes of the first are then
-//! reported again.
+//! therefore reported once, unless the crash falls between two batches of a scan; the changes of the first batch are
+//! then reported again.
 //!
 //! Not here: the content of a scan and the text of a change (`quarry_inputs::changes`).
 
@@ -24,7 +24,8 @@ use super::input_context::{Shared, Stores, check, file_name, metadata};
 
 /// Folder of saved scans, relative to the data directory.
 const SCANS_FOLDER: &str = "var/lib/quarry/fschange";
-/// Extension of the saved scan whose events are stored; the other one is for a scan whose events may not be stored yet.
+/// Extension of the saved scan whose events are stored; the other extension is for a scan whose events may not be
+/// stored yet.
 const STORED_EXTENSION: &str = "look";
 const NEXT_EXTENSION: &str = "next";
 /// Scope of scan numbers in the store; it cannot be an index name.

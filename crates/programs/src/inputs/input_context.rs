@@ -13,7 +13,8 @@ pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 
 /// Opens sessions at the node's REST interface for programs.
 pub trait ProgramSessions: Send + Sync {
-    /// Opens a session of a user, or of the node without a name; returns its key. `None` if there is no such user.
+    /// Opens a session of a user, or, without a name, of the node; returns the session's key. `None` if there is no
+    /// such user.
     fn open(&self, user: Option<&str>) -> Option<String>;
 
     /// Ends a session.

@@ -46,7 +46,7 @@ pub struct ModularInputKind {
 pub struct ModularInputKinds {
     /// Absolute path of the data directory.
     home: PathBuf,
-    /// The schemes by program, with the time of the program's last change; `None` for one that did not answer.
+    /// The schemes by program, with the time of the program's last change; `None` for a program that did not answer.
     cache: Mutex<BTreeMap<PathBuf, (SystemTime, Option<Scheme>)>>,
     /// Held while a program checks a stanza, so that requests run one such program at a time.
     checking: Mutex<()>,

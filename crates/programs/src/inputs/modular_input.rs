@@ -37,7 +37,7 @@ pub(crate) struct ModularProgram {
     inputs: Vec<(ProgramInput, Arc<dyn EventStore>)>,
 }
 
-/// Groups stanzas by program; adds the faults of those that cannot be used.
+/// Groups stanzas by program; adds the faults of stanzas that cannot be used.
 pub(crate) fn programs(
     inputs: Vec<ProgramInput>,
     shared: &Shared,

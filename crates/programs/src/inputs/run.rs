@@ -25,7 +25,7 @@ const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const QUIET_TICKS: usize = 10;
 /// Time within which a program must terminate when asked; its output is read until then.
 const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
-/// Maximum bytes read after the program was killed, which is more than a pipe holds.
+/// Maximum bytes read after the program was killed; more than a pipe holds.
 const LEFT_BYTES_MAX: usize = 4 << 20;
 /// Pause before a busy store is tried again.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -56,9 +56,9 @@ pub(crate) struct Task {
     pub(crate) schedule: Schedule,
     pub(crate) program: Program,
     pub(crate) environment: Vec<(String, String)>,
-    /// Text for the program's standard input, if it reads any; it then gets a session, too.
+    /// Text for the program's standard input, if the program reads any; such a program also gets a session.
     pub(crate) configuration: Option<NewConfiguration>,
-    /// The user of the session (`passAuth`); without one, the session is the node's.
+    /// The user of the session (`passAuth`); without a user, the session is the node's.
     pub(crate) user: Option<String>,
     pub(crate) mark: Option<Checkpoint>,
     pub(crate) new_reader: NewReader,

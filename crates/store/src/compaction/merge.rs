@@ -3,9 +3,9 @@
 //! Order: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again, decode and
 //! compare, slab by slab; `begin_seal` (records the objects' names), put both objects, `commit_compaction`, then one
 //! critical section that replaces the old buckets by the new one. A crash before the commit leaves objects that the
-//! next start deletes; after it, the old buckets are retired and their objects are deleted in the same way as those of
+//! next start deletes; after the commit, the old buckets are retired, and their objects are deleted like the objects of
 //! expired buckets. Memory holds one input slab and the output objects. `max_merge_stored_bytes` bounds the size of the
-//! latter.
+//! output.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ use crate::{Damage, StoreError, data_dir};
 /// Function that adds a slab to the new bucket.
 pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
-/// Minimum size of the text of a bucket that is rewritten only to become smaller; the disk space of others is
+/// Minimum size of the text of a bucket that is rewritten only to become smaller; the disk space of smaller buckets is
 /// negligible.
 const SHRUNK_RAW_BYTES_MIN: u64 = 1 << 20;
 /// A bucket is rewritten only to become smaller if that saves at least one in this many of its bytes.
@@ -169,8 +169,8 @@ fn fields_to_store(
     Ok(storage)
 }
 
-/// Encodes the merged bucket with these search-time fields, or without any if that fails, because they must not prevent
-/// the merge.
+/// Encodes the merged bucket with these search-time fields, or without fields if that fails: fields must not prevent a
+/// merge.
 fn encode_with_fields(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -266,14 +266,14 @@ fn unreadable(bucket: &SealedBucket, error: &BucketError) -> Failure {
     }
 }
 
-/// A slab with what is extracted from its events.
+/// The slab with the fields that were extracted from its events.
 fn with_extraction<'a>(slab: &SlabSource<'a>, extraction: &'a Extraction) -> SlabSource<'a> {
     SlabSource { extractions: &extraction.fields, extracted_names: extraction.names.as_ref(), ..*slab }
 }
 
 /// Encodes the merged bucket and verifies that it decodes to the events of the inputs, which are read again. The bucket
-/// has no locators if they would make it larger than its inputs or than `most` bytes; without them, a bucket of more
-/// than `most` bytes is not worth the merge.
+/// has no locators if they would make it larger than its inputs or than `most` bytes; if the bucket exceeds `most`
+/// bytes even without locators, the merge is not worthwhile.
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],

@@ -194,8 +194,8 @@ impl Shared {
 }
 
 impl Store {
-    /// Lets merged buckets store search-time fields, extracted by what `current` returns at the time of a merge. Only the
-    /// first call has an effect.
+    /// Lets merged buckets store search-time fields. For each merge, `current` returns the extraction of the fields.
+    /// Only the first call has an effect.
     pub fn store_extractions(&self, current: Box<CurrentExtraction>) {
         self.shared.extraction.set(current);
     }

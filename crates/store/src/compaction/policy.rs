@@ -8,8 +8,8 @@
 //! A store may have a million buckets, and the policy runs after every seal, under the lock that appends wait for. It
 //! therefore examines only positions where buckets have changed.
 //!
-//! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
-//! events, on request all of them. After these, buckets that were never merged are proposed for a rewrite that stores
+//! If there is nothing to merge, buckets with deleted events are rewritten: in the background only those with many
+//! deleted events, on request all. Last, buckets that were never merged are proposed for a rewrite that stores
 //! search-time fields or saves space ([`choose_alone`]).
 
 use std::cell::Cell;
@@ -22,8 +22,8 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
-/// Maximum number of buckets examined at a time, while appends wait; many more than one merge takes, so that every
-/// examination makes progress.
+/// Maximum number of buckets examined at a time, because appends wait meanwhile. It is a multiple of the largest merge,
+/// so that every examination makes progress.
 const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
 /// Minimum number of inputs of a merge, whatever its options.
@@ -89,8 +89,8 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    /// The first merge at an unexamined position. A change affects only merges that include the changed position; they
-    /// begin at most one merge length (its maximum number of inputs) earlier. Groups may begin at other buckets than
+    /// The first merge at an unexamined position. A change affects only merges that include the changed position. Such
+    /// merges begin before the position by at most the maximum number of inputs. Groups may begin at other buckets than
     /// in an examination of the whole index, so the merges found may differ.
     fn merge(&self, places: &mut IndexPositions) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found earlier but not carried out is found again.
@@ -138,7 +138,7 @@ impl<'a> Examination<'a> {
                 Some(left) => self.left.set(left),
                 None => return MergeChoice::Paused(next),
             }
-            // Rows that are not in memory are read when something needs them; their merges wait until then.
+            // Rows that are not in memory are read when something needs them; merges of their buckets wait until then.
             let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next)
                 && !self.state.sealed.has_unloaded_between(self.index, last, next);
             let is_whole = (self.is_whole)(bucket);
@@ -193,9 +193,9 @@ fn choose_rewrite(
     state.sealed.with_deletions().find(|bucket| rewritable(bucket)).cloned()
 }
 
-/// The next bucket that was never merged or rewritten, so that a request may rewrite it. It is found again until it is
-/// rewritten or noted in [`State::not_better`]. Examines at most `EXAMINED_MAX` buckets; [`has_unasked`] shows whether
-/// there are more.
+/// The next bucket that was never merged or rewritten, which a request may rewrite. Every call returns the same bucket
+/// until it is rewritten or noted in [`State::not_better`]. Examines at most `EXAMINED_MAX` buckets; [`has_unasked`]
+/// shows whether there are more.
 pub(crate) fn choose_alone(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,

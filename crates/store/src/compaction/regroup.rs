@@ -1,6 +1,6 @@
 //! Regroups events of many slabs, page by page, into as few slabs as possible.
 //!
-//! Order is preserved. A slab that is nearly full is not mixed with others, which would gain nothing.
+//! Order is preserved. A nearly full slab is not mixed with others, because mixing would gain nothing.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Deletion of events from all later searches.
 //!
-//! A bucket never changes, so its deleted events are a set of rows in the catalog. A search collects the events it
-//! found in a [`Deletion`]; [`crate::Store::delete`] commits it in one catalog transaction and publishes it in one
-//! critical section. Later snapshots lack all of these events; after a crash, either all or none of them are deleted.
-//! Only sealed events can be deleted, so [`crate::Store::seal_selected`] runs first.
+//! A bucket never changes, so its deleted events are a set of rows in the catalog. A search collects, in a
+//! [`Deletion`], the events that it found; [`crate::Store::delete`] commits the deletion in one catalog transaction and
+//! publishes it in one critical section. Later snapshots lack all of these events; after a crash, either all or none of
+//! them are deleted. Only sealed events can be deleted, so [`crate::Store::seal_selected`] runs first.
 //!
 //! A merge leaves deleted events out. If a bucket is merged while a deletion collects its rows, [`Hold`] knows their
 //! new location. A bucket without remaining events is retired at once.

@@ -1,7 +1,7 @@
 //! Events in memory: searchable from their acknowledgment until their bucket replaces them.
 //!
-//! A slab's rows are contiguous and append-only ([`SlabRows`]). A writer holds their lock while it adds a batch, and
-//! a search holds it while it copies a page. A snapshot remembers the number of rows at its creation and never reads
+//! A slab's rows are contiguous and append-only ([`SlabRows`]). A writer locks the rows while it adds a batch, and a
+//! search locks them while it copies a page. A snapshot remembers the number of rows at its creation and never reads
 //! more. A batch can therefore first be copied to the end of the rows ([`PendingCopy`]) and then be published.
 //!
 //! Not here: the choice of a batch's slab, and when slabs are closed.

@@ -59,7 +59,7 @@ impl SlabRows {
         time.clear();
         meta.clear();
         *index_time = 0;
-        // These are not reused, because their size differs from slab to slab.
+        // Metadata and fields are not reused, because their size differs from slab to slab.
         (*metas, *fields) = (Vec::new(), Vec::new());
         self.index_times.clear();
     }

@@ -1,7 +1,7 @@
 //! Reuse of the memory of sealed slabs and stored batches while events keep arriving.
 //!
-//! A stream of events needs the same few large blocks repeatedly. If they were freed each time, the operating system
-//! would zero their pages again, which costs more than filling them.
+//! A stream of events needs the same few large blocks repeatedly. If these blocks were freed each time, the operating
+//! system would zero their pages again, and zeroing costs more than filling them.
 
 use std::sync::Mutex;
 

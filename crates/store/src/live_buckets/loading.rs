@@ -23,7 +23,7 @@ pub(crate) struct Loading {
     indexes: BTreeMap<Arc<str>, LoadingIndex>,
 }
 
-/// Buckets of one index that were read so far: neighbouring cells by the first one.
+/// Buckets of one index that were read so far, by the first cell of each range.
 type LoadingIndex = BTreeMap<u64, LoadingRange>;
 
 /// A cell, or several cells whose rows are left in the catalog.
@@ -55,8 +55,8 @@ impl Loading {
         Loading { rows_max, cells, rows: 0, indexes: BTreeMap::new() }
     }
 
-    /// Adds a bucket. If it is in motion, some step of the store looks for it without naming its index, so its row must
-    /// be in memory, with those of its cell.
+    /// Adds a bucket. If the bucket is in motion, some step of the store looks for it without naming its index. Its row
+    /// and the other rows of its cell must then be in memory.
     pub(crate) fn add(&mut self, mut bucket: SealedBucket, in_motion: bool) {
         // All buckets of an index share its name.
         match self.indexes.get_key_value(&bucket.row.index) {
@@ -79,8 +79,8 @@ impl Loading {
         }
     }
 
-    /// Leaves the rows of the oldest cells in the catalog, until half of the limit is free; of cells that are equally
-    /// old, those with most rows.
+    /// Leaves the rows of the oldest cells in the catalog until half of the limit is free. Among equally old cells,
+    /// those with the most rows come first.
     fn unload_oldest(&mut self) {
         let ranges = self.indexes.values_mut().flatten();
         let mut oldest: Vec<_> = ranges.filter(|(_, range)| !range.in_motion && range.buckets.is_some()).collect();
@@ -99,8 +99,8 @@ impl Loading {
         }
     }
 
-    /// The buckets, none of which has been examined for merges, and the ranges that must be in memory, but are not, with
-    /// the names of their indexes.
+    /// Returns the live buckets, none of which has been examined for merges, and a list of index names and ranges that
+    /// must be in memory but are not.
     pub(crate) fn into_live(self) -> (LiveBuckets, Vec<(Arc<str>, UnloadedRange)>) {
         let (mut live, mut missing) = (LiveBuckets { cells: self.cells, ..LiveBuckets::default() }, Vec::new());
         let mut all = Vec::with_capacity(self.rows);

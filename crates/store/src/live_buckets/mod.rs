@@ -1,11 +1,11 @@
 //! The live buckets of a store, with sums and sets over them, so that no step has to look at all buckets.
 //!
 //! A store may have a million buckets, and appends and searches wait for the lock of its state. Totals are therefore
-//! kept as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones,
-//! those with deleted events, those whose local copy may be evicted.
+//! kept as sums. A set of bucket numbers exists for each purpose: buckets of a time range, the oldest buckets, buckets
+//! with deleted events, buckets whose local copy may be evicted.
 //!
-//! Rows of many buckets may be in the catalog only. An index is therefore divided into ranges of arrival: the rows of a
-//! range are either all in memory, or there are only its sums ([`UnloadedRange`]).
+//! Rows of many buckets may be in the catalog only. An index is therefore divided into ranges of arrival: of each
+//! range, either all rows are in memory or only their sums ([`UnloadedRange`]).
 //!
 //! Not here: retention, merges and evictions themselves.
 
@@ -29,15 +29,15 @@ pub(crate) use self::loading::Loading;
 pub(crate) use self::unloaded_ranges::UnloadedRange;
 use self::unloaded_ranges::UnloadedRanges;
 
-/// Number of the newest rows of an index that stay in memory while buckets are added to it, because later buckets may
-/// be merged with theirs: several levels of a merge.
+/// Number of newest rows that stay in memory while buckets are added to their index, because later buckets may be
+/// merged with them. It covers several levels of merges.
 const NEWEST_ROWS: usize = 4 * MERGE_COUNT_MAX;
 
-/// Division of the numbers of sealed buckets into cells, whose rows leave memory together. A bucket belongs to the cell
-/// of its first origin.
+/// Division of the numbers of sealed buckets into *cells*, which are ranges of equal length. A bucket belongs to the
+/// cell of its first origin. The rows of a cell leave memory together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cells {
-    /// Numbers in a cell, which is also the number of buckets up to which unloaded cells form one range.
+    /// Count of numbers in a cell. Adjacent unloaded cells form one range of up to this many buckets.
     pub(crate) origins: u64,
 }
 
@@ -209,8 +209,8 @@ impl LiveBuckets {
         })
     }
 
-    /// The last range of an index whose rows are not in memory, if it has a bucket whose first origin is at least
-    /// `from`, or if no row in memory arrived later.
+    /// The last range of an index whose rows are not in memory. `None` if all first origins in the range are smaller
+    /// than `from` and some bucket with a row in memory arrived later.
     pub(crate) fn unloaded_end(&self, index: &str, from: u64) -> Option<(Arc<str>, UnloadedRange)> {
         let (name, ranges) = self.unloaded.get_key_value(index)?;
         let last = ranges.iter().next_back()?;
@@ -246,7 +246,7 @@ impl LiveBuckets {
 
     /// Counts one more round without use for each cell with rows in memory; returns the indexes and first origins of the
     /// cells with at least `rounds` such rounds. While an index changes, its newest rows are left out. With background
-    /// merges, so are cells with unexamined positions.
+    /// merges, cells with unexamined positions are also left out.
     pub(crate) fn idle_cells(&self, rounds: u32, merges: bool) -> Vec<(Arc<str>, RangeInclusive<u64>)> {
         let count_round = |idle: &Cell<u32>| {
             idle.set(idle.get().saturating_add(1));
@@ -269,8 +269,8 @@ impl LiveBuckets {
         cells
     }
 
-    /// If `may_leave` holds for every bucket of a cell, keeps only their sums and returns the buckets; otherwise returns
-    /// none.
+    /// If `may_leave` holds for every bucket of a cell, replaces the buckets by their sums and returns them; otherwise
+    /// changes nothing and returns no buckets.
     pub(crate) fn unload(
         &mut self,
         name: &Arc<str>,
@@ -301,7 +301,7 @@ impl LiveBuckets {
         left
     }
 
-    /// The buckets whose rows are in memory, by number, for lists and for actions on each of them.
+    /// The buckets whose rows are in memory, by number.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.buckets.values()
     }
@@ -442,7 +442,7 @@ impl LiveBuckets {
         self.buckets.get(&number).map_or(i64::MAX, |bucket| bucket.row.time_max)
     }
 
-    /// Buckets that overlap `range`, of the indexes that are selected.
+    /// Buckets of the selected indexes that overlap `range`.
     pub(crate) fn overlapping<'a>(
         &'a self,
         is_selected: impl Fn(&str) -> bool,
@@ -473,7 +473,8 @@ impl LiveBuckets {
         totals
     }
 
-    /// Every index with its sums and its first and last time; several times if not all of its rows are in memory.
+    /// Every index with its sums and its first and last time. An index whose rows are not all in memory appears several
+    /// times.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (&Arc<str>, Totals, (i64, i64))> {
         let unloaded = self.unloaded.iter().flat_map(|(index, ranges)| {
             let sums = ranges.iter().copied().reduce(UnloadedRange::join);

@@ -1,7 +1,8 @@
 //! Ranges of an index whose rows are only in the catalog, with their sums.
 //!
-//! A range has all live buckets of an index whose first origins are between two numbers, so it can be read again without
-//! a list of its buckets. Neighbouring ranges are joined, so that many small ones do not take more memory than rows.
+//! A range contains all live buckets of an index whose first origins are between two numbers, so the range can be read
+//! again without a list of its buckets. Neighbouring ranges are joined, because many small ranges would take more memory
+//! than the rows.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -87,7 +88,7 @@ impl UnloadedRange {
         }
     }
 
-    /// First origins of the first and the last bucket, between which there are no other buckets of the index.
+    /// First origins from the first to the last bucket of the range; no other bucket of the index lies between.
     pub(crate) fn origins(&self) -> RangeInclusive<u64> {
         self.origins.0..=self.origins.1
     }
@@ -109,7 +110,7 @@ impl UnloadedRanges {
     }
 
     /// Adds a range. Joins it with its neighbours, if together they have at most `buckets_max` buckets and `in_memory`
-    /// finds no row with a first origin between the two given ones.
+    /// finds no row with a first origin between the two given origins.
     pub(super) fn insert(&mut self, mut range: UnloadedRange, buckets_max: u64, in_memory: impl Fn(u64, u64) -> bool) {
         let may_join = |one: &UnloadedRange, other: &UnloadedRange| {
             one.totals.buckets.saturating_add(other.totals.buckets) <= buckets_max

@@ -21,14 +21,14 @@ use crate::sync::lock;
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";
-/// The first read of a bucket object covers the end of the object: its size divided by this number, a little more than
-/// the metadata of all slabs takes.
+/// The first read of a bucket object covers the end of the object. The read's length is the object's size divided by
+/// this number: a little more than the metadata of all slabs takes.
 const TAIL_DIVISOR: u64 = 240;
 /// Minimum size of the first read of a bucket object, not counting its checksums: the 64 KiB that a reader of a bucket
 /// reads first, and up to two checksum blocks that are read only in part.
 const OBJECT_END_BYTES: u64 = 80 << 10;
-/// The block checksums after an object, and the tags of an encrypted one, each take one byte for this many bytes of the
-/// object.
+/// The block checksums after an object take one byte for this many bytes of the object; the tags of an encrypted object
+/// take as much again.
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID_SETTING: &str = "store_id";
@@ -202,7 +202,8 @@ impl Copies {
         self.state().is_none_or(RemoteState::is_local_complete)
     }
 
-    /// Whether the local objects may be deleted, because the remote ones are complete and no move reads them.
+    /// Whether the local objects may be deleted, because the remote objects are complete and no move reads the local
+    /// ones.
     pub(super) fn is_evictable(&self) -> bool {
         lock(&self.known).counted.evictable
     }
@@ -221,7 +222,7 @@ pub(crate) enum ObjectKind {
     Filter,
 }
 
-/// Bytes read of a filter's end in addition to checksums: the parameters of the slabs, and up to two checksum blocks
+/// Bytes read from a filter's end in addition to checksums: the parameters of the slabs, and up to two checksum blocks
 /// that are read only in part.
 const FILTER_END_BYTES: u64 = 16 << 10;
 
@@ -280,7 +281,8 @@ pub(crate) fn stem(row: &impl RemoteNames) -> String {
 
 /// A row with the names of a bucket's remote objects.
 pub(crate) trait RemoteNames {
-    /// The bucket's stem if it is not derived from number and time, its number, and the time of its seal or compaction.
+    /// The bucket's stem (`None` if it is derived from number and time); its number; the time of its seal or
+    /// compaction.
     fn name_parts(&self) -> (Option<&str>, u64, i64);
 }
 
@@ -307,7 +309,7 @@ pub(super) const RECEIPT_EXTENSION: &str = "receipt";
 #[derive(Clone)]
 pub(crate) struct OpenObject {
     pub(crate) object: Arc<dyn ReadAt>,
-    /// The same object; blocks read through this one stay longer in the cache.
+    /// The same object; blocks read through this handle stay longer in the cache.
     pub(crate) lasting: Arc<dyn ReadAt>,
 }
 

@@ -1,9 +1,9 @@
 //! Eviction of local copies of uploaded buckets.
 //!
-//! Local copies and cached blocks share the configured space. Each may use at least half of it, and more if the other
-//! uses less. The least recently used copies are evicted first, and copies with recent events last. Searches that hold
-//! a bucket are not affected: open files stay readable, and later reads use the volume. Copies can also be evicted on
-//! request.
+//! Local copies and cached blocks share the configured space. Each of the two may use at least half of the space, and
+//! more if the other uses less. The least recently used copies are evicted first, and copies with recent events last.
+//! Searches that hold a bucket are not affected: open files stay readable, and later reads use the volume. Copies can
+//! also be evicted on request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sync::lock;
 use crate::{Store, StoreError};
 
 impl Store {
-    /// Deletes the local copy and the cached blocks of an uploaded bucket, and forgets what was read of it.
+    /// Deletes the local copy and the cached blocks of an uploaded bucket, and drops the cached state of the bucket.
     pub fn evict_bucket(&self, id: &str) -> Result<(), StoreError> {
         let bucket = self.bucket_with_id(id)?;
         let _turn = self.shared.uploads.lock_transfers();
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Deletes local copies of uploaded buckets, the least recently used first, and then cached blocks, until `bytes`
-    /// are freed. With `None`, deletes all of them, and forgets what was read of any bucket.
+    /// are freed. With `None`, deletes all copies and blocks, and drops the cached state of all buckets.
     pub fn evict_cache(&self, bytes: Option<u64>) -> Result<(), StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);

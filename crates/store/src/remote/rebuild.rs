@@ -3,7 +3,7 @@
 //! A listing finds the buckets. A bucket with a receipt is complete. It is restored with its index, its position in the
 //! order of arrival and its deleted events, as a bucket that exists on its volume only. The inputs of merges may still
 //! exist on the volume; the receipt of the resulting bucket names them, and they are retired. The catalog is built
-//! under a temporary name and renamed at the end. If a rebuild is interrupted, the next one continues it.
+//! under a temporary name and renamed at the end. The next rebuild continues an interrupted one.
 //!
 //! Data that existed only in the lost data directory is not restored: events that were not uploaded, and file
 //! positions.

@@ -1,7 +1,7 @@
 //! Deletes the remote copies of retired buckets.
 //!
 //! The inputs of a merge stay on their volume until the merged bucket is uploaded. If the machine is lost in the
-//! meantime, nothing is lost that was once uploaded.
+//! meantime, no event that was once uploaded is lost.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Deletes orphaned objects on volumes, such as an object whose put completed after its deletion.
 //!
 //! Orphans are found by a listing. For each bucket, the catalog is read after the objects were listed, and once more
-//! before they are deleted; it prevails over the listing. A bucket's row is committed before its first object is put,
-//! so an object without a row belongs to a deleted bucket or to another catalog. Because of the latter case, for
-//! example after an older catalog was restored, orphans are kept for a grace period
+//! before they are deleted; the catalog prevails over the listing. A bucket's row is committed before its first object
+//! is put, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another catalog
+//! occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
 //! ([`crate::RemoteOptions::orphan_grace_secs`]), and complete buckets with a receipt are never deleted but reported:
 //! `quarry bucket rebuild-catalog` finds them. Objects of other data directories are ignored.
 

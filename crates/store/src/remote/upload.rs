@@ -2,7 +2,7 @@
 //!
 //! The oldest buckets are uploaded first, several at once. Before upload, objects are read back from disk and verified
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
-//! uploads and evictions. They are retried after a few seconds at first, and later after up to a minute.
+//! uploads and evictions, which are retried after a few seconds at first and later after up to a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +84,8 @@ fn needs_upload(bucket: &SealedBucket) -> bool {
     !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
 }
 
-/// Whether a step of the store looks for the bucket without naming its index: because it is thawed, has deleted events,
-/// or its copies are to be changed.
+/// Whether a step of the store looks for the bucket without naming its index: because the bucket is thawed or has
+/// deleted events, or because its copies are to be changed.
 pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
     let copies = &bucket.copies;
     bucket.row.thawed

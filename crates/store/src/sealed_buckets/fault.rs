@@ -39,7 +39,7 @@ impl Faults {
         lock(&self.0).remove(&number);
     }
 
-    /// Forgets the errors of these buckets that are not damage.
+    /// Forgets the errors of these buckets, except damage.
     pub(crate) fn forget_unavailable<'a>(&self, buckets: impl Iterator<Item = &'a Arc<SealedBucket>>) {
         let mut faults = lock(&self.0);
         if faults.values().all(|fault| fault.damage.kind == ErrorKind::Corrupt) {

@@ -41,11 +41,12 @@ pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
 pub(crate) use self::slab_part::{SlabPart, split_rows};
 
-/// Size in bytes up to which a term filter is read whole, because reading single cells would take as long.
+/// Size in bytes up to which a term filter is read whole, because reading only the cells (fingerprints) of some terms
+/// would take as long.
 const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
-/// Number of terms looked up in a local filter after which it is read whole, if it fits in the cache: further lookups
-/// then need no file. They are counted again if the cache has evicted the filter, so that filters that evict each other
-/// are not read whole for each term.
+/// After this many lookups, a local filter is read whole if it fits in the cache, so that further lookups need no file.
+/// The count restarts when the cache evicts the filter; otherwise, filters that evict each other would be read whole
+/// for each term.
 const LOOKUPS_BEFORE_WHOLE: u64 = 64;
 /// Maximum number of remote buckets that one search opens concurrently.
 const CONCURRENT_OPENS_MAX: usize = 16;
@@ -224,7 +225,7 @@ impl Objects {
 /// An object whose file is opened on first read.
 struct LazyObject {
     objects: Arc<Objects>,
-    /// A copy of the row rather than the bucket, whose reference count would otherwise never drop to zero.
+    /// A copy of the row. A reference to the bucket would keep the bucket's reference count above zero.
     row: LiveRow,
     copies: Arc<Copies>,
     /// The object through which the directory is read while the bucket is opened.
@@ -280,7 +281,7 @@ impl Readers {
         }
     }
 
-    /// Readers of the same objects whose caches hold nothing, so that their reads evict nothing that searches need.
+    /// Readers of the same objects without caches, whose reads do not evict what searches need.
     pub(crate) fn without_caches(&self) -> Readers {
         Readers {
             instance: self.instance,
@@ -322,7 +323,7 @@ impl Readers {
         self.reopen(number);
     }
 
-    /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Returns the buckets
+    /// Opens remote buckets concurrently, because opening an uncached bucket waits for the network. Returns the buckets
     /// that are out of reach, with the error; the caller need not wait for them again. Other failures are ignored here.
     pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) -> BTreeMap<u64, StoreError> {
         let is_far =
@@ -461,8 +462,8 @@ impl Readers {
         lookups >= LOOKUPS_BEFORE_WHOLE && bucket.row.filter_bytes <= self.filters.weight_max() as u64
     }
 
-    /// Whether a slab may hold a token, according to single cells of the bucket's term filter; `true` if the filter
-    /// cannot be read, and for buckets whose whole filter [`Readers::may_match`] has tested.
+    /// Whether a slab may hold a token, according to single cells of the bucket's term filter; also `true` if the
+    /// filter cannot be read, or if [`Readers::may_match`] has already tested the bucket's whole filter.
     pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
         if bucket.copies.is_local() || self.faults.get(bucket.row.number).is_some() {
             return true;
@@ -477,14 +478,15 @@ impl Readers {
         })
     }
 
-    /// The bucket's term filter for reads of single cells, opened on first use. `None` if the filter must be read whole:
-    /// if it is small, or if nothing would verify what is read.
+    /// The bucket's term filter for reads of single cells, opened on first use. `None` if the filter must be read whole,
+    /// because it is small or because single cells could not be verified.
     fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RangedFilter>>, BucketError> {
         let number = bucket.row.number;
         if bucket.row.filter_bytes <= WHOLE_FILTER_BYTES_MAX {
             return Ok(None);
         }
-        // Whether an older filter verifies what is read is known only once it is open.
+        // A remote filter is not even opened here if only its own checksums, which older filters lack, could verify its
+        // cells.
         if !bucket.copies.is_local() && !self.objects.verifies_checksums(&bucket.copies) {
             return Ok(None);
         }
@@ -540,7 +542,7 @@ impl Readers {
         }
     }
 
-    /// Drops what was read of any bucket.
+    /// Drops the cached state of all buckets.
     pub(crate) fn clear(&self) {
         self.objects.open.remove_if(|_| true);
         self.open.remove_if(|_| true);

@@ -248,7 +248,7 @@ impl Segment for SealedSegment {
     }
 
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
-        // The columns of a page contain the rows of the whole page, so a part of it is read as text.
+        // The columns of a page contain the rows of the whole page, so a part of a page is read as text.
         if self.cut.is_some() {
             return Ok(None);
         }
@@ -379,7 +379,7 @@ impl TemplatePage for SealedPage {
     }
 
     fn prefetch_columns(&mut self, columns: &[u32], rows: usize) -> Result<(), StoreError> {
-        // A few rows need only a part of what whole columns consist of.
+        // For a few rows, only parts of the columns are read.
         if self.bucket.copies.is_local() || rows <= POINT_READ_ROWS_MAX {
             return Ok(());
         }

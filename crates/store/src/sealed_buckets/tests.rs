@@ -1,4 +1,4 @@
-//! Local filters: single blocks or the whole.
+//! Local filters are read by single blocks first, and later whole.
 
 use quarry_event::{FieldColumns, ValueColumns};
 use tempfile::tempdir;

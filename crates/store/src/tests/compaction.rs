@@ -140,7 +140,7 @@ fn sentence(at: u64) -> String {
     (0..words as u64).map(|word| WORDS[mixed(word) % WORDS.len()]).collect::<Vec<_>>().join(" ")
 }
 
-/// Digits that cannot be compressed much better than they are when sealed.
+/// Digits that a merge compresses hardly better than sealing does.
 fn digits(at: u64) -> String {
     (0..20).map(|part| format!("{:016x}", (at * 20 + part + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
 }

@@ -38,7 +38,7 @@ fn append(store: &Store, number: u64) -> Result<Ticket, StoreError> {
     store.append(AppendRequest { batch, checkpoint: Some(checkpoint("a.log", number + 1)) })
 }
 
-/// Number of batches in the store. Asserts that they are the first ones, each stored once, and that the checkpoint
+/// Number of batches in the store. Asserts that these are the first batches, each stored once, and that the checkpoint
 /// matches.
 fn stored_batches(store: &Store) -> u64 {
     let found = store.checkpoints_of(b"a.log", "").unwrap();
@@ -67,7 +67,8 @@ fn work(store: &Store, from: u64, until: u64, burst: u64) -> (u64, u64) {
     (acknowledged, until)
 }
 
-/// Runs until the machine fails after writing `bytes`, then on a working one; returns whether the first one failed.
+/// Runs until the machine fails after writing `bytes`, then on a working machine; returns whether the first machine
+/// failed.
 fn crash_after(bytes: u64, burst: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = options(dir.path());

@@ -79,7 +79,7 @@ fn deletions_affect_only_later_snapshots() {
     assert_eq!(seen, 80, "a search that had begun sees what was there");
     let now: Vec<_> = all(&store).segments.iter().map(|segment| segment.identity().unwrap()).collect();
     let changed = known.iter().filter(|slab| !now.contains(slab)).count();
-    assert_eq!((changed, now.len()), (3, known.len()), "only slabs that lost events are other slabs");
+    assert_eq!((changed, now.len()), (3, known.len()), "only slabs that lost events have new identities");
     drop((before, store));
     check(&open(&small(dir.path())));
     check(&Store::open_read_only(small(dir.path()), ManualClock::shared(0)).unwrap());

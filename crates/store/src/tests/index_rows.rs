@@ -14,7 +14,7 @@ use crate::{IndexSelector, RetentionRule, Store, StoreOptions, data_dir};
 /// Events of a bucket.
 const EVENTS: u64 = 20;
 
-/// A store with a large index, `far`, and a small one, `near`, whose rows are the only ones that a start reads.
+/// A store with a large index, `far`, and a small index, `near`. A start reads only the rows of `near`.
 fn filled(dir: &std::path::Path) -> StoreOptions {
     let options = StoreOptions { rows_at_start: 3, rows_of_cell: 4_096, ..small(dir) };
     let store = open(&options);

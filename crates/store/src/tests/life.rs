@@ -269,7 +269,7 @@ fn clock_jumps_delay_retention_by_a_day() {
     let told: Vec<String> = store.messages().into_iter().map(|message| message.text).collect();
     assert_eq!(told.iter().filter(|text| text.contains("set forward by 100000 hours")).count(), 1, "{told:?}");
     clock.advance_ns(20 * HOUR);
-    // The clock is corrected, and then set back for good, which removes nothing.
+    // The clock is corrected and even set back permanently. Neither change removes anything.
     clock.set_forward_ns(-100_010 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.advance_ns(30 * HOUR);
@@ -302,7 +302,7 @@ fn large_clock_jumps_advance_retention_time_at_double_speed() {
     store.seal_all().unwrap();
     drop(store);
     for _ in 0..3 {
-        // This holds for any saved time, and after any number of starts.
+        // Nothing is removed after any number of starts.
         let store = Store::open(small(dir.path()), ManualClock::shared(263_000 * HOUR)).unwrap();
         assert_eq!(store.retention(&ages).unwrap(), nothing);
         assert!(store.messages()[0].text.contains("set forward by 262000 hours"), "{:?}", store.messages());
@@ -663,7 +663,7 @@ fn memory_store_accepts_any_batch() {
     assert_eq!(segment_texts(&*snapshot.segments[0]).unwrap().len(), 9_100);
 }
 
-/// Batches large enough for direct I/O, which begin in the middle of blocks.
+/// Batches that are large enough for direct I/O and begin in the middle of blocks.
 #[test]
 fn large_and_small_batches_are_recovered_from_the_log() {
     let dir = tempdir().unwrap();
@@ -696,7 +696,7 @@ fn removing_an_index_removes_only_its_events() {
     let before = all(&store);
     assert!(!store.remove_events_of("web").unwrap().is_empty());
     assert_eq!(texts(&all(&store)), expected("main", 0..5));
-    assert_eq!(texts(&before).len(), 28, "a search that began before reads them still");
+    assert_eq!(texts(&before).len(), 28, "a search that began earlier still reads them");
     drop(before);
     assert_eq!(store.remove_events_of("web").unwrap(), Vec::<String>::new());
     append(&store, "web", 0, 2);

@@ -326,7 +326,7 @@ fn files_reread_after_damage_keep_their_new_checkpoints() {
     let store = open(&options);
     assert_eq!((offset(&store, "a"), offset(&store, "b")), (9, 10));
     drop(store);
-    // After a second damage, the checkpoints dropped after the first one do not return.
+    // After a second damage, the checkpoints that were dropped after the first damage do not return.
     let newest = logs(dir.path()).pop().unwrap();
     let mut bytes = fs::read(&newest).unwrap();
     bytes[32 + 60] ^= 1;

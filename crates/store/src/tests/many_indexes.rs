@@ -40,7 +40,7 @@ fn each(range: std::ops::Range<u64>) -> Vec<String> {
     range.flat_map(|index| expected(&name(index), index..index + 1)).collect()
 }
 
-/// In-memory blob store that counts puts, each of which would wait for a disk.
+/// In-memory blob store that counts puts; a real put would wait for a disk.
 #[derive(Debug, Default)]
 struct Counting {
     puts: AtomicUsize,
@@ -171,8 +171,8 @@ fn group_seals_advance_the_position_to_the_last_bucket() {
     assert_eq!(texts(&all(&open(&options))), expected("main", 0..6));
 }
 
-/// Fills indexes until the machine fails after writing `bytes`, then checks the store on a working one; returns whether
-/// the first one failed.
+/// Fills indexes until the machine fails after writing `bytes`, then checks the store on a working machine; returns
+/// whether the first machine failed.
 fn crash_after(bytes: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = StoreOptions { hot_bytes_max: 60_000, ..options(dir.path()) };

@@ -334,7 +334,7 @@ fn recent_events_of_an_index_are_evicted_last() {
     seal(&store, &["first"], 1, 5);
     seal(&store, &["second"], 1, 5);
     store.upload_all().unwrap();
-    // The bucket of the other index is used later, but only that of this index counts as recent.
+    // The bucket of the other index is used later, but only the bucket of this index counts as recent.
     drop(store.snapshot(&crate::IndexSelector::new(["second"]), &quarry_event::TimeRange::ALL));
     store.evict_cache(Some(1)).unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)]);
@@ -392,7 +392,7 @@ fn closing_a_store_reports_that_it_waits_for_an_upload() {
     store.close();
     drop(store);
     assert_eq!((waits.load(Ordering::SeqCst), volume.list().unwrap().len()), (1, 3));
-    // Nothing is uploaded any more, so nothing is waited for.
+    // No upload is left, so closing does not wait.
     let store = open(&options(dir.path(), volume, u64::MAX));
     let counted = Arc::clone(&waits);
     store.report_upload_waits(move || {
@@ -522,7 +522,7 @@ fn seal_more(store: &Store) {
 }
 
 /// Runs a store on a machine that dies after `acts` operations on local and remote objects; returns whether all work
-/// was done before.
+/// was done before the machine died.
 fn crash_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let (local, volume) =
@@ -672,7 +672,7 @@ fn pages_of_a_remote_bucket_are_fetched_together() {
         let options =
             StoreOptions { slab_events: 40_000, log_segment_bytes: 64 << 20, ..options(dir.path(), volume, 0) };
         let store = open(&options);
-        // Ten pages of numbers that compress too little to be fetched with the end of the object.
+        // Ten pages of numbers, which compress so little that reading the end of the object does not fetch them.
         for from in (0..40_000).step_by(2_000) {
             let batch = sample::batch_of("main", (from..from + 2_000).map(|number| (number, mixed_text(number))));
             store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();

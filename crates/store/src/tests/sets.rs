@@ -40,8 +40,8 @@ fn append(store: &Store, set: usize, file: usize, number: u64) -> Result<Ticket,
     store.append_to_set(set, AppendRequest { batch, checkpoint: Some(checkpoint(FILES[file], number + 1)) })
 }
 
-/// Number of stored batches of a file. Asserts that they are the first ones, each stored once and in order, and that
-/// the checkpoint matches.
+/// Number of stored batches of a file. Asserts that these are the first batches of the file, each stored once and in
+/// order, and that the checkpoint matches.
 fn stored_batches(store: &Store, file: usize) -> u64 {
     let found = store.checkpoints_of(FILES[file].as_bytes(), "").unwrap();
     let batches = found.first().map_or(0, |logged| logged.checkpoint.offset);
@@ -185,8 +185,8 @@ fn failed_writes_refuse_the_files_of_all_sets_in_the_group() {
     }
 }
 
-/// Runs two sets until the machine dies after writing `bytes`, then on a working one; returns whether the first one
-/// died.
+/// Runs two sets until the machine dies after writing `bytes`, then on a working machine; returns whether the first
+/// machine died.
 fn crash_after(bytes: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = options(dir.path(), 2);

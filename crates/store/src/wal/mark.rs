@@ -1,10 +1,10 @@
 //! The mark: the newest record known to be durable, in a small file beside the segments.
 //!
 //! An unreadable record at the end of the log was either being written when the machine stopped, or was stored,
-//! acknowledged, and damaged later. The first is normal; the second must be reported. The mark distinguishes them: it
-//! is written after each sync of the log and before any acknowledgment. Only the first write of the mark is synced at
-//! once, because a sync for each group would double its cost. It survives the end of the process, but after a failure
-//! of the machine it may be some seconds old. It is never ahead of the durable records.
+//! acknowledged, and damaged later. The first is normal; the second must be reported. The mark distinguishes the two
+//! cases: it is written after each sync of the log and before any acknowledgment. Only the first write of the mark is
+//! synced at once, because a sync for each group would double the group's cost. The mark survives the end of the
+//! process, but after a failure of the machine it may be some seconds old. It is never ahead of the durable records.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,6 @@
-//! Encoding of a log record: a batch of events, the bucket that receives them, and what takes effect with them: the new
-//! read position of the input file (its checkpoint) or the part of a sender's request that was stored.
+//! Encoding of a log record. A record contains a batch of events, the bucket that receives them, and what takes effect
+//! with them: the new read position of the input file (its checkpoint) or the identity of the stored part of a sender's
+//! request.
 //!
 //! The body is encoded on the appending thread, so that appending threads share this work. The log thread only fills in
 //! the frame (lsn, bucket). Ends, times and metadata codes are copied as whole columns. The text, most of the body,

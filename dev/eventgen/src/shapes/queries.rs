@@ -1,11 +1,11 @@
 //! Questions as data, and the questions that apply to every shape.
 //!
-//! SQL is written once for DuckDB and ClickHouse. Where their functions differ, it uses the following ones, which the
-//! benchmark defines in both: `part(x, re)` the first group of a regular expression, null if it does not match;
-//! `matches(x, re)`; `json_part(x, path)` the text at a JSON path, null if absent; `holds`, `begins` and `ends(x, y)`;
-//! `chars(x)` the length in characters; `bucket(t, ms)` the start of a span in seconds; `whole(x)` and `number(x)`,
-//! null if the text is not a number; `shown(x)` a value as text; `json_null(x, path)` the text `null` for a JSON null,
-//! which is what a search returns. Regular expressions are RE2's.
+//! SQL is written once for DuckDB and ClickHouse. Where their functions differ, the SQL uses the following functions,
+//! which the benchmark defines in both: `part(x, re)` the first group of a regular expression, null if it does not
+//! match; `matches(x, re)`; `json_part(x, path)` the text at a JSON path, null if absent; `holds`, `begins` and
+//! `ends(x, y)`; `chars(x)` the length in characters; `bucket(t, ms)` the start of a span in seconds; `whole(x)` and
+//! `number(x)`, null if the text is not a number; `shown(x)` a value as text; `json_null(x, path)` the text `null` for
+//! a JSON null, which is what a search returns. Regular expressions are RE2's.
 
 use super::{Column, Samples};
 

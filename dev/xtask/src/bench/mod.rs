@@ -3,10 +3,10 @@
 //!
 //! `cargo xtask bench DIR` takes a directory with the output of the comparison generator (`gen DIR 3000000 2000000`):
 //! `syslog.log` and, if present, `events.jsonl` and `access.log`. Answers are checked before their times count. Query
-//! times are medians of [`queries::RUNS`] runs, first on a server without the cache of partial states, then, named
-//! `kept`, on one with it. The table is printed and saved in `target/bench/last.txt`. The next run also prints the
-//! ratios of its figures to those of the last run, and to those of `target/bench/baseline.txt` if `--save-baseline` has
-//! written that file.
+//! times are medians of [`queries::RUNS`] runs, first on a server without the cache of partial states, and then, named
+//! `kept`, on a server with this cache. The table is printed and saved in `target/bench/last.txt`. The next run also
+//! prints the ratios of its figures to those of the last run, and to those of `target/bench/baseline.txt` if
+//! `--save-baseline` has written that file.
 //!
 //! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--remote` searches over an S3
 //! store ([`remote`]), `--users` many users during ingest ([`users`]). The program is the release binary, or the one

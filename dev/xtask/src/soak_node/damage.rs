@@ -1,6 +1,7 @@
 //! Damage to a stopped node: a copy of its data with one flipped bit must return complete answers or report the damage.
 //!
-//! Bits are flipped in the newest segment of the log, every second one in its last records, and in the catalog.
+//! Bits are flipped in the catalog and in the newest segment of the log, where every second flip is in the last
+//! records.
 
 use std::path::{Path, PathBuf};
 

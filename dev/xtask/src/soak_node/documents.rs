@@ -2,9 +2,8 @@
 //! a kill.
 //!
 //! One writer makes all changes, so that the state of the collection is known. A write without an answer must be
-//! present as a whole or not at all, so two states are possible until the collection is read, which happens before the
-//! next write. Each document has a unique number, so that duplicates are detected, and a group, by which the collection
-//! is indexed.
+//! present as a whole or not at all, so two states are possible until the collection is read before the next write.
+//! Each document has a unique number, so that duplicates are detected, and a group, by which the collection is indexed.
 //!
 //! Not here: documents of several writers (the tests of `collections`).
 

@@ -60,7 +60,7 @@ pub(crate) fn doubled<'l>(found: &[String], ledger: &'l Ledger) -> Vec<(&'l str,
     ledger.iter().filter(|(text, _)| is_doubled(text)).map(|(text, sent)| (text.as_str(), *sent)).collect()
 }
 
-/// Describes the error, if finding an event `count` times is one.
+/// Describes the error if an event must not be found `count` times.
 fn fault_of(count: u32, sent: &Sent) -> Option<String> {
     if sent.acknowledged && count == 0 {
         return Some("acknowledged and lost".to_owned());

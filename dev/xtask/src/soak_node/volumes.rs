@@ -206,7 +206,7 @@ impl World<'_> {
         self.node.write_conf("server.conf", &server)
     }
 
-    /// Adds a file while no node runs, which seals all events in memory; one in two of these commands is killed.
+    /// Adds a file while no node runs; the command seals all events in memory. One in two of these commands is killed.
     fn seal(&mut self, rng: &mut Rng, totals: &mut VolumeTotals) -> Result<(), String> {
         let path = old_file(self.place, &mut self.old, rng)?;
         let add = ["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"];

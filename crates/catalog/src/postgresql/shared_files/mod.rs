@@ -115,7 +115,7 @@ impl SharedFileTable {
     }
 
     /// Number of the last change, and the rows changed after `version`, in order. If the connection is lost, waits for
-    /// it for at most the configured time from `since`; without `since`, it does not wait.
+    /// a new connection for at most the configured time after `since`; without `since`, does not wait.
     pub fn changes_since(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
         self.sessions.read(since, |session| {
             let act = CatalogTransaction::on(session);
@@ -218,27 +218,28 @@ impl SharedFileTable {
         let (act, schema) = (CatalogTransaction::on(session), &*self.sessions.database.place.shown);
         let name = self.sessions.database.place.schema();
         let count = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
-        let found = match act.number(count, values![name])? {
-            None | Some(0) => 0,
-            Some(FILE_TABLES | ALL_TABLES) => act.number("SELECT version FROM version", values![])?.unwrap_or(0),
-            Some(_) => return Err(Failure::Damaged("its schema has tables of another program".to_owned())),
-        };
-        match found {
-            0 => {}
-            VERSION => return Ok(()),
-            1 => {
+        let tables = act.number(count, values![name])?.unwrap_or(0);
+        if ![0, FILE_TABLES, ALL_TABLES].contains(&tables) {
+            return Err(Failure::Damaged("its schema has tables of another program".to_owned()));
+        }
+        let found = if tables == 0 { 0 } else { act.number("SELECT version FROM version", values![])?.unwrap_or(0) };
+        match (tables, found) {
+            (0, _) => {}
+            (ALL_TABLES, VERSION) => return Ok(()),
+            (FILE_TABLES, 1) => {
                 return in_transaction(session, "BEGIN", || {
                     session.run_script(shared_documents::TABLES)?;
                     session.execute("UPDATE version SET version = ?1", values![VERSION]).map(drop)
                 });
             }
-            found => {
+            (_, found) if found > VERSION => {
                 let place = schema.to_owned();
                 return Err(Failure::Permanent(CatalogError::TooNew { place, found, known: VERSION }));
             }
+            _ => return Err(Failure::Damaged("its schema lacks tables".to_owned())),
         }
         in_transaction(session, "BEGIN", || {
-            // A role without the right to create schemas can use an empty one that an administrator has created.
+            // A role without the right to create schemas can use an empty schema that an administrator has created.
             if !act.exists("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1", values![name])? {
                 session.run_script(&format!("CREATE SCHEMA {name}"))?;
             }

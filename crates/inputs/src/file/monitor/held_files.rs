@@ -53,7 +53,7 @@ impl HeldFile {
         is_this.then(|| HeldFile { file: Arc::new(file), _slot: Arc::new(slot), was_awaited: false })
     }
 
-    /// Whether it is still empty.
+    /// Whether the file is still empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.len() == 0)
     }

@@ -81,7 +81,7 @@ struct FailureReports {
 }
 
 impl FailureReports {
-    /// Whether to report a failure; `was_working` is set if something was stored since the last one.
+    /// Whether to report a failure; `was_working` is set if something was stored since the last failure.
     fn is_new(&mut self, failure: &str, was_working: bool) -> bool {
         let is_new = was_working || self.last.as_deref() != Some(failure);
         self.last = Some(failure.to_owned());

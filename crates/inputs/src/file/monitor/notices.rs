@@ -82,7 +82,7 @@ impl Notices {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut reader = Reader::new(&self.kernel, &mut buffer);
         let mut gone = Vec::new();
-        // Notifications that the reader has taken from the kernel would be lost with it.
+        // The reader's buffer is emptied first, because notifications in it would be lost with the reader.
         while batch.paths.len() < PATHS_MAX || !reader.is_buffer_empty() {
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
@@ -125,7 +125,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut notices = Notices::new().unwrap();
         assert!(notices.watch(folder.path()));
-        // Neither the limit nor a read of the kernel ends at the same notification.
+        // The limit and the reads from the kernel end at different notifications.
         let created: BTreeSet<PathBuf> =
             (0..PATHS_MAX + 1_000).map(|number| folder.path().join(format!("{number:020}"))).collect();
         created.iter().for_each(|path| std::fs::create_dir(path).unwrap());

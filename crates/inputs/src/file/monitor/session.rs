@@ -1,7 +1,8 @@
 //! An open file and its timeouts.
 //!
-//! A reader cannot know whether a line, an event or the beginning of a file is complete while more may follow. So it
-//! waits, and every wait is bounded: short for a quiet file, somewhat longer for one that is never quiet.
+//! A reader cannot know whether a line, an event or the beginning of a file is complete while more may follow. The
+//! reader therefore waits, and every wait is bounded: short for a quiet file, somewhat longer for a file that is never
+//! quiet.
 
 use quarry_conf::MonitorSettings;
 

@@ -1,7 +1,7 @@
 //! A compiled `[monitor://]` or `[batch://]` stanza: matches paths and sets the metadata of their events.
 //!
 //! `*` matches any part of one segment, `...` any number of folders. Scanning begins at the longest prefix of the path
-//! that has neither.
+//! without wildcards.
 
 use std::path::{Path, PathBuf};
 

@@ -62,7 +62,7 @@ pub(crate) enum OpenOutcome {
     AtEnd,
     /// The file is compressed or binary and does not grow line by line.
     Compressed,
-    /// The file may be a copy of another that has not been read to its end.
+    /// The file may be a copy of another file that has not been read to its end.
     Undecided {
         /// Offset up to which the other file was read; 0 if unknown.
         origin_offset: u64,
@@ -214,7 +214,8 @@ impl Tail {
     }
 
     /// Determines, from the sink's positions and the file's content, the position at which reading resumes. Called
-    /// before each turn of the file, because since the last one the file may have been rewritten or a copy of it read.
+    /// before each turn of the file, because the file may have been rewritten, or a copy of it read, since the last
+    /// turn.
     pub(crate) fn resume_position(
         &mut self,
         path: &Path,
@@ -243,8 +244,8 @@ impl Tail {
         if !self.is_unchanged() {
             return Ok(ResumePosition::ContentChanged);
         }
-        // The name belongs to another file now, so this one is read to its end. No other reader may resume it before
-        // the batches handed over are stored; `positions` waits for that.
+        // The name belongs to another file now, so the open file is read to its end. No other reader may resume the
+        // file before the batches handed over are stored; `positions` waits until they are.
         Ok(if self.was_copy_read_further(sink)? { ResumePosition::OtherOffset } else { ResumePosition::Current })
     }
 
@@ -360,8 +361,8 @@ impl Tail {
             match self.handle.read_at(buffer, self.fed) {
                 Ok(0) => break ReadOutcome::End { has_grown: read_bytes > 0 },
                 Ok(read) => {
-                    // If it was truncated and rewritten since it was opened, it is a different file, and its old
-                    // identity is wrong.
+                    // A file that was truncated and rewritten since it was opened is a different file: its old identity
+                    // is wrong.
                     let (begin, head) = (&buffer[..read], &self.identity.head);
                     if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
                         return Ok(ReadOutcome::Shrunk);

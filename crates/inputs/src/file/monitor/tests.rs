@@ -99,7 +99,7 @@ impl World {
         self.touch(&File::create(self.path(name)).unwrap());
     }
 
-    /// Empties a file as soon as its positions are looked up, which happens between two reads of the file.
+    /// Empties a file as soon as its positions are looked up, that is, between two reads of the file.
     fn empty_when_looked_up(&self, name: &str) {
         *self.sink.2.lock().unwrap() = Some(self.path(name));
     }

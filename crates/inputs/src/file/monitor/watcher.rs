@@ -113,7 +113,7 @@ impl<'a> Watcher<'a> {
         let Ok(metadata) = path.metadata() else { return };
         for (at, stanza) in self.stanzas.iter().enumerate() {
             let mut above = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&stanza.root));
-            // It may have become one after the folder was watched.
+            // A folder may have become a data directory after it was watched.
             if above.any(is_data_directory) {
                 continue;
             }

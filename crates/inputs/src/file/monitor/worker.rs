@@ -3,7 +3,7 @@
 //! A file that grew stays open for a while ([`super::session`]). A file that has not been written for
 //! `time_before_close` is closed as soon as it has been read.
 //!
-//! If a file was truncated or rewritten, the events read from it are still handed over: complete ones at once, and an
+//! If a file was truncated or rewritten, the events read from it are still handed over: complete events at once, and an
 //! incomplete line after a wait during which a copy with the whole line may be read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -443,8 +443,8 @@ impl<'a> Worker<'a> {
         Some(session)
     }
 
-    /// Closes a file if the limit of open files is reached, preferably the longest quiet one without buffered data.
-    /// Buffered data is handed over first; the file's next turn resumes after it.
+    /// Closes a file if the limit of open files is reached, preferably the file without buffered data that has been
+    /// quiet longest. Buffered data is handed over first; the file's next turn resumes after it.
     fn close_for_limit(&mut self) -> Result<(), InputError> {
         if self.open.len() < self.monitor.options.open_max {
             return Ok(());
@@ -552,7 +552,7 @@ impl<'a> Worker<'a> {
         if report.is_skipped_as_binary || report.has_unread_end {
             return Ok(());
         }
-        // A file that an earlier run stored may be one that it did not remove.
+        // An earlier run may have stored the file and ended before it removed the file.
         if report.skipped && self.stanza(job).settings.is_batch {
             let handle = Handle::open(&job.path).map_err(|error| InputError::read(&job.path, &error))?;
             if handle.is_some_and(|handle| handle.has_unread_end()) {

@@ -118,7 +118,7 @@ fn time_of(value: &Value) -> Option<TimeNs> {
 
 /// The item of the answer for a document.
 pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
-    // Documents cannot be requested by id, but senders expect one.
+    // Documents cannot be requested by id, but senders expect an id.
     let id = document.id.clone().unwrap_or_else(|| number.to_string());
     let about = match outcome {
         Ok(()) => json!({

@@ -13,7 +13,7 @@ use crate::hec::envelope::{Envelope, first_too_deep, seconds};
 
 /// Sourcetype of collectd's bodies.
 pub(in crate::hec) const SOURCETYPE: &str = "collectd_http";
-/// Maximum bytes of a value list; a body with a larger one is not read as collectd's.
+/// Maximum bytes of a value list; a body with a larger list is not read as collectd's.
 const LIST_BYTES_MAX: usize = 64 << 10;
 
 /// Passes the events of a body to `take` one by one, to bound memory; `None` if the body contains anything else or

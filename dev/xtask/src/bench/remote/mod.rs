@@ -2,14 +2,13 @@
 //! on the local disk.
 //!
 //! `cargo xtask bench --remote DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
-//! The data is added and compacted once, copied, and the copy moved to a volume of versitygw, behind a proxy that
-//! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
-//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Further
-//! measurements are searches with a part of the data in the cache ([`shares`]), a search at the bandwidth limit of the
-//! store, and ingest with upload ([`upload`]). At the end every missed goal is listed. With `--requests NAME`, only the
-//! searches whose name contains NAME run, and their requests are listed, each with its time since the search began,
-//! which shows how many requests follow one another; with `--bandwidth MB`, on a store limited to that many megabytes
-//! per second.
+//! The data is added, compacted and copied once. The copy is moved to a volume of versitygw, behind a proxy that delays
+//! every request. Each search then runs on a new server with an empty cache, and several more times on that server.
+//! Answers must equal those of the local data. Requests and bytes are counted by the proxy. Further measurements are
+//! searches with a part of the data in the cache ([`shares`]), a search at the bandwidth limit of the store, and ingest
+//! with upload ([`upload`]). At the end every missed goal is listed. With `--requests NAME`, only the searches whose
+//! name contains NAME run, and their requests are listed, each with its time since the search began, to show how many
+//! requests follow one another; with `--bandwidth MB`, on a store limited to that many megabytes per second.
 
 mod shares;
 mod upload;

@@ -10,9 +10,9 @@
 //! writes the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk before and
 //! after compaction, compared with zstd and Parquet); then each of the following engines answers every question once: a
 //! Quarry server over HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over
-//! Parquet with the text alone, and ClickHouse over both. All have two threads. CPU time is that of the answering
-//! process without its startup; its resolution is a nanosecond. Answers are compared; each difference is listed and
-//! fails the run.
+//! Parquet with the text alone, and ClickHouse over both. All engines have two threads. CPU time is that of the
+//! answering process without its startup; its resolution is a nanosecond. Answers are compared; each difference is
+//! listed and fails the run.
 //!
 //! The databases are installed from the Python package index into an environment in the target directory. Without
 //! DuckDB nothing can be compared and the run ends; without chdb it continues and says so. Every measurement is written
@@ -160,7 +160,7 @@ fn measure(
     report.ingested(shape.name(), written.bytes, written.events, &figures, &loaded);
     keep_partial_states(&data, false)?;
     if options.is_ingest {
-        // With `--ingest`, only the figures of indexing are reported, which is done above.
+        // With `--ingest`, only the figures of indexing are reported, as done above.
     } else if options.is_load {
         measure_load(shape, &written, options, &data, duckdb, report)?;
     } else {

@@ -1,7 +1,8 @@
 //! Every way in which logs are rotated, copied and replaced; every line must be stored once.
 //!
-//! Each row of [`WAYS`] is a series of operations on the log between two writes. Each is tested with a scan at every
-//! step, and without scans but with restarts; both with single-line events, merged lines, and a guessed sourcetype.
+//! Each row of [`WAYS`] is a series of operations on the log between two writes. Each row is tested with a scan at
+//! every step, and without scans but with restarts. Both tests run with single-line events, merged lines, and a guessed
+//! sourcetype.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
@@ -369,7 +370,7 @@ fn every_line_is_stored_once_for_any_rotation() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A program without append mode whose file was truncated continues at its old offset, which leaves a hole.
+/// A program without append mode whose file was truncated continues at its old offset and leaves a hole.
 #[test]
 fn leading_holes_are_skipped() {
     for settings in SETTINGS {
