@@ -108,8 +108,8 @@ impl BucketReader {
     pub fn first_lookup<'a>(&'a self, slabs: &[usize], query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let token = first_token(query)?;
         let slabs: Vec<usize> = slabs.iter().copied().filter(|slab| *slab < self.parts().len()).collect();
-        // The directories are usually in the part of the object that was read at opening; otherwise all are fetched
-        // together.
+        // The directories are usually in the part of the object that was read at opening; otherwise all directories are
+        // fetched together.
         let directories = slabs.iter().flat_map(|slab| self.parts()[*slab].unopened_directories()).collect();
         let directories = self.source.uncached_ranges(directories);
         if !directories.is_empty() {

@@ -410,14 +410,18 @@ impl FieldRules {
         let extracts = settings.extracts.iter().filter_map(|rule| match self.extract(&rule.pattern, &rule.field) {
             Ok(extract) => Some(extract),
             Err(error) => {
-                messages.push(format!("EXTRACT-{} of {}: {error}; it is skipped", rule.class, settings.sourcetype));
+                messages
+                    .push(format!("EXTRACT-{} of {}: {error}; the rule is skipped", rule.class, settings.sourcetype));
                 None
             }
         });
         let reports = settings.search_time.reports.iter().filter_map(|rule| match self.report(rule) {
             Ok(report) => Some(report),
             Err(error) => {
-                messages.push(format!("transform {} of {}: {error}; it is skipped", rule.name, settings.sourcetype));
+                messages.push(format!(
+                    "transform {} of {}: {error}; the transform is skipped",
+                    rule.name, settings.sourcetype
+                ));
                 None
             }
         });

@@ -2,11 +2,11 @@
 //! requested ahead of the workers.
 //!
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
-//! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many are
-//! requested at once. While workers read one segment, the first page of each following segment is read and discarded;
-//! the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for queries and for
-//! prefetching are started only when a request is first waited for ([`with_helpers`]); until then, everything needed
-//! was cached.
+//! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many
+//! segments are requested at once. While workers read one segment, the first page of each following segment is read and
+//! discarded; the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for
+//! queries and for prefetching are started only when a request is first waited for ([`with_helpers`]); until then,
+//! everything needed was cached.
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 

@@ -53,7 +53,7 @@ pub(super) struct RebuildPlan {
     ends: Vec<u32>,
 }
 
-/// A literal followed by a variable; either may be missing.
+/// A literal followed by a variable; either of them may be missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     literal_at: u32,

@@ -1,8 +1,8 @@
 //! Writer of term dictionaries: sorted terms, front-coded into pages that decode independently, and a directory of the
 //! pages.
 //!
-//! A page has three streams (lengths, suffixes, postings). Their byte frequencies differ, so each is compressed on its
-//! own; a single entropy code for all three would take a fifth more space.
+//! A page has three streams (lengths, suffixes, postings). Their byte frequencies differ, so each stream is compressed
+//! on its own; a single entropy code for all three would take a fifth more space.
 
 use crate::block::BlockWriter;
 use crate::error::BucketError;

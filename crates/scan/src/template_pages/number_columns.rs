@@ -26,7 +26,8 @@ const NUMBERS_DIVISOR: usize = 2;
 /// Maximum number of dictionary entries that are parsed for the rows of a page.
 const PARSED_ENTRIES_MAX: usize = 1_024;
 
-/// The values of a field in these rows as numbers, with exceptions if there are any; `None` if too few are numbers.
+/// The values of a field in these rows as numbers, with exceptions if there are any; `None` if too few values are
+/// numbers.
 pub(super) fn number_column(
     field: &FieldLocations,
     rows: &Rows,
