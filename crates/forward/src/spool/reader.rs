@@ -199,7 +199,8 @@ impl SpoolReader {
         Err(ForwardError::Lost { path, first, last, reason: reason.to_string() })
     }
 
-    /// Counts a returned record as unsent, because no receiver can be given it; returns whether it was not counted yet.
+    /// Counts a returned record as unsent, because it cannot be sent to any receiver; returns whether it was not
+    /// counted yet.
     pub fn count_unsent(&mut self, number: u64) -> bool {
         let is_new = number > self.counted;
         if is_new {
