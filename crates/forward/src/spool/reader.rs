@@ -100,7 +100,7 @@ impl SpoolReader {
             let Some(location) = self.find() else { return Ok(None) };
             let number = location.number;
             if number > location.segment.last {
-                // Only a damaged length leads there: the file ends with its last record.
+                // Only a damaged length can lead beyond the last record, with which the file ends.
                 self.skip_lost(location, &damaged(), None)?;
                 continue;
             }
