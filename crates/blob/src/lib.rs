@@ -59,7 +59,7 @@ pub trait BlobStore: Debug + Send + Sync {
         false
     }
 
-    /// Removes an object and the remains of interrupted puts. Not an error if it does not exist.
+    /// Removes an object and the remains of interrupted puts. Not an error if the object does not exist.
     fn delete(&self, name: &str) -> Result<(), BlobError>;
 
     /// Whether the object exists.

@@ -1,4 +1,4 @@
-//! All buckets of a catalog, or live ones of an index, page by page: a catalog may have a million.
+//! All buckets of a catalog, or live buckets of an index, page by page: a catalog may have a million buckets.
 
 use std::ops::RangeInclusive;
 

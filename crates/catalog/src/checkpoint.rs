@@ -171,7 +171,8 @@ impl KnownHeads {
         KnownHeads { is_writer: false, heads: Mutex::new(None) }
     }
 
-    /// Locks the set. The lock is held while identities are loaded, so that none committed during the load is missed.
+    /// Locks the set. The lock is held while identities are loaded, so that no identity committed during the load is
+    /// missed.
     fn lock(&self) -> MutexGuard<'_, Option<Heads>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -37,7 +37,7 @@ pub enum CatalogError {
         reason: String,
     },
     /// The destination of a copy already contains a catalog.
-    #[error("catalog {place} is not empty, so another cannot be copied there")]
+    #[error("catalog {place} is not empty, so another catalog cannot be copied there")]
     NotEmpty {
         /// Destination of the copy.
         place: String,

@@ -33,7 +33,10 @@ pub enum ForwardError {
         reason: String,
     },
     /// Another process has the queue open.
-    #[error("{}: another forwarder has this folder open: stop it, or name another with --data-dir", path.display())]
+    #[error(
+        "{}: another forwarder has this folder open: stop that forwarder, or name another folder with --data-dir",
+        path.display()
+    )]
     Locked {
         /// The folder.
         path: PathBuf,

@@ -130,7 +130,9 @@ impl Link {
                     if reachability[server].is_reached != Some(false) {
                         reachability[server].is_reached = Some(false);
                         let (name, address) = (&self.group.name, &self.group.servers[server].address);
-                        log::warning(format!("[tcpout:{name}] {address}: {error}; it is tried again in its turn"));
+                        log::warning(format!(
+                            "[tcpout:{name}] {address}: {error}; the server is tried again in its turn"
+                        ));
                     }
                 }
             }

@@ -235,7 +235,7 @@ fn guess_by_shape(lines: &[&[u8]]) -> Option<Guess> {
     is_windows.then(|| Guess::new("WinEventLog", "Windows events as text"))
 }
 
-/// The first vendor format with which enough of the lines that start events agree.
+/// The first vendor format that enough of the lines that start events match.
 fn guess_by_vendor(lines: &[&[u8]], is_tried: impl Fn(&VendorFormat) -> bool) -> Option<Guess> {
     let found = VENDOR_FORMATS.iter().filter(|found| is_tried(found)).find(|found| {
         let begins = if found.is_columns { record_starts(lines) } else { unindented_lines(lines) };

@@ -56,7 +56,7 @@ pub struct SourceInfo {
 pub struct PipelineContext {
     /// Current time; also `_indextime`.
     pub now: TimeNs,
-    /// Time zone of timestamps without a zone, for sources without a `TZ` setting; the node's if absent.
+    /// Time zone of timestamps without a zone, for sources without a `TZ` setting; the node's zone if absent.
     pub zone: Option<TimeZone>,
     /// Modification time of the file.
     pub modified: Option<TimeNs>,
@@ -237,7 +237,8 @@ impl Pipeline {
         }
     }
 
-    /// The errors in the settings of a source: after each, the pipeline is built again without the unusable setting.
+    /// The errors in the settings of a source: after each error, the pipeline is built again without the unusable
+    /// setting.
     pub fn setting_errors(
         info: &SourceInfo,
         settings: PropsSettings,
@@ -376,7 +377,7 @@ impl Pipeline {
         matches!(&self.stage, Stage::Opening(_))
     }
 
-    /// Determines how the source begins from the buffered bytes, and appends the completed events.
+    /// Determines from the buffered bytes how the source begins, and appends the completed events.
     pub fn begin(&mut self, out: &mut EventBatch) {
         self.begin_at(InputState::Pause, out);
     }

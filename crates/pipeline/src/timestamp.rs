@@ -97,7 +97,7 @@ impl TimeHistory {
     }
 
     /// Counts a form, even if its time is rejected as a jump: otherwise the first line's form would remain the usual
-    /// one forever.
+    /// form forever.
     fn count_form(&mut self, form: Form) {
         if self.usual == Some(form) {
             self.votes = self.votes.saturating_add(1);

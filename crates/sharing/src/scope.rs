@@ -20,7 +20,8 @@ const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
 
-/// Folders that contain shared files, and the number of folder levels between each and the locations with such files.
+/// Folders that contain shared files, and the number of folder levels between each folder and the locations with such
+/// files.
 pub(crate) const ROOTS: [(&str, usize); 3] = [("etc/system", 0), ("etc/apps", 1), ("etc/users", 2)];
 
 /// Paths of single shared files, which need no folder scan.

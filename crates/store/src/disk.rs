@@ -48,7 +48,7 @@ pub trait DiskFile: Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct LocalDisk;
 
-/// Minimum number of bytes in whole blocks from which a write uses direct I/O.
+/// Minimum number of bytes in whole blocks for which a write uses direct I/O.
 const DIRECT_BYTES_MIN: usize = 128 << 10;
 
 #[derive(Debug)]

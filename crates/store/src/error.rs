@@ -76,8 +76,8 @@ pub enum StoreError {
     },
     /// The catalog is in a database, but no database is configured.
     #[error(
-        "the catalog is in PostgreSQL, schema {schema}, says {}: set [catalog] url in server.conf, or bring the catalog back \
-         into the data directory with `quarry catalog migrate sqlite`", path.display()
+        "according to {}, the catalog is in PostgreSQL, schema {schema}: set [catalog] url in server.conf, or bring the \
+         catalog back into the data directory with `quarry catalog migrate sqlite`", path.display()
     )]
     CatalogInPostgreSql {
         /// The file that names the schema.

@@ -19,7 +19,7 @@ use crate::sync::lock;
 /// Maximum number of followers of a store; further ones are refused.
 pub const FOLLOWERS_MAX: usize = 256;
 /// Maximum bytes of event text in the queue of one follower; further events are left out until the follower has taken
-/// some.
+/// some of these.
 pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
 
 /// The followers of a store.
@@ -58,7 +58,7 @@ pub struct FollowedEvents {
 pub struct Follower(Arc<FollowerQueue>);
 
 impl Follower {
-    /// The events that have arrived since the last call; waits for some, up to a timeout.
+    /// The events that have arrived since the last call. If there are none, waits for events, but at most for `most`.
     pub fn next(&self, most: Duration) -> FollowedEvents {
         let is_empty = |waiting: &mut Waiting| waiting.batches.is_empty() && waiting.missed == 0;
         let waited = self.0.arrived.wait_timeout_while(lock(&self.0.waiting), most, is_empty);

@@ -256,8 +256,8 @@ impl Store {
         }
         // An object that was removed together with its row after the listing is not reported.
         let is_stranger = |object: &String| !known.contains(object) && blobs.exists(object).unwrap_or(true);
-        let reason = "no bucket of the catalog has this object: its events are not searched; move it away, or put back \
-                      the catalog that it belongs to";
+        let reason = "no bucket of the catalog has this object, so its events are not searched; move the object away, or \
+                      put back the catalog to which it belongs";
         listed.into_iter().filter(is_stranger).map(|object| wrong(object, reason.to_owned())).collect()
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn matches(meta: &Metadata, field: MetaField, pattern: &str) -> bool 
     }
 }
 
-/// The query with each metadata pattern that matches none of `metas` replaced by [`TermQuery::None`].
+/// The query, in which [`TermQuery::None`] replaces each metadata pattern that matches none of `metas`.
 pub(crate) fn restrict_to_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, TermQuery> {
     let is_absent = |field, pattern: &str| !metas.iter().any(|meta| matches(meta, field, pattern));
     match has_absent_pattern(query, &is_absent) {

@@ -321,7 +321,7 @@ impl Shared {
             if free.is_empty() {
                 break;
             }
-            // A retired bucket holds a reference to the bucket it was merged into. The latter may become free now.
+            // A retired bucket holds a reference to the bucket it was merged into. That bucket may become free now.
             left.extend(free.into_iter().filter(|bucket| !self.delete_objects(bucket)));
         }
         self.state().retired.extend(left);

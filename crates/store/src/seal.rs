@@ -73,7 +73,8 @@ fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
         }
         state.large_slabs(&shared.options)
     };
-    // Slabs that wait to be sealed, and slabs that other pipeline sets fill, reduce the number that may be kept.
+    // Slabs that wait to be sealed, and slabs that other pipeline sets fill, reduce the number of slabs whose memory
+    // may be kept.
     let options = &shared.options;
     let most = (options.unsealed_limit() + 1).saturating_sub(others + options.pipeline_sets.saturating_sub(1));
     shared.spares.keep_slab(rows, most);

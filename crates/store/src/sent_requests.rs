@@ -404,7 +404,7 @@ struct RecordedAnswers {
 }
 
 impl RecordedAnswers {
-    /// Reads the recorded answers; none are known if the file is from another boot or incomplete.
+    /// Reads the recorded answers. If the file is from another boot or incomplete, no answers are known.
     fn read(folder: &Path, boot: Option<u128>) -> RecordedAnswers {
         let bytes = fs::read(answers_path(folder)).unwrap_or_default();
         let unknown = RecordedAnswers { run: 0, slots: Vec::new() };

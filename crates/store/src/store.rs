@@ -458,8 +458,8 @@ impl Store {
         }
     }
 
-    /// Checkpoints that a file starting with `head` may have, like [`Catalog::checkpoints_of`], but including those not
-    /// in the catalog yet.
+    /// Checkpoints that a file starting with `head` may have, like [`Catalog::checkpoints_of`], but including
+    /// checkpoints that are not in the catalog yet.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, StoreError> {
         let is_of_head = |key: &CheckpointKey, length: usize| {
             length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity

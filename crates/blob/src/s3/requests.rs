@@ -262,7 +262,7 @@ impl Requests {
             };
             self.send(self.context_of("write a part of", name), put)
         };
-        // Waits for all parts before aborting, so that none arrives after the abort.
+        // Waits for all parts before aborting, so that no part arrives after the abort.
         let parts: Vec<Result<PartId, BlobError>> =
             stream::iter(starts).map(put_part).buffered(self.settings.parts_max).collect().await;
         let parts = parts.into_iter().collect::<Result<Vec<PartId>, BlobError>>()?;

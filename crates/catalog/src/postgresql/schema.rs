@@ -136,7 +136,7 @@ pub(super) enum SchemaContents {
     Version(usize),
 }
 
-/// Examines the session's schema; refuses an incomplete catalog and one of a newer version.
+/// Examines the session's schema; refuses an incomplete catalog and a catalog of a newer version.
 pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> StepResult<SchemaContents> {
     let select = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
     let act = CatalogTransaction::on(session);

@@ -100,7 +100,7 @@ impl SpoolReader {
             let Some(location) = self.find() else { return Ok(None) };
             let number = location.number;
             if number > location.segment.last {
-                // Only a damaged length leads there: the file ends with its last record.
+                // Only a damaged length can lead beyond the last record, with which the file ends.
                 self.skip_lost(location, &damaged(), None)?;
                 continue;
             }
@@ -199,7 +199,8 @@ impl SpoolReader {
         Err(ForwardError::Lost { path, first, last, reason: reason.to_string() })
     }
 
-    /// Counts a returned record as unsent, because no receiver can be given it; returns whether it was not counted yet.
+    /// Counts a returned record as unsent, because it cannot be sent to any receiver; returns whether it was not
+    /// counted yet.
     pub fn count_unsent(&mut self, number: u64) -> bool {
         let is_new = number > self.counted;
         if is_new {

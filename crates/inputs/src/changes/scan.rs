@@ -1,6 +1,6 @@
 //! One scan of a folder and everything below it.
 //!
-//! A path that cannot be read counts as unchanged and is reported: being unreadable does not mean it is gone.
+//! A path that cannot be read counts as unchanged and is reported: an unreadable path is not necessarily gone.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;

@@ -132,7 +132,7 @@ impl FileReader<'_> {
     /// Otherwise they are left for the repaired file.
     fn emits_last_lines_before_error(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
-        // While the sourcetype is being guessed, no event is complete, so that nothing at all would be added.
+        // While the sourcetype is being guessed, no event is complete, so that otherwise nothing at all would be added.
         let is_guessing = self.base == 0 && safe == 0;
         self.file.is_stream || is_whole || is_guessing
     }

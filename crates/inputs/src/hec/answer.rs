@@ -33,11 +33,11 @@ pub(crate) enum Code {
     EventBlank,
     AckDisabled,
     InvalidFields,
-    /// Invalid time. It has the number of [`Code::InvalidFields`], as in Splunk, but a text of its own.
+    /// Invalid time. This code has the number of [`Code::InvalidFields`], as in Splunk, but a text of its own.
     InvalidTime,
     TooManyFields,
     InvalidFieldName,
-    /// Nested too deeply. It has the number of [`Code::InvalidFormat`], but a text of its own.
+    /// Nested too deeply. This code has the number of [`Code::InvalidFormat`], but a text of its own.
     TooDeep,
     MetadataTooLong,
     EventTooLong,

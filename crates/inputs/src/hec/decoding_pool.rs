@@ -36,7 +36,7 @@ pub(super) struct DecodingPool {
 }
 
 impl DecodingPool {
-    /// Runs `work` on a body of this size; fails if too much is queued, or if it panics.
+    /// Runs `work` on a body of this size; fails if too much is queued, or if `work` panics.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,

@@ -53,8 +53,8 @@ impl Template {
         }
     }
 
-    /// The rules for metrics if the text is statsd. Settings of a host are ignored, because they are read once for all
-    /// senders.
+    /// The rules for metrics if the text is statsd. Settings of a host are ignored, because the rules are read once for
+    /// all senders.
     pub(crate) fn statsd(&self) -> Option<Statsd> {
         self.props.resolve(&self.source, "", &self.sourcetype).statsd.map(|rules| Statsd::new(&rules))
     }

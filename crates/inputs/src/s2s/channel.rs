@@ -19,7 +19,7 @@ const WAITING_IDS_MAX: usize = 65_536;
 /// Maximum changes of the fields within a channel's text that is not part of events yet; beyond it, the oldest are
 /// forgotten.
 const FIELD_CHANGES_MAX: usize = 64;
-/// Maximum approximate bytes of the fields that a channel keeps for such changes, and of the fields of a piece.
+/// Maximum approximate bytes of the fields that a channel keeps for incomplete text, and of the fields of a piece.
 const FIELD_BYTES_MAX: usize = 64 << 10;
 /// Maximum difference between the time a forwarder sends and our clock; beyond it, the forwarder's time is not used.
 const CLOCK_DIFFERENCE_NS: i64 = 86_400_000_000_000;
@@ -34,7 +34,7 @@ pub(super) struct Channel {
     pipeline: Option<Box<Pipeline>>,
     /// Bytes passed to the pipeline.
     fed: u64,
-    /// Fields of the text that is not part of events yet: from each offset on, up to the next.
+    /// Fields of the text that is not part of events yet. Each entry applies from its offset up to the next entry.
     fields: VecDeque<(u64, Fields)>,
     /// Ids of pieces, each with the offset of the piece's end.
     waiting: VecDeque<(u64, u64)>,

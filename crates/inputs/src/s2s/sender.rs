@@ -29,7 +29,7 @@ pub const SENDER_BYTES_MAX: usize = 200;
 const DEFAULT_CHANNELS: usize = 300;
 /// Maximum number of channels used, whatever the indexer allows.
 const CHANNELS_MAX: usize = 4_096;
-/// Codes of a field whose value is inline text: with an inline name, and with a name by number.
+/// Codes of a field whose value is inline text: with an inline name, and with a numbered name.
 const INLINE_TEXT: u64 = 1 << 2;
 const NUMBERED_TEXT: u64 = 1 << 2 | 2;
 /// Number of the name `_subsecond`.

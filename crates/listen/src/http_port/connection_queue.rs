@@ -245,7 +245,7 @@ impl ConnectionState {
         self.locked().has_had_request
     }
 
-    /// Begins the next period; returns true if the client took too little of an answer throughout the previous one.
+    /// Begins the next period; returns true if the client took too little of an answer throughout the previous period.
     pub(super) fn ends_stalled_period(&self) -> bool {
         let mut state = self.locked();
         state.period += 1;

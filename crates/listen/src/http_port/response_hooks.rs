@@ -67,7 +67,9 @@ impl HookedSocket {
         let noted = hooks.iter().try_for_each(ResponseHook::run);
         Poll::Ready(noted.map(|()| hooks).map_err(|error| {
             self.is_broken = true;
-            log::warning(format!("a connection is closed: its answer cannot be recorded before it is sent: {error}"));
+            log::warning(format!(
+                "a connection is closed, because its answer cannot be recorded before it is sent: {error}"
+            ));
             io::Error::other(error)
         }))
     }

@@ -624,7 +624,7 @@ mod tests {
         assert_eq!(session.take_acknowledged(false).unwrap(), [3]);
         let stored = [("a", 2), ("b", 1), ("a", 1)].map(|(index, events)| (index.to_owned(), events));
         assert_eq!(*store.0.lock().unwrap(), stored);
-        // A failure that may pass ends the session, so that the forwarder sends the batch again.
+        // A transient failure ends the session, so that the forwarder sends the batch again.
         assert!(matches!(session.store_numbered(4, batch_for(&["down"])), Err(SessionError::Store(_))));
         assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![], 3));
         assert_eq!(session.numbers.as_ref().map(|numbers| numbers.last), Some(3));

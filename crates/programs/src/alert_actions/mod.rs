@@ -100,8 +100,8 @@ impl AlertActions {
         let nearest = quarry_spl::closest_name(name, self.actions.keys().map(String::as_str));
         let hint = match nearest {
             Some(nearest) => format!("did you mean {nearest}?"),
-            None if self.actions.is_empty() => "no app has any".to_owned(),
-            None => format!("there are {}", self.actions.keys().cloned().collect::<Vec<_>>().join(", ")),
+            None if self.actions.is_empty() => "no app has an alert action".to_owned(),
+            None => format!("existing alert actions: {}", self.actions.keys().cloned().collect::<Vec<_>>().join(", ")),
         };
         Fault::not_found(format!("there is no alert action {name}; {hint}"))
     }

@@ -207,7 +207,7 @@ fn header_of(info: &Value, passes_session: bool) -> Vec<u8> {
         let (user, key) = (escape_xml(&text("username")), text("session_key"));
         let identity =
             format!("<auth><userId>{user}</userId><username>{user}</username><authToken>{key}</authToken></auth>");
-        // Programs decode all values of the header, but only this one contains characters that must be encoded.
+        // Programs decode all values of the header, but only this value contains characters that must be encoded.
         let encoded: String = identity.bytes().map(encode_byte).collect();
         lines.push(format!("authString:{encoded}\nsessionKey:{key}\n"));
     }

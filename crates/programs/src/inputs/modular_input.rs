@@ -129,7 +129,7 @@ impl ModularProgram {
             Ok(scheme) => scheme,
             Err(_) if shared.stop.is_stopped() => return,
             Err(fault) if self.has_spec() => {
-                tell(&format!("{fault}; it is run as one that writes text, because {SPEC} declares it"));
+                tell(&format!("{fault}; it is run as a program that writes text, because {SPEC} declares it"));
                 Scheme::default()
             }
             Err(fault) => return tell(&format!("{fault}; its inputs are ignored")),

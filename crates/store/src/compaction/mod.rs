@@ -80,7 +80,7 @@ fn wait_for_work(shared: &Shared) -> bool {
     }
 }
 
-/// Time left until no slab has been sealed for long enough that a merge may begin.
+/// Time until a merge may begin, provided that no slab is sealed before.
 fn remaining_quiet_time(shared: &Shared, state: &State) -> Duration {
     let Some(sealed_at) = state.sealed_at else { return Duration::ZERO };
     let quiet = Duration::from_secs(shared.options.compaction.quiet_secs);

@@ -267,7 +267,7 @@ impl<'a> Group<'a> {
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
         let limit = i64::try_from(self.merge.max_merge_time_span_secs).unwrap_or(i64::MAX);
-        // An input whose time span exceeds the limit keeps its events that long even without a merge.
+        // The events of an input whose time span exceeds the limit are kept that long even without a merge.
         let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
         (self.request == Request::Explicit || last.row.level == row.level)
             && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)

@@ -69,7 +69,8 @@ impl Shared {
     }
 }
 
-/// The live buckets that a deletion changes, each with its deleted rows after it, including those deleted earlier.
+/// The live buckets that a deletion changes, each with all its deleted rows after the deletion, including rows deleted
+/// earlier.
 fn changed_buckets(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
     let with_live =
         deletion.rows_by_bucket().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(number)?, rows)));

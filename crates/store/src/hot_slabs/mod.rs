@@ -90,13 +90,13 @@ pub(crate) struct HotSlab {
     rows: Arc<RwLock<SlabRows>>,
     code_of: BTreeMap<Metadata, u32>,
     metas: Vec<Metadata>,
-    /// Copy of the slab's metadata that the last snapshot shares; `None` if the metadata has changed since.
+    /// Copy of the slab's metadata, shared with the last snapshot; `None` if the metadata has changed since.
     shared_metas: Option<Arc<[Metadata]>>,
     /// Facts of the complete pages.
     full: Vec<Arc<PageFacts>>,
     /// Facts of the growing page after them, if it has rows.
     growing: Option<PageFacts>,
-    /// Copy of the facts of the growing page that the last snapshot shares; `None` if they have changed since.
+    /// Copy of the facts of the growing page, shared with the last snapshot; `None` if the facts have changed since.
     shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,

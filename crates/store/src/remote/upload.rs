@@ -162,7 +162,7 @@ impl Shared {
                 done.push(number);
                 continue;
             };
-            // An upload that has begun continues at its location, even if indexes.conf now names another.
+            // An upload that has begun continues at its location, even if indexes.conf now names another location.
             let begun = bucket.copies.remote().map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
             let Some(place) = begun.or_else(|| remote.place_of(&bucket.row.index, &store_id)) else {
                 done.push(number);

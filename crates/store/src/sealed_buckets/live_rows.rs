@@ -26,8 +26,8 @@ pub(crate) struct RemainingRows {
 }
 
 impl RemainingRows {
-    /// The remaining events of `pages` of a bucket without its rows `deleted`; `None` if no row of these pages is
-    /// deleted.
+    /// The events of a bucket's `pages` that remain after its rows `deleted` are gone; `None` if no row of these pages
+    /// is deleted.
     pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<RemainingRows> {
         assert!(pages.len() <= u64::BITS as usize, "a mask has one bit per page");
         let (mut touched, mut filled) = (0u64, 0u64);

@@ -485,8 +485,8 @@ impl Readers {
         if bucket.row.filter_bytes <= WHOLE_FILTER_BYTES_MAX {
             return Ok(None);
         }
-        // A remote filter is not even opened here if only its own checksums, which older filters lack, could verify its
-        // cells.
+        // Only an open filter shows whether it has checksums of its own, which older filters lack. A remote filter is
+        // not opened to find out.
         if !bucket.copies.is_local() && !self.objects.verifies_checksums(&bucket.copies) {
             return Ok(None);
         }

@@ -95,7 +95,7 @@ impl SharedFileTable {
         made.map(|()| table)
     }
 
-    /// A random number that identifies this set of files among those of all databases.
+    /// A random number that distinguishes this set of files from the sets in other databases.
     pub fn id(&self) -> Result<i64, CatalogError> {
         self.sessions.read(Some(self.sessions.database.clock.elapsed_ns()), |session| {
             let id = CatalogTransaction::on(session).number("SELECT id FROM clock", values![])?;

@@ -285,7 +285,8 @@ impl Tail {
         Ok(is_overtaken)
     }
 
-    /// True if the file at `path` begins with the bytes read from this one; used before the first batch is handed over.
+    /// True if the file at `path` begins with the bytes read from this file; used before the first batch is handed
+    /// over.
     fn is_held_by(&self, path: &Path) -> bool {
         let read = self.recent.bytes_before(self.fed);
         let mut other = vec![0; read.len()];

@@ -161,7 +161,7 @@ async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Re
 
 /// Unsupported services, such as profiles.
 async fn unsupported_service(request: Request) -> Response {
-    let text = format!("there is no {}: logs, metrics and traces are accepted", request.uri().path());
+    let text = format!("unknown service {}: this port accepts logs, metrics and traces", request.uri().path());
     Refusal::new(Status::Unimplemented, text).into_response()
 }
 
@@ -181,7 +181,7 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
     if !of_header(header::CONTENT_TYPE).starts_with(MEDIA_TYPE) {
         return Err(Refusal::new(
             Status::InvalidArgument,
-            "this port accepts only gRPC; use OTLP over HTTP on the other one",
+            "this port accepts only gRPC; use OTLP over HTTP on the other port",
         ));
     }
     let encoding = of_header(ENCODING).to_ascii_lowercase();
