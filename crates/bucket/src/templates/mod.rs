@@ -5,6 +5,7 @@
 //! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
 //! text, and in `cells` the parts of a text are its index-time fields. `sourcetype_splitters` chooses the way of
 //! splitting for each sourcetype, `trial` chooses the representation of a column, and `builder` adds values to columns.
+//! `quantities` divides numbers from their units.
 //! `index_time` has the columns of index-time fields, `extraction_columns` those of search-time fields that compaction
 //! stores, and `part_columns` has those of the latter whose values are parts of the texts (`text_parts`). A single text
 //! that fits no template is stored as a plain text, so that every text can be stored.
@@ -22,6 +23,7 @@ mod index_time;
 mod objects;
 mod outline;
 mod part_columns;
+mod quantities;
 mod separators;
 mod sourcetype_splitters;
 mod splitter;
