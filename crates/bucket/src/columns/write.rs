@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{
-    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet,
+    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, StoredExtraction, TemplateSet,
 };
 use quarry_stdx::number::u32_of;
 
@@ -227,9 +227,9 @@ impl ColumnWriter<'_> {
         Ok(())
     }
 
-    /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, the largest are removed from
-    /// the slab or represented as parts of the texts, and the others are written again in their place. Returns the bytes of
-    /// those that are stored.
+    /// Writes the columns of stored search-time fields. If they take more than `bytes_max`, some are removed from the slab
+    /// or represented as parts of the texts ([`choose_within`]), and the others are written again in their place. Returns
+    /// the bytes of those that are stored.
     fn write_extractions(
         &mut self,
         template_slab: &mut TemplateSlab,
@@ -245,7 +245,11 @@ impl ColumnWriter<'_> {
             let range = first..template_slab.columns.len();
             written.find_equal(template_slab, range.clone());
             self.write_range(template_slab, range, &[], written)?;
-            let (keeps, bytes) = choose_within(template_slab, &written.stored, &written.equal, bytes_max);
+            let is_slow = |stored: &StoredExtraction| {
+                let mut fields = source.extractions.iter();
+                fields.any(|field| (&field.name, field.rules, field.is_slow) == (&stored.name, stored.rules, true))
+            };
+            let (keeps, bytes) = choose_within(template_slab, is_slow, &written.stored, &written.equal, bytes_max);
             if !keeps.contains(&false) {
                 return Ok(bytes);
             }

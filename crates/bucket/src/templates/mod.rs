@@ -4,11 +4,11 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
 //! text, and in `cells` the parts of a text are its index-time fields. `sourcetype_splitters` chooses the way of
-//! splitting for each sourcetype, `trial` chooses the representation of a column, and `builder` adds values to columns.
-//! `quantities` divides numbers from their units.
-//! `index_time` has the columns of index-time fields, `extraction_columns` those of search-time fields that compaction
-//! stores, and `part_columns` has those of the latter whose values are parts of the texts (`text_parts`). A single text
-//! that fits no template is stored as a plain text, so that every text can be stored.
+//! splitting for each sourcetype, `trial` chooses the representation of a column, `quantities` divides numbers from
+//! their units, and `builder` adds values to columns. `index_time` has the columns of index-time fields,
+//! `extraction_columns` those of search-time fields that compaction stores, and `part_columns` and `template_parts` have
+//! those of the latter whose values are parts of the texts (`text_parts`). A single text that fits no template is stored
+//! as a plain text, so that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -27,6 +27,7 @@ mod quantities;
 mod separators;
 mod sourcetype_splitters;
 mod splitter;
+mod template_parts;
 mod text_parts;
 mod traits;
 mod trial;
