@@ -39,6 +39,9 @@ pub const MAX_EXTRACTED_NAMES: usize = 1_024;
 /// Maximum number of codes, over all stored search-time fields of a slab, for values that are parts of the texts
 /// ([`TextParts`]).
 pub const MAX_PART_CODES: usize = 8_192;
+/// Maximum number of sequences of parts, over all stored search-time fields of a slab, of fields that have one for each
+/// template of the texts ([`TextParts`]).
+pub const MAX_PARTS_BY_TEMPLATE: usize = 1 << 17;
 /// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
 
@@ -93,11 +96,12 @@ pub enum StoredValues {
     Parts(TextParts),
 }
 
-/// Values that are mostly parts of the texts: a code for each event identifies the parts that make up its value.
+/// Values that are mostly parts of the texts: a code for each event identifies the parts that make up its value. If the
+/// parts are the same in all events of a template, the template of the text is the code, and nothing else is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextParts {
     /// The column of codes, which has a code in each event: a template column without a parent. Its templates only
-    /// number the codes; they are not the values.
+    /// number the codes; they are not the values. If the template of the text is the code, the text column.
     pub codes: u32,
     /// The column of the values that are not parts of the text, below `codes`; `None` if there are no such values.
     pub own: Option<u32>,
@@ -122,7 +126,7 @@ impl StoredValues {
         match self {
             StoredValues::Absent => None,
             StoredValues::Column(column) | StoredValues::Lists(column) => Some(*column),
-            StoredValues::Parts(parts) => Some(parts.codes),
+            StoredValues::Parts(parts) => (parts.codes != TEXT_COLUMN).then_some(parts.codes),
         }
     }
 }
@@ -165,6 +169,8 @@ pub struct ExtractedField {
     pub bytes: Vec<u8>,
     /// Whether some events have several values: the values of each event are joined by [`VALUE_SEPARATOR`].
     pub is_list: bool,
+    /// Whether searches would have to read the texts for the field. Such fields are stored before others.
+    pub is_slow: bool,
 }
 
 impl TemplateSet {

@@ -22,7 +22,7 @@ use quarry_eval::messages::{Messages, enter_scope};
 use quarry_event::template::{ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES, VALUE_SEPARATOR};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns};
 use quarry_stdx::number::u32_of;
-use quarry_store::{Segment, SlabExtraction};
+use quarry_store::{FieldToStore, Segment, SlabExtraction};
 
 use crate::derive::named_fields;
 use crate::environment::ScanRules;
@@ -67,7 +67,7 @@ impl RuleExtraction {
 }
 
 impl SlabExtraction for RuleExtraction {
-    fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String> {
+    fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<FieldToStore> {
         let (rules, messages) = (&*self.rules, Messages::default());
         let metas = slab.metas();
         if metas.len() > SOURCES_MAX {
@@ -262,6 +262,7 @@ fn fields_to_collect(
             ends: Vec::new(),
             bytes: Vec::new(),
             is_list: false,
+            is_slow: false,
         };
         is_free.then_some(Collected { field, is_storable: true, has_separator: false })
     };

@@ -82,7 +82,7 @@ pub use retire::{ExpiredBucket, RemovedBuckets, RetentionRule};
 pub use segment::{Damage, PageInfo, Segment, SlabIdentity, Snapshot, StoredSlab, TemplatePage};
 pub use selector::IndexSelector;
 pub use sent_requests::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
-pub use slab_extraction::{CurrentExtraction, SlabExtraction};
+pub use slab_extraction::{CurrentExtraction, FieldToStore, SlabExtraction};
 pub use store::{AppendRequest, Store};
 pub use thaw::ThawScanResult;
 pub use ticket::Ticket;

@@ -14,10 +14,19 @@ use crate::segment::Segment;
 /// rules cannot be read.
 pub type CurrentExtraction = dyn Fn() -> Option<Arc<dyn SlabExtraction>> + Send + Sync;
 
+/// A field that is worth storing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldToStore {
+    /// Field name.
+    pub name: String,
+    /// Whether searches must read the texts for it: the templates do not locate it, not even with further steps.
+    pub is_slow: bool,
+}
+
 /// Extraction of the fields that merged buckets store.
 pub trait SlabExtraction: Send + Sync {
-    /// Names of the fields that are to be stored for events like those of this slab, an input of a merge.
-    fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<String>;
+    /// The fields that are to be stored for events like those of this slab, an input of a merge.
+    fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<FieldToStore>;
 
     /// The values of these fields in the events of a slab, and the names of all its fields if rules take names from the
     /// texts. Fields that cannot be stored, for example because an event has several values, are left out. The same

@@ -4,17 +4,19 @@
 //! Like an index-time field (`super::fields`), a field has a column without a parent, or a column below another that
 //! shows which events have the field. If most of its values are parts of the texts, the field has a template column of
 //! codes, and the parts for each code are listed here. The number stored for a field with several values per event is
-//! the number of its column plus the number of all columns. Blocks of older versions, and of slabs without such fields,
+//! the number of its column plus the number of all columns; the number stored for a field whose parts follow from the
+//! template of the text is twice the number of all columns. Blocks of older versions, and of slabs without such fields,
 //! end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use quarry_event::template::{
-    ColumnKind, ExtractedNames, MAX_EXTRACTED_NAMES, MAX_PART_CODES, MAX_STORED_EXTRACTIONS, StoredExtraction,
-    StoredValues, Template, TemplatePart, TemplateSet, TextParts,
+    ColumnKind, ExtractedNames, MAX_EXTRACTED_NAMES, MAX_PART_CODES, MAX_PARTS_BY_TEMPLATE, MAX_STORED_EXTRACTIONS,
+    StoredExtraction, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextParts,
 };
 use quarry_stdx::number::u32_of;
 
@@ -44,17 +46,42 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
             StoredValues::Absent => put_varint(out, NO_COLUMN),
             StoredValues::Column(column) => put_varint(out, u64::from(*column)),
             StoredValues::Lists(column) => put_varint(out, template_set.columns.len() as u64 + u64::from(*column)),
+            StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN => {
+                put_varint(out, 2 * template_set.columns.len() as u64);
+                put_template_parts(&parts.parts, out);
+            }
             StoredValues::Parts(parts) => {
                 put_varint(out, u64::from(parts.codes));
-                for parts in parts.parts.iter() {
-                    // One more than the number of parts, so that 0 stands for no value.
-                    put_varint(out, parts.as_ref().map_or(0, |parts| parts.len() as u64 + 1));
-                    put_parts(parts.as_deref().unwrap_or_default(), out);
-                }
+                parts.parts.iter().for_each(|parts| put_sequence(parts.as_deref(), out));
             }
         }
     }
     put_names(template_set.extracted_names.as_ref(), out);
+}
+
+/// Appends the parts of a value, if there is one.
+fn put_sequence(parts: Option<&[TemplatePart]>, out: &mut Vec<u8>) {
+    // One more than the number of parts, so that 0 stands for no value.
+    put_varint(out, parts.map_or(0, |parts| parts.len() as u64 + 1));
+    put_parts(parts.unwrap_or_default(), out);
+}
+
+/// Appends the different sequences of parts, and the number of the sequence of each template.
+fn put_template_parts(of_templates: &[Option<Box<[TemplatePart]>>], out: &mut Vec<u8>) {
+    let mut sequences: Vec<Option<&[TemplatePart]>> = Vec::new();
+    let mut numbers = Vec::with_capacity(of_templates.len());
+    let mut known: HashMap<Option<&[TemplatePart]>, usize, FixedState> = HashMap::default();
+    for parts in of_templates {
+        let parts = parts.as_deref();
+        let number = *known.entry(parts).or_insert(sequences.len());
+        if number == sequences.len() {
+            sequences.push(parts);
+        }
+        numbers.push(number as u64);
+    }
+    put_varint(out, sequences.len() as u64);
+    sequences.into_iter().for_each(|parts| put_sequence(parts, out));
+    numbers.into_iter().for_each(|number| put_varint(out, number));
 }
 
 /// Whether anything is stored about the search-time fields of a slab.
@@ -108,7 +135,15 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
         let columns = template_set.columns.len();
-        let number = cursor.count("column of a search-time field", (2 * columns).saturating_sub(1))?;
+        let number = cursor.count("column of a search-time field", 2 * columns)?;
+        if number == 2 * columns {
+            if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
+                return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
+            }
+            let values = StoredValues::Parts(read_template_parts(cursor, template_set)?);
+            extractions.push(StoredExtraction { name: name.into(), rules, values });
+            continue;
+        }
         let (column, is_list) = if number < columns { (number, false) } else { (number - columns, true) };
         if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
             return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
@@ -134,13 +169,59 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         }
         extractions.push(StoredExtraction { name: name.into(), rules, values });
     }
-    let codes = extractions.iter().map(|stored| match &stored.values {
-        StoredValues::Parts(parts) => parts.parts.len(),
-        _ => 0,
-    });
-    match codes.sum::<usize>() <= MAX_PART_CODES {
+    let (mut codes, mut by_template) = (0, 0);
+    for stored in &extractions {
+        match &stored.values {
+            StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN => by_template += parts.parts.len(),
+            StoredValues::Parts(parts) => codes += parts.parts.len(),
+            _ => {}
+        }
+    }
+    match codes <= MAX_PART_CODES && by_template <= MAX_PARTS_BY_TEMPLATE {
         true => Ok(extractions),
         false => Err(Malformed::new("search-time fields have too many codes")),
+    }
+}
+
+/// Reads the parts of a field in the events of each template of the texts.
+fn read_template_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Result<TextParts, Malformed> {
+    let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
+        return Err(Malformed::new("the texts have no templates"));
+    };
+    let count = cursor.count("sequences of parts of a search-time field", templates.len())?;
+    let texts = template_set.text_columns().len();
+    let mut sequences: Vec<Option<Box<[TemplatePart]>>> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let found = read_sequence(cursor, template_set)?;
+        let is_known = |part: &TemplatePart| match part {
+            TemplatePart::Literal(_) => true,
+            TemplatePart::Variable(column) => (*column as usize) < texts,
+        };
+        if !found.iter().flatten().all(is_known) {
+            return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
+        }
+        sequences.push(found.map(Vec::into_boxed_slice));
+    }
+    let mut parts = Vec::with_capacity(templates.len());
+    for _ in 0..templates.len() {
+        let number = cursor.count("sequence of parts", count.saturating_sub(1))?;
+        let Some(sequence) = sequences.get(number) else {
+            return Err(Malformed::new("a template has no sequence of parts"));
+        };
+        parts.push(sequence.clone());
+    }
+    Ok(TextParts { codes: TEXT_COLUMN, own: None, parts: parts.into() })
+}
+
+/// Reads the parts of a value, which contain no column twice; `None` if there is no value.
+fn read_sequence(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Result<Option<Vec<TemplatePart>>, Malformed> {
+    let Some(count) = cursor.count("parts of a value", MAX_VALUE_PARTS + 1)?.checked_sub(1) else { return Ok(None) };
+    let found = read_parts(cursor, count, template_set.columns.len() - 1)?;
+    let mut variables: Vec<u32> = Template { parts: found.clone() }.variables().collect();
+    variables.sort_unstable();
+    match variables.is_sorted_by(|one, next| one < next) {
+        true => Ok(Some(found)),
+        false => Err(Malformed::new("a value of a search-time field has a column twice")),
     }
 }
 
@@ -163,16 +244,10 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
     };
     let mut parts = Vec::with_capacity(templates.len());
     for template in templates.iter() {
-        let Some(count) = cursor.count("parts of a value", MAX_VALUE_PARTS + 1)?.checked_sub(1) else {
+        let Some(found) = read_sequence(cursor, template_set)? else {
             parts.push(None);
             continue;
         };
-        let found = read_parts(cursor, count, template_set.columns.len() - 1)?;
-        let mut variables: Vec<u32> = Template { parts: found.clone() }.variables().collect();
-        variables.sort_unstable();
-        if !variables.is_sorted_by(|one, next| one < next) {
-            return Err(Malformed::new("a value of a search-time field has a column twice"));
-        }
         // The column of values that are not in the texts has values for this code only.
         let is_own =
             |part: &TemplatePart| matches!((part, own), (TemplatePart::Variable(column), Some(own)) if *column == own);
@@ -201,11 +276,13 @@ fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
     matches!(&above.kind, ColumnKind::Templates(templates) if **templates == [Template::default(), with])
 }
 
-/// For each stored search-time field, whether it is kept so that all together take at most this many bytes: the largest
-/// are left out. For each column, `stored` tells what was written, and `equal` is the earlier column whose values it
-/// shares. Also returns the bytes of the kept fields.
+/// For each stored search-time field, whether it is kept so that all together take at most this many bytes. Fields that
+/// are slow to extract come first, and small fields before large ones; fields of equal size are in the order of their
+/// names. `stored` has the written blocks of each column, and `equal` the earlier column whose values a column shares.
+/// Also returns the bytes of the kept fields.
 pub(super) fn choose_within(
     template_slab: &TemplateSlab,
+    is_slow: impl Fn(&StoredExtraction) -> bool,
     stored: &[StoredColumn],
     equal: &[Option<u32>],
     bytes_max: u64,
@@ -221,7 +298,11 @@ pub(super) fn choose_within(
     };
     let parts: Vec<Vec<(u32, u64)>> = template_slab.extractions.iter().map(parts_of).collect();
     let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by_key(|at| parts[*at].iter().map(|(_, bytes)| *bytes).sum::<u64>());
+    let bytes_of = |at: usize| parts[at].iter().map(|(_, bytes)| *bytes).sum::<u64>();
+    order.sort_by_cached_key(|at| {
+        let field = &template_slab.extractions[*at];
+        (!is_slow(field), bytes_of(*at), Arc::clone(&field.name))
+    });
     let (mut keeps, mut total, mut written) = (vec![false; parts.len()], 0, BTreeSet::new());
     for at in order {
         let new = parts[at].iter().filter(|(place, _)| !written.contains(place));

@@ -446,6 +446,7 @@ fn numbers_of_rows(name: &str, step: usize) -> ExtractedField {
         ends: Vec::new(),
         bytes: Vec::new(),
         is_list: false,
+        is_slow: true,
     };
     for row in (0..4_200u32).step_by(step) {
         field.rows.push(row);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{
-    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet,
+    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, StoredExtraction, TemplateSet,
 };
 use quarry_stdx::number::u32_of;
 
@@ -229,8 +229,8 @@ impl ColumnWriter<'_> {
         Ok(())
     }
 
-    /// Writes the columns of stored search-time fields. If these columns take more than `bytes_max`, the fields with
-    /// the largest columns are removed from the slab or represented as parts of the texts, and the other columns are
+    /// Writes the columns of stored search-time fields. If these columns take more than `bytes_max`, some fields are
+    /// removed from the slab or represented as parts of the texts ([`choose_within`]), and the columns of the others are
     /// written again. Returns the bytes of the stored columns.
     fn write_extractions(
         &mut self,
@@ -247,7 +247,11 @@ impl ColumnWriter<'_> {
             let range = first..template_slab.columns.len();
             written.find_equal(template_slab, range.clone());
             self.write_range(template_slab, range, &[], written)?;
-            let (keeps, bytes) = choose_within(template_slab, &written.stored, &written.equal, bytes_max);
+            let is_slow = |stored: &StoredExtraction| {
+                let mut fields = source.extractions.iter();
+                fields.any(|field| (&field.name, field.rules, field.is_slow) == (&stored.name, stored.rules, true))
+            };
+            let (keeps, bytes) = choose_within(template_slab, is_slow, &written.stored, &written.equal, bytes_max);
             if !keeps.contains(&false) {
                 return Ok(bytes);
             }

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::template::{ExtractedField, MAX_STORED_EXTRACTIONS, StoredExtraction, StoredValues, TemplatePart};
+use quarry_event::template::{
+    ExtractedField, MAX_STORED_EXTRACTIONS, StoredExtraction, StoredValues, TEXT_COLUMN, TemplatePart, TextParts,
+};
 use quarry_stdx::number::u32_of;
 
 use super::builder::SlabBuilder;
@@ -33,7 +35,7 @@ impl TemplateSlab {
     /// Numbers of the columns that belong to a stored search-time field alone.
     pub(crate) fn columns_of(&self, stored: &StoredExtraction) -> Range<usize> {
         match &stored.values {
-            StoredValues::Absent => 0..0,
+            StoredValues::Absent | StoredValues::Parts(TextParts { codes: TEXT_COLUMN, .. }) => 0..0,
             StoredValues::Column(column) | StoredValues::Lists(column) => {
                 let first = self.columns[*column as usize].parent.unwrap_or(*column);
                 first as usize..*column as usize + 1
@@ -42,30 +44,34 @@ impl TemplateSlab {
         }
     }
 
-    /// Adds the columns of search-time fields to a slab of this many events, as far as the limits allow. Fields of nearly
-    /// unique values become parts of the texts if possible.
+    /// Adds search-time fields to a slab of this many events, as far as the limits allow. A field that consists of the
+    /// same parts of the text in all events of a template needs no column. Fields of nearly unique values become parts of
+    /// the texts if possible.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
-        let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> = Vec::new();
+        let mut left: Vec<&ExtractedField> = Vec::new();
         for field in fields {
-            let fits = columns.len() < MAX_STORED_EXTRACTIONS
+            let fits = left.len() < MAX_STORED_EXTRACTIONS
                 && field.name.len() <= MAX_EXTRACTION_NAME_BYTES
                 && field.bytes.len() <= MAX_FIELD_COLUMN_BYTES;
             if fits && known.insert((&field.name, field.rules)) {
-                columns.push((field, (!field.rows.is_empty()).then(|| value_column(field, events))));
+                left.push(field);
             }
         }
+        let may_be_parts = |field: &&ExtractedField| !field.is_list && !field.rows.is_empty();
+        let single: Vec<&ExtractedField> = left.iter().copied().filter(may_be_parts).collect();
+        self.add_template_parts(&single, events);
+        left.retain(|field| !self.has_extraction(field));
+        let column_of = |field: &ExtractedField| (!field.rows.is_empty()).then(|| value_column(field, events));
+        let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> =
+            left.into_iter().map(|field| (field, column_of(field))).collect();
         let is_unique = |(field, column): &&(&ExtractedField, Option<SlabColumn>)| {
             !field.is_list && column.as_ref().is_some_and(|column| is_nearly_unique(column, events))
         };
         let unique: Vec<&ExtractedField> = columns.iter().filter(is_unique).map(|(field, _)| *field).collect();
         if !unique.is_empty() {
             self.add_parts(&unique, events);
-            let is_added = |field: &ExtractedField| {
-                let mut added = self.extractions.iter();
-                added.any(|stored| (&stored.name, stored.rules) == (&field.name, field.rules))
-            };
-            columns.retain(|(field, _)| !is_added(field));
+            columns.retain(|(field, _)| !self.has_extraction(field));
         }
         for (field, values) in columns {
             let (name, rules) = (Arc::clone(&field.name), field.rules);
@@ -87,6 +93,11 @@ impl TemplateSlab {
         }
     }
 
+    /// Whether the values of a field have been added.
+    fn has_extraction(&self, field: &ExtractedField) -> bool {
+        self.extractions.iter().any(|stored| (&stored.name, stored.rules) == (&field.name, field.rules))
+    }
+
     /// Removes the search-time fields for which `keeps` is false, with their columns.
     pub(crate) fn retain_extractions(&mut self, keeps: &[bool]) {
         assert_eq!(keeps.len(), self.extractions.len(), "each field is kept or not");
@@ -97,6 +108,10 @@ impl TemplateSlab {
             let mut own: Vec<SlabColumn> = columns.by_ref().take(range.len()).collect();
             assert_eq!(own.len(), range.len(), "the columns of the fields are in their order");
             if !*keeps {
+                continue;
+            }
+            if range.is_empty() {
+                self.extractions.push(stored);
                 continue;
             }
             let (start, new) = (u32_of(range.start), u32_of(self.columns.len()));

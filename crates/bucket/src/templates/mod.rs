@@ -4,10 +4,11 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
 //! text, and `cells` has templates whose variables are the index-time fields of a text. `sourcetype_splitters` chooses
-//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, and `builder` adds values
-//! to columns. `index_time` has the columns of index-time fields, and `extraction_columns` those of search-time fields
-//! that compaction stores; if the values of such a field are parts of the texts (`text_parts`), `part_columns` has its
-//! column. A single text that fits no template is stored as a plain text, so that every text can be stored.
+//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, `quantities` divides numbers
+//! from their units, and `builder` adds values to columns. `index_time` has the columns of index-time fields, and
+//! `extraction_columns` those of search-time fields that compaction stores; if the values of such a field are parts of
+//! the texts (`text_parts`), `part_columns` or `template_parts` has its column. A single text that fits no template is
+//! stored as a plain text, so that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -22,9 +23,11 @@ mod index_time;
 mod objects;
 mod outline;
 mod part_columns;
+mod quantities;
 mod separators;
 mod sourcetype_splitters;
 mod splitter;
+mod template_parts;
 mod text_parts;
 mod traits;
 mod trial;

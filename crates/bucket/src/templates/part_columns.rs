@@ -12,8 +12,8 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use memchr::memmem;
 use quarry_event::template::{
-    ByteSet, ExtractedField, MAX_PART_CODES, StoredExtraction, StoredValues, Template, TemplatePart, TextParts,
-    ValueTraits,
+    ByteSet, ExtractedField, MAX_PART_CODES, StoredExtraction, StoredValues, TEXT_COLUMN, Template, TemplatePart,
+    TextParts, ValueTraits,
 };
 use quarry_stdx::number::u32_of;
 
@@ -110,8 +110,9 @@ impl<'f> Locator<'f> {
     /// The values that are not parts of the text.
     fn own_values(&self) -> ExtractedField {
         let (name, rules) = (Arc::clone(&self.field.name), self.field.rules);
+        let (is_list, is_slow) = (false, self.field.is_slow);
         let mut own =
-            ExtractedField { name, rules, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new(), is_list: false };
+            ExtractedField { name, rules, rows: Vec::new(), ends: Vec::new(), bytes: Vec::new(), is_list, is_slow };
         let mut start = 0;
         for (row, end) in self.field.rows.iter().zip(&self.field.ends) {
             if self.codes[*row as usize] == OWN {
@@ -205,7 +206,7 @@ impl TemplateSlab {
     /// Number of codes of all fields whose values are parts of the texts.
     fn part_codes(&self) -> usize {
         let codes = |stored: &StoredExtraction| match &stored.values {
-            StoredValues::Parts(parts) => parts.parts.len(),
+            StoredValues::Parts(parts) if parts.codes != TEXT_COLUMN => parts.parts.len(),
             _ => 0,
         };
         self.extractions.iter().map(codes).sum()

@@ -24,6 +24,7 @@ use super::classes::{BYTE_CLASSES, WORD, texts_equal};
 use super::objects::{Entry, EntryKind, Schema, split_member};
 use super::outline::lookup::{OutlineTemplate, OutlineTemplates};
 use super::outline::{Outline, Role, split_pair};
+use super::quantities::{Quantities, Quantity};
 use super::trie::{FoundVariable, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
 
@@ -72,6 +73,8 @@ pub(super) enum Splitter {
     Words,
     /// Values with this layout: the same length and the same bytes outside of the variables.
     Layout { text: Vec<u8>, variables: Vec<Variable> },
+    /// Numbers with units.
+    Quantities(Quantities),
     /// Whole events in which the words between anchors are free text.
     Outline(Box<Outline>),
     /// An optional pair preceded by a blank.
@@ -91,7 +94,7 @@ pub(super) struct JsonTraits {
 impl JsonTraits {
     /// Initial value for a splitter; events and members have quotes of their own.
     fn of(splitter: &Splitter) -> JsonTraits {
-        let is_value = matches!(splitter, Splitter::Words | Splitter::Layout { .. });
+        let is_value = matches!(splitter, Splitter::Words | Splitter::Layout { .. } | Splitter::Quantities(_));
         JsonTraits { string_contents: is_value, scalars: is_value }
     }
 
@@ -236,6 +239,7 @@ impl SlabBuilder {
                 Splitter::Layout { text: shape, variables } => {
                     match_layout(shape, variables, text, &split.children, &mut self.filled).then_some(0)
                 }
+                Splitter::Quantities(known) => known.find(text, &mut self.filled),
                 Splitter::Outline(_) => Some(self.outline_template(column, split, text)),
                 Splitter::Cells => Some(self.cell_template(column, split, text, at)),
                 _ => match self.find_schema(column, split, text) {
@@ -284,6 +288,7 @@ impl SlabBuilder {
                 }
             }
             Splitter::Words => split_words(text, &mut self.variables),
+            Splitter::Quantities(_) => return self.add_quantity(column, split, text),
             // Splitting such a text as a whole event would give nearly every text a template of its own.
             Splitter::Outline(_) | Splitter::Cells => return self.plain_text_template(column, split, text),
         }
@@ -349,6 +354,30 @@ impl SlabBuilder {
         split.learner_mut().trie.insert(text, &self.variables, &columns, template);
         split.templates.push(Template { parts });
         self.templates += 1;
+        template
+    }
+
+    /// Adds a template for a number with a unit; any other text is a plain one.
+    fn add_quantity(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
+        let is_room = self.templates + RESERVED_FOR_PLAIN < MAX_TEMPLATES
+            && self.columns.len() + 1 + RESERVED_FOR_PLAIN <= MAX_COLUMNS
+            && matches!(&split.learner().splitter, Splitter::Quantities(known) if !known.is_full());
+        let Some(quantity) = Quantity::parse(text).filter(|_| is_room) else {
+            return self.plain_text_template(column, split, text);
+        };
+        let template = u32_of(split.templates.len());
+        let child = self.role_column(column, split, b"", quantity.form());
+        let mut parts = vec![TemplatePart::Variable(child)];
+        if !quantity.unit.is_empty() {
+            parts.push(TemplatePart::Literal(quantity.unit.into()));
+        }
+        split.templates.push(Template { parts });
+        self.templates += 1;
+        if let Splitter::Quantities(known) = &mut split.learner_mut().splitter {
+            known.add(&quantity, template, child);
+        }
+        self.filled.clear();
+        self.filled.push(FoundVariable { column: child, start: 0, end: u32_of(quantity.number.len()) });
         template
     }
 

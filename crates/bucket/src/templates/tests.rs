@@ -196,7 +196,8 @@ fn classes_agree_with_the_segmenter() {
 }
 
 /// One line of each kind of log.
-const LINES: [&str; 42] = [
+const LINES: [&str; 43] = [
+    "took=12ms load=37% temp=-23.4°C vib=0.043mm/s size=12KB wait=- cur=404mA idle=0s, up 250us",
     "2026-11-20 06:00:00\tAllowed\tMisc or Unknown\t\tGET\tx.org/?a=1&b=2\tNone\t10.0.33.57\tYES\tapplication/javascript",
     "time=1795143603|severity=High|product=VPN-1 & FireWall-1|user=|rule_name=Zugriff Büro|src=10.3.21.140|rule=16",
     r#"2026-11-20T00:00:00.021Z host02 payments[11314]: level=INFO user_id=868229 ip=10.1.52.71 url=/a/2?p=1 msg="by w1 on shard-3""#,
@@ -307,6 +308,33 @@ fn fields_become_columns_of_matching_kinds() {
     assert!(matches!(&variable(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
     assert_eq!(format_of(variable(&slab, 8)), Some(NumberFormat::Padded { digits: 3 }));
     assert!(split_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
+}
+
+/// Numbers with units are divided inside the word; values of another form are plain texts.
+#[test]
+fn numbers_with_units_are_columns_of_numbers() {
+    let value = |at: u64| match at {
+        9_000..9_010 => ["-", "+5ms", "007ms", "5m30s", "99999999999999999999s"][at as usize % 5].to_owned(),
+        _ if at % 3 == 0 => format!("{}.{}s", at % 70, at % 10),
+        _ => format!("{}ms", at * 7 % 5_000),
+    };
+    let slab = template_slab_of(&batch((0..10_000u64).map(|at| {
+        format!("took={} load={}% temp={}.{}°C size={}KB", value(at), at % 90, at % 31, at % 10, at * 31 % 4_000)
+    })));
+    let formats = |place: usize| -> Vec<NumberFormat> {
+        let column = slab.columns.iter().position(|column| std::ptr::eq(column, variable(&slab, place)));
+        let children = slab.columns.iter().filter(|child| child.parent == column.map(|column| column as u32));
+        children.filter_map(format_of).collect()
+    };
+    assert_eq!(formats(0), [NumberFormat::Decimal { digits: 1 }, NumberFormat::Integer]);
+    assert_eq!(formats(1), [NumberFormat::Integer]);
+    assert_eq!(formats(2), [NumberFormat::Decimal { digits: 1 }]);
+    assert_eq!(formats(3), [NumberFormat::Integer]);
+    let SlabValues::Templates { templates, .. } = &variable(&slab, 0).values else { panic!("not divided") };
+    assert_eq!(templates.len(), 3, "a unit each, and plain texts: {templates:?}");
+    // Few values are a dictionary.
+    let slab = template_slab_of(&batch((0..10_000u64).map(|at| format!("wait={}s n={at}", at % 60))));
+    assert!(matches!(&variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 60));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Chooses the representation of a leaf's values: numbers, a dictionary, templates, or texts.
 //!
 //! The first of these that fits is chosen, in this order. A number format must fit all values; dictionaries and
-//! templates fit if there are few distinct texts or templates.
+//! templates fit if there are few distinct texts or templates. Numbers with units are templates rather than a
+//! dictionary, unless they are very few.
 
 use quarry_event::template::NumberFormat;
 
 use super::dictionary::{Interner, TextList};
+use super::quantities::{Quantities, are_quantities};
 use super::splitter::{Splitter, count_templates};
 use super::variables::split_layout;
 
@@ -13,6 +15,8 @@ use super::variables::split_layout;
 const WORDS_DEPTH_MAX: u8 = 1;
 /// Maximum depth of a column whose values are split by a common layout.
 const LAYOUT_DEPTH_MAX: u8 = 2;
+/// Maximum depth of a column whose values are divided into numbers and units.
+const QUANTITY_DEPTH_MAX: u8 = 2;
 /// Maximum number of values examined to count templates.
 const SAMPLE_VALUES: usize = 4_096;
 /// Maximum number of distinct texts of a dictionary: one per `VALUES_PER_DISTINCT` values, but at least
@@ -45,8 +49,12 @@ pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: 
     if let Some((format, numbers)) = try_numbers(texts) {
         return ChosenRepresentation::Numbers(format, numbers);
     }
-    if !no_dictionary && let Some((interner, codes)) = try_dictionary(texts) {
+    let are_quantities = depth <= QUANTITY_DEPTH_MAX && are_quantities(texts);
+    if !no_dictionary && let Some((interner, codes)) = try_dictionary(texts, are_quantities) {
         return ChosenRepresentation::Dictionary(interner, codes);
+    }
+    if are_quantities {
+        return ChosenRepresentation::Split(Splitter::Quantities(Quantities::default()));
     }
     if depth <= LAYOUT_DEPTH_MAX
         && let Some(splitter) = try_layout(texts)
@@ -102,8 +110,10 @@ fn parse_all(texts: &TextList, format: NumberFormat) -> Result<Vec<i64>, usize> 
     Ok(numbers)
 }
 
-fn try_dictionary(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
-    dictionary_of(texts, DISTINCT_TEXTS_ALWAYS.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_TEXTS_MAX))
+/// The dictionary of the values, if they are few; of quantities, only if they are very few.
+fn try_dictionary(texts: &TextList, are_quantities: bool) -> Option<(Interner, Vec<u32>)> {
+    let of_values = if are_quantities { 0 } else { texts.len() / VALUES_PER_DISTINCT };
+    dictionary_of(texts, DISTINCT_TEXTS_ALWAYS.max(of_values).min(DISTINCT_TEXTS_MAX))
 }
 
 /// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for a

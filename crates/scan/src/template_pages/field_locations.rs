@@ -119,6 +119,11 @@ impl FieldLocations {
         };
         let locations: Vec<ValueLocation> = parts.parts.iter().map(location).collect();
         assert!(!locations.contains(&ValueLocation::Text), "no column occurs twice in a value, and literals are UTF-8");
+        if parts.codes == TEXT_COLUMN {
+            // The templates of each class follow one another.
+            let locations: Vec<ValueLocation> = locations.iter().cycle().take(keys).cloned().collect();
+            return FieldLocations { locations, column: None, ..own };
+        }
         let split = Arc::new(KeySplit::by_code(parts.codes, locations.len()));
         FieldLocations { locations, split: Some(split), column: None, ..own }
     }

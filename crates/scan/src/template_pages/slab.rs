@@ -13,7 +13,9 @@ use quarry_conf::KvMode;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
-use quarry_event::template::{ColumnKind, Dictionary, FieldColumn, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{
+    ColumnKind, Dictionary, FieldColumn, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet,
+};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
@@ -231,7 +233,10 @@ impl Slab {
         let mut fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
         for (name, values) in stored {
-            let located = FieldLocations::of_stored(&values, keys, &name);
+            let mut located = FieldLocations::of_stored(&values, keys, &name);
+            if matches!(&values, StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN) {
+                located.column = sole_column(&set, &templates, &located);
+            }
             fields.insert(name, Arc::new(located));
         }
         let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();

@@ -12,7 +12,7 @@ use quarry_eval::messages::Messages;
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, ExtractedNames, StoredValues, TEXT_COLUMN, TemplateSet};
 use quarry_stdx::number::u32_of;
-use quarry_store::Segment;
+use quarry_store::{FieldToStore, Segment};
 
 use super::facts::TemplateFactsCache;
 use super::field_locations::FieldLocations;
@@ -57,13 +57,13 @@ pub(super) fn find_stored(
 }
 
 /// The fields among `names` that are worth storing: fields whose values the templates of the slab do not locate in a
-/// sufficient number of events.
+/// sufficient number of events, and fields whose location takes long to find or depends on the codes of several columns.
 pub(crate) fn fields_to_store(
     segment: &Arc<dyn Segment>,
     rules: &FieldRules,
     names: &BTreeSet<String>,
     messages: &Messages,
-) -> Vec<String> {
+) -> Vec<FieldToStore> {
     let (Ok(Some(set)), Some(_)) = (segment.template_set(), segment.pages().first()) else { return Vec::new() };
     let names: Vec<String> = names.iter().cloned().collect();
     assert!(names.is_sorted(), "the fields stored come in the order of their names");
@@ -76,11 +76,16 @@ pub(crate) fn fields_to_store(
     let Some(rows) = rows_by_key(segment, &slab) else { return Vec::new() };
     let is_many = matches!(set.columns.first().map(|column| &column.kind),
         Some(ColumnKind::Templates(templates)) if templates.len() > PLANNED_TEMPLATES_MAX);
-    let is_worth = |name: &&String| {
+    let to_store = |name: &String| {
         let by_pattern = slab.extracts().iter().any(|extract| extract.group(name).is_some());
-        (is_many && by_pattern) || slab.stored_field(name).is_some_and(|field| needs_text(field, &rows))
+        let field = slab.stored_field(name);
+        let is_slow = field.is_some_and(|field| needs_text(field, &rows));
+        // The keys are divided: the locations are known, but by the codes of several columns, and at the cost of planning.
+        let is_divided = field.is_some_and(|field| field.split.is_some());
+        let is_worth = is_slow || is_divided || (is_many && by_pattern);
+        is_worth.then(|| FieldToStore { name: name.clone(), is_slow })
     };
-    names.iter().filter(is_worth).cloned().collect()
+    names.iter().filter_map(to_store).collect()
 }
 
 /// The number of events for each key of the slab, in the first page without deleted events; `None` if there is no such
@@ -98,20 +103,25 @@ fn rows_by_key(segment: &Arc<dyn Segment>, slab: &Slab) -> Option<HashMap<usize,
     Some(rows)
 }
 
-/// Whether, for enough events, the text must be read or a pattern evaluated, or whether the locations depend on the
-/// codes of several columns.
+/// Whether, for enough events, the text must be read or a pattern evaluated. If keys are divided, the events of a key
+/// count as evenly distributed over its parts.
 fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
-    if field.split.is_some() {
-        // The keys are divided: the locations are known, but depend on the codes of several columns, and finding them
-        // costs planning.
-        return true;
-    }
     let by_text = |key: usize| {
         field.is_patterned(u32_of(key))
             || field.is_ambiguous(u32_of(key))
             || matches!(field.locations.get(key), Some(ValueLocation::Text | ValueLocation::Derived))
     };
     let all: usize = rows.values().sum();
-    let slow: usize = rows.iter().filter(|(key, _)| by_text(**key)).map(|(_, rows)| rows).sum();
+    let slow: usize = match &field.split {
+        None => rows.iter().filter(|(key, _)| by_text(**key)).map(|(_, rows)| rows).sum(),
+        Some(split) => {
+            let mut parts: HashMap<usize, (usize, usize)> = HashMap::new();
+            for key in 0..field.locations.len() {
+                let (all, slow) = parts.entry(split.undivided(key)).or_default();
+                (*all, *slow) = (*all + 1, *slow + usize::from(by_text(key)));
+            }
+            rows.iter().filter_map(|(key, rows)| parts.get(key).map(|(all, slow)| rows * slow / all)).sum()
+        }
+    };
     slow * TEXT_ROWS_PER_PAGE > all
 }

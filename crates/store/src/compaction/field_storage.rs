@@ -7,6 +7,7 @@
 //!
 //! Not here: rules and extraction (`quarry_scan`), the columns (`quarry_bucket`).
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -21,21 +22,22 @@ use crate::slab_extraction::SlabExtraction;
 /// The fields that a merge stores, and the extraction of their values.
 pub(crate) struct FieldStorage {
     extraction: Option<Arc<dyn SlabExtraction>>,
-    names: Vec<String>,
+    /// The names of the fields, and whether each is slow to extract from some slab.
+    fields: BTreeMap<String, bool>,
 }
 
 impl FieldStorage {
     /// Extracts with `extraction`; stores no fields yet.
     pub(crate) fn new(extraction: Option<Arc<dyn SlabExtraction>>) -> FieldStorage {
-        FieldStorage { extraction, names: Vec::new() }
+        FieldStorage { extraction, fields: BTreeMap::new() }
     }
 
     /// Stores no fields.
-    pub(crate) const NONE: FieldStorage = FieldStorage { extraction: None, names: Vec::new() };
+    pub(crate) const NONE: FieldStorage = FieldStorage { extraction: None, fields: BTreeMap::new() };
 
     /// Whether no field is stored.
     pub(crate) fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.fields.is_empty()
     }
 
     /// Adds the fields that are to be stored for the events of a bucket.
@@ -44,19 +46,24 @@ impl FieldStorage {
         let open = readers.open_uncached(bucket).map_err(|error| Fault::corrupt(error.to_string()))?;
         for segment in SealedSegment::whole_slabs(bucket, Arc::new(open), readers) {
             let segment: Arc<dyn Segment> = Arc::new(segment);
-            self.names.extend(guarded(|| extraction.fields_to_store(&segment))?);
+            for field in guarded(|| extraction.fields_to_store(&segment))? {
+                *self.fields.entry(field.name).or_default() |= field.is_slow;
+            }
         }
-        self.names.sort_unstable();
-        self.names.dedup();
         Ok(())
     }
 
     /// Extracts the fields from the events of a slab.
     pub(crate) fn extract(&self, events: &EventBatch) -> Result<Extraction, Fault> {
-        match &self.extraction {
-            Some(extraction) if !self.is_empty() => guarded(|| extraction.extract(events, &self.names)),
-            _ => Ok(Extraction::default()),
+        let Some(extraction) = self.extraction.as_ref().filter(|_| !self.is_empty()) else {
+            return Ok(Extraction::default());
+        };
+        let names: Vec<String> = self.fields.keys().cloned().collect();
+        let mut extracted = guarded(|| extraction.extract(events, &names))?;
+        for field in &mut extracted.fields {
+            field.is_slow = self.fields.get(&*field.name).is_some_and(|is_slow| *is_slow);
         }
+        Ok(extracted)
     }
 }
 

@@ -10,7 +10,7 @@ use tempfile::tempdir;
 
 use super::compaction::{objects, of_index, seal};
 use super::{all, append, expected, open, small, texts};
-use crate::{SlabExtraction, Snapshot, Store, StoreOptions};
+use crate::{FieldToStore, SlabExtraction, Snapshot, Store, StoreOptions};
 
 /// Digest of the rules of the fields.
 const RULES: u128 = 1 << 100 | 5;
@@ -48,7 +48,7 @@ fn number_in(text: &str) -> Option<&str> {
 }
 
 impl SlabExtraction for Numbers {
-    fn fields_to_store(&self, slab: &Arc<dyn crate::Segment>) -> Vec<String> {
+    fn fields_to_store(&self, slab: &Arc<dyn crate::Segment>) -> Vec<FieldToStore> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         assert_ne!(self.behaviour, Behaviour::PanicsWhenAsked, "on purpose");
         let page = slab.read_page(0, PageColumns::ALL).unwrap();
@@ -57,7 +57,7 @@ impl SlabExtraction for Numbers {
         if self.behaviour == Behaviour::AsksForNothing || slab.index() == "other" {
             return Vec::new();
         }
-        vec!["number".to_owned(), "absent".to_owned()]
+        ["number", "absent"].map(|name| FieldToStore { name: name.to_owned(), is_slow: true }).into()
     }
 
     fn extract(&self, events: &EventBatch, names: &[String]) -> Extraction {
@@ -70,6 +70,7 @@ impl SlabExtraction for Numbers {
             ends: Vec::new(),
             bytes: Vec::new(),
             is_list: false,
+            is_slow: false,
         };
         let mut number = ExtractedField { name: "number".into(), ..none.clone() };
         for row in 0..events.len() {

@@ -1,0 +1,122 @@
+//! Search-time fields whose values are the same parts of the text in all events of a template. The parts are listed once
+//! for each template, so that such a field takes no space in the events, and a search reads the columns of the texts.
+//!
+//! Not here: fields whose parts differ between events of a template (`super::part_columns`).
+
+use std::sync::Arc;
+
+use memchr::memmem;
+use quarry_event::template::{
+    ExtractedField, MAX_PARTS_BY_TEMPLATE, StoredExtraction, StoredValues, TEXT_COLUMN, TemplatePart, TextParts,
+};
+
+use super::text_parts::PartReader;
+use super::{SlabValues, TemplateSlab};
+use crate::limits::MAX_VALUE_PARTS;
+
+/// Maximum number of occurrences of a value in a text that are tried.
+const OCCURRENCES_MAX: usize = 16;
+
+/// The parts of which the value of a field may consist in the events of one template.
+#[derive(Clone, Debug)]
+enum Place {
+    /// No event of the template was read.
+    Unread,
+    /// The events lack the field.
+    Absent,
+    /// One of these sequences of parts, each of which has the value in all events so far.
+    Parts(Vec<Vec<TemplatePart>>),
+}
+
+/// A field whose values are located, event by event.
+struct TemplateLocator<'f> {
+    field: &'f ExtractedField,
+    /// Number of values read.
+    next: usize,
+    places: Vec<Place>,
+    /// Whether the parts of the value have been the same in all events of each template.
+    is_open: bool,
+}
+
+impl TemplateLocator<'_> {
+    /// Compares the field with the event that was read last, which is number `row`.
+    fn add_event(&mut self, row: u32, reader: &PartReader<'_>) {
+        let field = self.field;
+        let value = (field.rows.get(self.next) == Some(&row)).then(|| {
+            let start = if self.next == 0 { 0 } else { field.ends[self.next - 1] as usize };
+            self.next += 1;
+            &field.bytes[start..field.ends[self.next - 1] as usize]
+        });
+        let place = &mut self.places[reader.template() as usize];
+        self.is_open = match (&mut *place, value) {
+            (Place::Unread, None) => {
+                *place = Place::Absent;
+                true
+            }
+            (Place::Unread, Some(value)) => {
+                let found = sequences_of(value, reader);
+                let is_found = !found.is_empty();
+                *place = Place::Parts(found);
+                is_found
+            }
+            (Place::Absent, value) => value.is_none(),
+            (Place::Parts(_), None) => false,
+            (Place::Parts(sequences), Some(value)) => {
+                sequences.retain(|parts| reader.is_composed_of(parts, value));
+                !sequences.is_empty()
+            }
+        };
+    }
+
+    /// The parts of the value in the events of each template.
+    fn into_parts(self) -> TextParts {
+        let has_variable = |parts: &[TemplatePart]| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_)));
+        // A value that is one variable is a column.
+        let simplest = |sequences: Vec<Vec<TemplatePart>>| {
+            sequences.into_iter().min_by_key(|parts| (!has_variable(parts), parts.len())).map(Vec::into_boxed_slice)
+        };
+        let parts = self.places.into_iter().map(|place| match place {
+            Place::Unread | Place::Absent => None,
+            Place::Parts(sequences) => simplest(sequences),
+        });
+        TextParts { codes: TEXT_COLUMN, own: None, parts: parts.collect() }
+    }
+}
+
+/// All sequences of parts of the text that have this value.
+fn sequences_of(value: &[u8], reader: &PartReader<'_>) -> Vec<Vec<TemplatePart>> {
+    if value.is_empty() {
+        return vec![Vec::new()];
+    }
+    let occurrences = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
+    let located = occurrences.filter_map(|start| reader.locate(start..start + value.len()));
+    located.filter(|parts| parts.len() <= MAX_VALUE_PARTS).collect()
+}
+
+impl TemplateSlab {
+    /// Adds those of the fields of a slab of this many events whose values are the same parts of the text in all events of
+    /// a template, each with at most one value in an event.
+    pub(super) fn add_template_parts(&mut self, fields: &[&ExtractedField], events: usize) {
+        let Some(SlabValues::Templates { templates, .. }) = self.columns.first().map(|column| &column.values) else {
+            return;
+        };
+        let fields_max = MAX_PARTS_BY_TEMPLATE / templates.len().max(1);
+        let new =
+            |field| TemplateLocator { field, next: 0, places: vec![Place::Unread; templates.len()], is_open: true };
+        let mut open: Vec<TemplateLocator<'_>> = fields.iter().take(fields_max).copied().map(new).collect();
+        let mut reader = PartReader::new(self);
+        for row in (0u32..).take(events) {
+            if open.is_empty() {
+                return;
+            }
+            reader.read_next();
+            open.iter_mut().for_each(|field| field.add_event(row, &reader));
+            open.retain(|field| field.is_open);
+        }
+        for located in open {
+            let (name, rules) = (Arc::clone(&located.field.name), located.field.rules);
+            let values = StoredValues::Parts(located.into_parts());
+            self.extractions.push(StoredExtraction { name, rules, values });
+        }
+    }
+}
