@@ -496,8 +496,7 @@ fn collect_computed_inputs(
     names
 }
 
-/// Locations of fields that are mere aliases in all events of a slab. Fields that patterns produce have no alias
-/// locations.
+/// Locations of fields that are mere aliases in all events of a slab; fields that patterns produce have none.
 fn locate_aliases(
     computed: &ComputedFields,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
