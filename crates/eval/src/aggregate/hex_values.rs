@@ -136,11 +136,7 @@ mod tests {
             let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
             let (mut left, mut right) = (HexSet::default(), HexSet::default());
             for (at, number) in numbers.iter().enumerate() {
-                if at % 3 == 0 {
-                    left.insert(digits, *number)
-                } else {
-                    right.insert(digits, *number)
-                }
+                if at % 3 == 0 { left.insert(digits, *number) } else { right.insert(digits, *number) }
             }
             left.absorb(&right);
             let mut found = BTreeSet::new();
