@@ -19,6 +19,7 @@ mod fold;
 pub mod folder;
 mod functions;
 mod groups;
+mod hex_values;
 mod integers;
 pub mod keys;
 pub mod moments;

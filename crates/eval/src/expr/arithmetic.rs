@@ -4,7 +4,9 @@
 //! fit, times to the nanosecond. A value that is not a number yields null, as does division by zero; only the `+` of
 //! eval also concatenates texts.
 
-use arrow::array::{Array, ArrayRef, Datum, Int64Array, Scalar};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Datum, Float64Array, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
@@ -203,14 +205,14 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     if let Some(array) = int_column(op, a, b) {
         return array;
     }
+    if let Some(array) = double_column(op, a, b, rows) {
+        return array;
+    }
     let mut builder = ColumnBuilder::new(rows);
     if a.is_numeric() && b.is_numeric() {
         let mut known = ResultCache::default();
         for row in 0..rows {
-            let result = || {
-                let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
-                decimal.or_else(|| a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b)))
-            };
+            let result = || result_of(op, a, b, row);
             let result = match a.double(b, row) {
                 Some(double) => known.of(double, result),
                 None => result(),
@@ -229,6 +231,33 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
         builder.push(if op == Arithmetic::Add { add(&a, &b) } else { calculate(op, &a, &b) });
     }
     builder.finish()
+}
+
+/// `a op b` in a row whose operands are stored as numbers.
+fn result_of(op: Arithmetic, a: &Operand, b: &Operand, row: usize) -> Option<Number> {
+    let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
+    decimal.or_else(|| a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b)))
+}
+
+/// The column for doubles and a constant; `None` if not all results are doubles.
+fn double_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> Option<ArrayRef> {
+    let array = match (a, b) {
+        (Operand::Column(ColumnReader::Float(array)), Operand::Constant(Value::Int(_) | Value::Float(_)))
+        | (Operand::Constant(Value::Int(_) | Value::Float(_)), Operand::Column(ColumnReader::Float(array))) => array,
+        _ => return None,
+    };
+    let (mut known, mut results) = (ResultCache::default(), Vec::with_capacity(rows));
+    for row in 0..rows {
+        if array.is_null(row) {
+            results.push(None);
+            continue;
+        }
+        match Value::from_number(known.of(array.value(row), || result_of(op, a, b, row))?) {
+            Value::Float(double) => results.push(Some(double)),
+            _ => return None,
+        }
+    }
+    (array.null_count() < rows).then(|| Arc::new(Float64Array::from(results)) as ArrayRef)
 }
 
 /// The column for integer operands; `None` on overflow or division by zero. A quotient need not be an integer.

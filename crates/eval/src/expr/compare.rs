@@ -243,9 +243,29 @@ pub(super) fn compare_columns(op: CompareOp, a: &ArrayRef, b: &ArrayRef) -> Bool
         (ColumnReader::Int(a), ColumnReader::Int(b)) => compare_with_kernel(op, a, b),
         (ColumnReader::Float(a), ColumnReader::Float(b)) => compare_with_kernel(op, a, b),
         (ColumnReader::Time(a), ColumnReader::Time(b)) => compare_with_kernel(op, a, b),
+        (ColumnReader::Mixed(mixed), ColumnReader::Float(doubles)) => match &mixed.numbers {
+            ColumnReader::Int(integers) => {
+                Some(compare_integers_with_doubles(op, integers, doubles, |row| compare_rows(op, &left, &right, row)))
+            }
+            _ => None,
+        },
         _ => None,
     };
     fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_rows(op, &left, &right, row)).collect())
+}
+
+/// `a op b` for integers and doubles; `other` has the result for rows without one of them.
+fn compare_integers_with_doubles(
+    op: CompareOp,
+    a: &Int64Array,
+    b: &Float64Array,
+    other: impl Fn(usize) -> Option<bool>,
+) -> BooleanArray {
+    let compare = |row: usize| match a.is_valid(row) && b.is_valid(row) {
+        true => Some(holds(op, Number::Int(a.value(row)).total_cmp(Number::Float(b.value(row))))),
+        false => other(row),
+    };
+    (0..a.len()).map(compare).collect()
 }
 
 /// `left op right` in a row. Values that are stored as numbers are not turned into other values first.

@@ -8,13 +8,17 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, DictionaryArray, Int64Array, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::Rex;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
+use quarry_stdx::number::u32_of;
 
+use super::columns::field_column;
+use super::field_locations::FieldLocations;
 use super::interner::ABSENT;
 use super::page::{PageReader, Rows};
 use super::rex::RexReader;
@@ -126,6 +130,25 @@ pub(super) fn read_groups(
         maybe.extend(undecided);
         maybe.sort_unstable();
     }
+}
+
+/// The values of a field in the rows in which a group of this name is absent; the group overwrites the others, which
+/// are null. `None` if there is no such value.
+pub(super) fn column_where_absent(
+    codes: &[u32],
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    assert_eq!(codes.len(), rows.len(), "each row has a code of the group");
+    let absent: Vec<u32> = rows.iter().zip(codes).filter(|(_, code)| **code == ABSENT).map(|(row, _)| row).collect();
+    if absent.is_empty() || absent.len() == rows.len() {
+        return if absent.is_empty() { Ok(None) } else { field_column(field, rows, page) };
+    }
+    let Some(values) = field_column(field, &Rows::Some(absent), page)? else { return Ok(None) };
+    let mut positions = 0..u32_of(values.len());
+    let places = codes.iter().map(|code| if *code == ABSENT { positions.next() } else { None });
+    Ok(Some(take(&values, &places.collect::<UInt32Array>(), None)?))
 }
 
 /// Adds the groups of search-time rules to the rows.

@@ -2,7 +2,8 @@
 //!
 //! While there are few texts, all pages share one array. Once there are many, each page gets an array with the texts
 //! of its own rows: nearly every page adds texts, and building an array of all texts for each page would take
-//! quadratic time.
+//! quadratic time. If hardly a text has repeated until then, as with ids, texts are no longer compared: each becomes an
+//! entry of the current page's array, unless its number is kept beyond the page.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -22,7 +23,11 @@ const INTERNED_BYTES_MAX: usize = 256 << 20;
 /// Number of texts up to which all pages share one array.
 const SHARED_ARRAY_TEXTS_MAX: usize = 4_096;
 
-const _: () = assert!(INTERNED_TEXTS_MAX < ABSENT as usize, "no text has the number that means no text");
+/// The first numbers of texts that belong to the current page.
+const PAGE_TEXTS: u32 = 1 << 31;
+/// Texts hardly repeat if there are less than this many lookups per distinct text.
+const LOOKUPS_PER_TEXT: usize = 2;
+const _: () = assert!(INTERNED_TEXTS_MAX < PAGE_TEXTS as usize, "no text has the number that means no text");
 const _: () = assert!(INTERNED_BYTES_MAX <= u32::MAX as usize, "the end of a text fits in 32 bits");
 
 /// Distinct texts and their numbers.
@@ -36,11 +41,23 @@ pub(super) struct Interner {
     array: Option<ArrayRef>,
     /// By text: its index in the current page's array; [`ABSENT`] between pages.
     places: Vec<u32>,
+    /// Number of texts looked up.
+    lookups: usize,
+    /// Texts of the current page that were not looked up; `None` if all texts are.
+    of_page: Option<PageTexts>,
+}
+
+/// Texts of a page, concatenated, and the end offset of each.
+#[derive(Default)]
+struct PageTexts {
+    all: String,
+    ends: Vec<u32>,
 }
 
 impl Interner {
     /// Number of a text, which is added if new; `None` if there are too many.
     fn code(&mut self, text: &str) -> Option<u32> {
+        self.lookups += 1;
         let hash = self.hasher.hash_one(text);
         let Interner { numbers, hasher, all, ends, .. } = self;
         if let Some(number) = numbers.find(hash, |number| text_of(all, ends, *number) == text) {
@@ -54,6 +71,9 @@ impl Interner {
         ends.push(u32_of(all.len()));
         numbers.insert_unique(hash, number, |number| hasher.hash_one(text_of(all, ends, *number)));
         self.array = None;
+        if self.ends.len() == SHARED_ARRAY_TEXTS_MAX + 1 && self.lookups < LOOKUPS_PER_TEXT * self.ends.len() {
+            self.of_page = Some(PageTexts::default());
+        }
         Some(number)
     }
 
@@ -62,8 +82,26 @@ impl Interner {
         if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
     }
 
+    /// Like [`Interner::code_of`], for a number that is used only for the current page: equal texts may have different
+    /// numbers.
+    pub(super) fn page_code_of(&mut self, text: &str, skips_empty: bool) -> Option<u32> {
+        match &mut self.of_page {
+            Some(PageTexts { all, ends })
+                if !(skips_empty && text.is_empty())
+                    && ends.len() < INTERNED_TEXTS_MAX
+                    && all.len() + text.len() <= INTERNED_BYTES_MAX =>
+            {
+                let number = PAGE_TEXTS + u32_of(ends.len());
+                all.push_str(text);
+                ends.push(u32_of(all.len()));
+                Some(number)
+            }
+            _ => self.code_of(text, skips_empty),
+        }
+    }
+
     /// Returns an array that contains the texts in `codes`, and replaces the numbers in `codes` by indices into the
-    /// array.
+    /// array. The page ends with this.
     pub(super) fn array_of(&mut self, codes: &mut [u32]) -> ArrayRef {
         if let Some(array) = &self.array {
             return Arc::clone(array);
@@ -77,7 +115,7 @@ impl Interner {
         }
         self.places.resize(self.ends.len(), ABSENT);
         let mut used: Vec<u32> = Vec::new();
-        for code in codes.iter_mut().filter(|code| **code != ABSENT) {
+        for code in codes.iter_mut().filter(|code| **code < PAGE_TEXTS) {
             let place = &mut self.places[*code as usize];
             if *place == ABSENT {
                 *place = u32_of(used.len());
@@ -86,7 +124,19 @@ impl Interner {
             *code = *place;
         }
         used.iter().for_each(|number| self.places[*number as usize] = ABSENT);
-        Arc::new(StringViewArray::from_iter_values(used.iter().map(|number| text_of(&self.all, &self.ends, *number))))
+        let looked_up = used.iter().map(|number| text_of(&self.all, &self.ends, *number));
+        let Some(PageTexts { all, ends }) = &mut self.of_page else {
+            return Arc::new(StringViewArray::from_iter_values(looked_up));
+        };
+        let first = u32_of(used.len());
+        for code in codes.iter_mut().filter(|code| (PAGE_TEXTS..ABSENT).contains(code)) {
+            *code = *code - PAGE_TEXTS + first;
+        }
+        let others = (0..u32_of(ends.len())).map(|number| text_of(all, ends, number));
+        let array = Arc::new(StringViewArray::from_iter_values(looked_up.chain(others)));
+        all.clear();
+        ends.clear();
+        array
     }
 }
 
@@ -120,5 +170,31 @@ mod tests {
             assert!(array.len() <= SHARED_ARRAY_TEXTS_MAX);
         }
         assert!(interner.ends.len() > SHARED_ARRAY_TEXTS_MAX);
+    }
+
+    #[test]
+    fn texts_that_hardly_repeat_belong_to_their_page() {
+        let mut interner = Interner::default();
+        for page in 0..6u32 {
+            let texts: Vec<String> = (0..2_000).map(|row| format!("t{}", page * 2_000 + row / 7 * 7)).collect();
+            let unique = |row: usize| format!("{} {row} {page}", texts[row]);
+            let mut codes: Vec<u32> = Vec::new();
+            for (row, text) in texts.iter().enumerate() {
+                codes.push(match row % 4 {
+                    0 => interner.code_of(text, false).unwrap(),
+                    1 => interner.page_code_of("", true).unwrap(),
+                    _ => interner.page_code_of(&unique(row), false).unwrap(),
+                });
+            }
+            let array = interner.array_of(&mut codes);
+            for (row, code) in codes.iter().enumerate() {
+                match row % 4 {
+                    0 => assert_eq!(array.as_string_view().value(*code as usize), texts[row]),
+                    1 => assert_eq!(*code, ABSENT),
+                    _ => assert_eq!(array.as_string_view().value(*code as usize), unique(row)),
+                }
+            }
+        }
+        assert!(interner.of_page.is_some() && interner.ends.len() < 8_000, "not all texts were looked up");
     }
 }

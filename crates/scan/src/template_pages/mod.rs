@@ -90,7 +90,7 @@ use self::ambiguous_rows::ambiguous_rows;
 pub(crate) use self::conditions::{Conditions, RequiredWords};
 pub(crate) use self::facts::TemplateFactsCache;
 use self::field_locations::FieldLocations;
-use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
+use self::groups::{Groups, add_extracts, column_where_absent, read_groups, with_commands, with_extracts};
 pub(crate) use self::needle_rows::NeedleSlabs;
 use self::outcome::{NO, Outcome, UNDECIDED, YES};
 use self::page::{PageReader, Rows};
@@ -290,7 +290,13 @@ impl EventScan {
         let sure_rows = match sure.is_empty() {
             true => None,
             false => {
-                let rows = self.columns_of_matches(&sure, reader, coded, context)?;
+                let overwriting = match (rexes.as_slice(), groups.as_slice()) {
+                    ([rex], [groups]) if rex.is_command_on_texts() && self.rexes.paths().is_empty() => {
+                        Some((rex, groups))
+                    }
+                    _ => None,
+                };
+                let rows = self.columns_of_matches(&sure, overwriting, reader, coded, context)?;
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
                 let rows = with_commands(rows, &rexes, &mut groups, slab)?;
@@ -533,17 +539,18 @@ impl EventScan {
         let sure = Rows::Some(with(YES).map(|(row, _)| *row).collect());
         let sure_rows = match sure.is_empty() {
             true => None,
-            false => Some(self.columns_of_matches(&sure, reader, coded, context)?),
+            false => Some(self.columns_of_matches(&sure, None, reader, coded, context)?),
         };
         let maybe = with(UNDECIDED).map(|(row, _)| *row).collect();
         let (maybe_rows, kept) = self.test_undecided(maybe, reader, context)?;
         join_rows((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
-    /// The columns of matching rows.
+    /// The columns of matching rows. `overwriting` is the only pattern, if its groups overwrite fields.
     fn columns_of_matches(
         &self,
         sure: &Rows,
+        overwriting: Option<(&RexReader, &Groups)>,
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
@@ -588,7 +595,14 @@ impl EventScan {
         let stored: Vec<u32> = fields.iter().filter_map(|(_, field)| field.column).collect();
         reader.prefetch_columns(&stored, sure)?;
         for (name, field) in fields {
-            let column = context.costs.measure_part(ScanPart::Fields, || columns::field_column(field, sure, reader))?;
+            let codes = overwriting.and_then(|(rex, found)| {
+                let at = rex.groups.iter().position(|(_, group)| group == name)?;
+                found.codes.get(at)
+            });
+            let column = context.costs.measure_part(ScanPart::Fields, || match codes {
+                Some(codes) => column_where_absent(codes, field, sure, reader),
+                None => columns::field_column(field, sure, reader),
+            })?;
             if let Some(column) = column {
                 columns.push((name.clone(), column));
             }

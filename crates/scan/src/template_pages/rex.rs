@@ -97,6 +97,11 @@ impl RexReader {
         self.groups.iter().any(|(_, name)| name == field)
     }
 
+    /// Whether the reader is that of a command that reads the event text.
+    pub(super) fn is_command_on_texts(&self) -> bool {
+        self.extract.is_none() && self.test.is_none() && self.source_field.is_none()
+    }
+
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
         // A test has one additional group, whose only code means a match.

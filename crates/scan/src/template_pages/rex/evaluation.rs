@@ -120,23 +120,28 @@ pub(super) fn evaluate_row(
     }
     let (known, outcome) = (std::mem::take(&mut work.values), Ok(true));
     let mut row = RowValues { known, columns, row, cursors, page, segment, dictionaries, outcome };
-    let is_match =
-        evaluate(template, window, work, texts, codes, |part: usize, text: &mut Vec<u8>| row.append(part, text))?;
+    let value = |part: usize, text: &mut Vec<u8>| row.append(part, text);
+    let is_match = evaluate(template, window, work, (texts, has_codes), codes, value)?;
     work.values = row.known;
     let has_all = row.outcome?;
     Ok(is_match.filter(|_| has_all))
 }
 
 /// Appends the codes of the groups, given the values that `value` writes, and returns whether there is a match; `None`
-/// if there are too many distinct texts.
+/// if there are too many distinct texts. `is_kept` tells whether the codes may be used for other pages.
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,
     work: &mut Evaluation<'_>,
-    texts: &mut [Interner],
+    (texts, is_kept): (&mut [Interner], bool),
     codes: &mut Vec<u32>,
     mut value: impl FnMut(usize, &mut Vec<u8>),
 ) -> Result<Option<bool>, EngineError> {
+    let skips_empty = work.skips_empty;
+    let code_of = |texts: &mut Interner, text: &str| match is_kept {
+        true => texts.code_of(text, skips_empty),
+        false => texts.page_code_of(text, skips_empty),
+    };
     if let Some(places) = &window.groups {
         for ((group, _), texts) in work.groups.iter().zip(texts) {
             let Some((start, end)) = places.get(*group).copied().flatten() else {
@@ -146,7 +151,7 @@ fn evaluate(
             work.text.clear();
             template.write_between(start, end, &mut work.text, &mut value);
             let text = std::str::from_utf8(&work.text).map_err(invalid_utf8)?;
-            let Some(code) = texts.code_of(text, work.skips_empty) else { return Ok(None) };
+            let Some(code) = code_of(texts, text) else { return Ok(None) };
             codes.push(code);
         }
         return Ok(Some(true));
@@ -155,7 +160,7 @@ fn evaluate(
     let Some(text) = found else { return Ok(Some(false)) };
     for ((group, _), texts) in work.groups.iter().zip(texts) {
         let code = match work.captures.text(text, *group) {
-            Some(found) => texts.code_of(found, work.skips_empty),
+            Some(found) => code_of(texts, found),
             None => Some(ABSENT),
         };
         let Some(code) = code else { return Ok(None) };
