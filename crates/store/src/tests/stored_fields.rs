@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_bucket::{BucketEncoder, BucketError, SlabSource};
-use quarry_event::template::{ExtractedField, Extraction, StoredValues};
+use quarry_event::template::{ColumnValues, ExtractedField, Extraction, StoredValues, TemplatePart};
 use quarry_event::{EventBatch, PageColumns};
 use tempfile::tempdir;
 
@@ -102,20 +102,26 @@ fn stored_numbers(snapshot: &Snapshot) -> Option<Vec<u64>> {
             return None;
         }
         assert_eq!(set.extraction("absent", RULES), Some(&StoredValues::Absent));
-        let column = set.extraction("number", RULES).unwrap().own_column().unwrap();
+        let StoredValues::Parts(parts) = set.extraction("number", RULES).unwrap() else {
+            panic!("not parts of the texts")
+        };
         for (at, info) in segment.pages().iter().enumerate() {
             let read = segment.read_page(at, PageColumns::ALL).unwrap();
             if !segment.has_templates(at) {
                 return None;
             }
             let mut page = segment.template_page(at).unwrap().unwrap();
-            let values = page.column(column).unwrap();
-            for row in 0..info.events {
+            let codes = page.column(parts.codes).unwrap();
+            let ColumnValues::Codes(codes) = &codes.values else { panic!("the column has codes") };
+            for (row, code) in (0..info.events).zip(codes) {
                 let text = String::from_utf8(read.raw(row as usize).to_vec()).unwrap();
                 let expected = number_in(&text);
-                let found = values.value_index(row).map(|_| {
-                    let texts = page.texts(column, &[row]).unwrap();
-                    String::from_utf8(texts.get(0).to_vec()).unwrap()
+                let found = parts.parts[*code as usize].as_ref().map(|parts| {
+                    let text_of = |part: &TemplatePart| match part {
+                        TemplatePart::Literal(literal) => literal.to_vec(),
+                        TemplatePart::Variable(column) => page.texts(*column, &[row]).unwrap().get(0).to_vec(),
+                    };
+                    String::from_utf8(parts.iter().flat_map(text_of).collect()).unwrap()
                 });
                 assert_eq!(found.as_deref(), expected);
                 numbers.extend(found.map(|value| value.parse::<u64>().unwrap()));
