@@ -77,6 +77,7 @@ pub(crate) mod upload;
 pub(crate) mod user_data;
 pub(crate) mod users;
 pub(crate) mod views;
+pub(crate) mod watched_files;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

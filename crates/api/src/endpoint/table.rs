@@ -49,6 +49,7 @@ fn all() -> Vec<Endpoint> {
         super::lookup_table_files::endpoints(),
         super::inputs::endpoints(),
         super::input_connections::endpoints(),
+        super::watched_files::endpoints(),
         super::modular_inputs::endpoints(),
         super::outputs::endpoints(),
         super::passwords::endpoints(),
