@@ -70,6 +70,7 @@ pub(crate) mod server_state;
 mod setting_types;
 pub(crate) mod shape;
 pub(crate) mod spl_services;
+mod stored_searches;
 pub(crate) mod table;
 pub(crate) mod tags;
 pub(crate) mod tokens;
