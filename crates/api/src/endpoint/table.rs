@@ -18,6 +18,7 @@ fn all() -> Vec<Endpoint> {
         super::auth::endpoints(),
         super::users::endpoints(),
         super::jobs::endpoints(),
+        super::job_edits::endpoints(),
         super::job_results::endpoints(),
         super::job_stream::endpoints(),
         super::search_jobs::endpoints(),
