@@ -43,13 +43,15 @@ pub(crate) fn is_readable(user: Option<&str>, record: &Value, viewer: &Permissio
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
 
     fn viewer(user: &str, roles: &[&str]) -> Permissions {
         let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        Permissions { user: user.to_owned(), ..Permissions::default() }.with_roles(roles)
+        Permissions::for_user(user, BTreeSet::new(), Vec::new(), Vec::new()).with_roles(roles)
     }
 
     #[test]

@@ -186,6 +186,6 @@ mod tests {
             ("auto_finalize_ec", "9"),
         ]));
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("Argument \"colour\" is not supported"));
+        assert!(told[1].starts_with("Argument \"colour\" is not supported"));
     }
 }

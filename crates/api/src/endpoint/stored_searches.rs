@@ -15,13 +15,13 @@ use crate::message::{ApiError, TypedSearch};
 
 /// Whether a text contains `$name$`, which is replaced when the search is dispatched.
 fn has_placeholder(text: &str) -> bool {
-    let mut parts = text.split('$').skip(1);
     let is_name = |part: &str| {
         let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.' | '-' | ':');
         !part.is_empty() && part.chars().all(is_part)
     };
-    // What follows the last `$` ends with none.
-    parts.next_back().is_some() && parts.any(is_name)
+    let parts: Vec<&str> = text.split('$').collect();
+    // The first part is before all `$`, the last one after them.
+    parts.iter().skip(1).take(parts.len().saturating_sub(2)).any(|part| is_name(part))
 }
 
 /// Refuses a search that does not parse in the namespace of a request.
