@@ -22,6 +22,10 @@ SECONDS = 30
 NEEDS = {
     "admin/macros": {"definition": "index=main"},
     "admin/passwords": {"password": "secret"},
+    # The roles of the node stay as they are: without them, further requests would be refused.
+    "admin/roles": {},
+    "alerts/alert_actions": {},
+    "alerts/metric_alerts": {"condition": "'avg(a)' > 1", "metric_indexes": "main"},
     "apps/local": {},
     "authorization/roles": {},
     "authorization/tokens": {"name": "admin", "audience": "tests"},

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{CollectionLimits, Permissions, Roles};
 use quarry_engine::Explanation;
 use quarry_event::TimeNs;
+use quarry_inputs::file::WatchedFile;
 use quarry_search::SearchService;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
@@ -291,6 +292,9 @@ pub trait Node: Send + Sync {
 
     /// Senders that are connected to a TCP port of the node.
     fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault>;
+
+    /// Files that the node watches, by path, at most `most`.
+    fn watched_files(&self, most: usize) -> Vec<WatchedFile>;
 
     /// Has the server restart as soon as the running requests, including the calling one, are answered.
     fn request_restart(&self) -> Result<(), Fault>;

@@ -194,7 +194,12 @@ impl Parameters {
 
 /// Refuses values of the wrong type.
 fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiError> {
-    let fault = parameters.iter().find_map(|(name, value)| value_error(name.as_ref(), value.as_ref()));
+    // Bounds in a format of the client are checked where the format is known.
+    let has_format =
+        parameters.iter().any(|(name, value)| name.as_ref() == "time_format" && !value.as_ref().is_empty());
+    let is_formatted = |name: &str| has_format && matches!(name, "earliest_time" | "latest_time");
+    let mut typed = parameters.iter().filter(|(name, _)| !is_formatted(name.as_ref()));
+    let fault = typed.find_map(|(name, value)| value_error(name.as_ref(), value.as_ref()));
     fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 

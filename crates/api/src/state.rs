@@ -16,7 +16,7 @@ use crate::message::ApiError;
 use crate::node::Node;
 use crate::oneshot_searches::RunningOneshots;
 use crate::outlet::{ANSWERS_MAX, AnswerPermit, AnswerPermits};
-use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
+use crate::search_slots::{Priority, SlotPermit, SlotPool, SlotPurpose};
 use crate::suppressions::Suppressions;
 use crate::uploads::Uploads;
 
@@ -117,6 +117,19 @@ impl ApiState {
         let user = &caller.identity.user;
         self.slots.set_quota(user, caller.permissions.limits.jobs);
         self.slots.acquire(user, purpose).await
+    }
+
+    /// Like [`ApiState::acquire_slot`]; also returns a message for the user if the search had to wait.
+    pub(crate) async fn acquire_slot_with_message(
+        &self,
+        caller: &Caller,
+        purpose: SlotPurpose,
+    ) -> Result<(SlotPermit, Option<String>), ApiError> {
+        let user = &caller.identity.user;
+        self.slots.set_quota(user, caller.permissions.limits.jobs);
+        let mut reason = None;
+        let permit = self.slots.acquire_reporting(user, purpose, Priority::default(), |why| reason = Some(why)).await?;
+        Ok((permit, reason.map(|why| format!("the search waited for its turn: {why}"))))
     }
 
     /// A permit for an answer sent row by row.

@@ -23,6 +23,8 @@ pub enum KnowledgeLocation<'a> {
     View(&'a Path, &'a View),
 }
 
+/// Prefix of the settings of a saved search with values for its `$key$`.
+const ARGUMENT_PREFIX: &str = "args.";
 /// Maximum size of a data model in bytes.
 const MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -170,6 +172,14 @@ impl KnowledgeSource for KnowledgeFiles {
         let saved = self.layers.conf("savedsearches");
         let time = |setting| saved.get(name, setting).map(str::to_owned);
         (time("dispatch.earliest_time"), time("dispatch.latest_time"))
+    }
+
+    fn saved_arguments(&self, name: &str) -> Vec<(String, String)> {
+        let saved = self.layers.conf("savedsearches");
+        let stanza = saved.stanzas().iter().find(|stanza| stanza.name == name);
+        let settings = stanza.into_iter().flat_map(|stanza| &stanza.settings);
+        let arguments = settings.filter_map(|(key, setting)| Some((key.strip_prefix(ARGUMENT_PREFIX)?, setting)));
+        arguments.map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect()
     }
 
     fn saved_searches(&self) -> Vec<String> {

@@ -139,6 +139,16 @@ impl LookupFiles {
         folders
     }
 
+    /// A folder as messages show it: below the data directory, whose own place ordinary users of a server need not know.
+    fn shown_path(&self, folder: &Path) -> String {
+        let data_dir = match &self.place {
+            TableFolders::WorkingFolder(data_dir) => data_dir.as_ref(),
+            TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => Some(data_dir),
+        };
+        let below = data_dir.and_then(|data_dir| folder.strip_prefix(data_dir).ok());
+        below.unwrap_or(folder).display().to_string()
+    }
+
     fn is_visible(&self, folder: &Folder, name: &str) -> bool {
         let is_near = match (&self.place, &folder.app) {
             (TableFolders::Namespace(_, view), Some(app)) => view.is_visible(app, KIND, name),
@@ -496,7 +506,7 @@ impl LookupSource for Lookups {
 
     fn search_locations(&self) -> Option<String> {
         let folders: Vec<String> =
-            self.files.folders().iter().map(|folder| folder.path.display().to_string()).collect();
+            self.files.folders().iter().map(|folder| self.files.shown_path(&folder.path)).collect();
         Some(format!("transforms.conf, {}", folders.join(", ")))
     }
 

@@ -29,7 +29,7 @@ pub use claims::{Claim, Claims};
 pub use error::IngestError;
 pub use ingest::Ingest;
 pub use metrics::{write_log, write_logged, write_messages, write_metrics};
-pub use monitors::{FileMonitors, SinkFactory, start as watch_files};
+pub use monitors::{FileMonitors, SinkFactory, WatchedFiles, start as watch_files};
 pub use open::{
     Variables, check_exists, data_directories_on_volumes, index_settings, migrate_catalog_of, open_existing,
     open_read_only, open_shared_files, open_to_add, open_to_serve, rebuild_catalog_of, retention,

@@ -1,10 +1,10 @@
 //! The threads that watch and read files: `[monitor://]` and `[batch://]`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use quarry_conf::MonitorSettings;
-use quarry_inputs::file::{Monitor, MonitorOptions};
+use quarry_inputs::file::{Monitor, MonitorOptions, WatchedFile};
 use quarry_inputs::{InputSettings, Sink};
 use quarry_stdx::log;
 
@@ -32,6 +32,23 @@ pub struct FileMonitors {
     stanzas: Vec<MonitorSettings>,
     /// `None` while there is nothing to watch.
     running: Option<Watchers>,
+    watched: WatchedFiles,
+}
+
+/// The files that a node watches at the moment, for threads other than those that watch them.
+#[derive(Clone, Debug, Default)]
+pub struct WatchedFiles(Arc<Mutex<Weak<Monitor>>>);
+
+impl WatchedFiles {
+    /// The files by path, at most `most`.
+    pub fn list(&self, most: usize) -> Vec<WatchedFile> {
+        let monitor = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        monitor.map(|monitor| monitor.files(most)).unwrap_or_default()
+    }
+
+    fn set(&self, monitor: &Arc<Monitor>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(monitor);
+    }
 }
 
 /// Running watchers; dropping this ends them after storing what they have read.
@@ -77,10 +94,17 @@ impl FileMonitors {
         // If the threads fail to start, the same stanzas must be tried again at the next change.
         self.stanzas.clear();
         if !monitor.is_empty() {
-            self.running = Some(Watchers::start(monitor, settings, sinks)?);
+            let running = Watchers::start(monitor, settings, sinks)?;
+            self.watched.set(&running.monitor);
+            self.running = Some(running);
         }
         self.stanzas = stanzas;
         Ok(faults)
+    }
+
+    /// The files that are watched now and after later changes.
+    pub fn watched(&self) -> WatchedFiles {
+        self.watched.clone()
     }
 }
 

@@ -16,6 +16,7 @@ pub mod comparison;
 mod dispatch;
 pub mod hints;
 mod job_recorder;
+mod job_sharing;
 pub mod jobs;
 pub mod live_report;
 mod namespaces;

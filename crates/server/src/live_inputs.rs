@@ -128,6 +128,7 @@ impl LiveInputs {
     pub(crate) fn start(inputs: Inputs, node: &Arc<LocalNode>, faults: Vec<String>) -> Result<LiveInputs, Fault> {
         let (runtime, node) = (Handle::current(), Arc::clone(node));
         let changes = Arc::clone(&node.input_changes);
+        node.set_watched_files(inputs.monitors.watched());
         faults.iter().for_each(log::warning);
         let now = node.settings().clock.now_ns();
         changes.mark_applied(0, faults.into_iter().take(FAULTS_MAX).map(|fault| (now, fault)).collect());

@@ -19,9 +19,9 @@ use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
-use quarry_ingest::Ingest;
+use quarry_ingest::{Ingest, WatchedFiles};
 use quarry_inputs::Sink;
-use quarry_inputs::file::{AddProgress, OneshotOptions, Progress, Rotation, absolute_text, add_file};
+use quarry_inputs::file::{AddProgress, OneshotOptions, Progress, Rotation, WatchedFile, absolute_text, add_file};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
 use quarry_search::summaries::BuilderSignal;
@@ -63,6 +63,8 @@ pub(crate) struct LocalNode {
     modular_inputs: ModularInputKinds,
     /// Changes of inputs.
     pub(crate) input_changes: Arc<InputChanges>,
+    /// Watched files, once inputs run.
+    watched: OnceLock<WatchedFiles>,
     /// Number of files each pipeline set is adding.
     running: Mutex<Vec<usize>>,
     /// Start time.
@@ -102,6 +104,7 @@ impl LocalNode {
             tokens,
             modular_inputs,
             input_changes,
+            watched: OnceLock::new(),
             running,
             started,
             management: OnceLock::new(),
@@ -117,6 +120,11 @@ impl LocalNode {
     /// Records the address of the management port, which is opened once; returns it.
     pub(crate) fn set_management_address(&self, address: SocketAddr) -> SocketAddr {
         *self.management.get_or_init(|| address)
+    }
+
+    /// Records which files are watched; the first call counts.
+    pub(crate) fn set_watched_files(&self, watched: WatchedFiles) {
+        self.watched.get_or_init(|| watched);
     }
 
     /// The search service without a namespace, with the current configuration.
@@ -293,6 +301,10 @@ impl Node for LocalNode {
 
     fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault> {
         port_connections::peers_of_port(port)
+    }
+
+    fn watched_files(&self, most: usize) -> Vec<WatchedFile> {
+        self.watched.get().map(|watched| watched.list(most)).unwrap_or_default()
     }
 
     fn check_index_name(&self, name: &str) -> Result<(), Fault> {

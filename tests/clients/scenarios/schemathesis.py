@@ -17,7 +17,7 @@ import urllib.request
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 # The last two are endpoints for members of a cluster: 503 here, as on a Splunk server outside any cluster.
-LEFT_OUT = "export|stream|server/control|httpauth|authentication|auth/login|cluster/(manager|master|peer|searchhead|slave)/|shcluster/(status|captain|member)|kvstore/replicasetstats"
+LEFT_OUT = "export|stream|server/control|httpauth|authentication|admin/users|auth/login|cluster/(manager|master|peer|searchhead|slave)/|shcluster/(status|captain|member)|kvstore/replicasetstats"
 EXAMPLES = os.environ.get("QUARRY_EXAMPLES", "4")
 SEED = os.environ.get("QUARRY_SEED", "1")
 HOOKS = pathlib.Path(__file__).resolve().parent.parent

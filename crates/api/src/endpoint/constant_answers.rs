@@ -18,8 +18,8 @@ use super::entities::{scope_of, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{
-    Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, Endpoint,
-    LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
+    Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
+    Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -48,7 +48,6 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("admin/SAML-user-role-map", &[]),
     ("admin/token-auth", &[("tokens_auth", &[("disabled", "0")])]),
     (FIRED_ALERTS, &[("-", &[("triggered_alert_count", "0")])]),
-    ("alerts/metric_alerts", &[]),
     ("apps/apptemplates", &[]),
     ("authentication/providers/LDAP", &[]),
     ("authentication/providers/SAML", &[]),
@@ -91,8 +90,11 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
+    ("server/httpsettings/proxysettings", &[]),
     // The stages between an input and the store have no queues with names.
     ("server/introspection/queues", &[]),
+    // The key that encrypts passwords is not shown.
+    ("server/security", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),
     ("workloads/pools", &[]),
@@ -173,6 +175,9 @@ const STANDALONE: &str =
     "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
 const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";
 const NO_LICENSES: &str = "the node needs no licence: there is none to add or change";
+const NO_PROXY: &str = "no request of the node goes through a proxy";
+const NO_ROTATION: &str =
+    "the key with which the node encrypts passwords cannot be replaced while passwords are encrypted with it";
 
 /// Unsupported actions: path, required capability, help text, reason.
 const REFUSALS: &[(&str, &str, &str, &str)] = &[
@@ -189,6 +194,8 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
     ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change the licence server.", NO_LICENSES),
     ("search/distributed/peers", EDIT_SEARCH_SERVER, "Refuses to send searches to another node.", STANDALONE),
     ("server/control/restart_webui", RESTART, "Refuses to restart the web interface.", NO_WEB_INTERFACE),
+    ("server/httpsettings/proxysettings", EDIT_SERVER, "Refuses to use a proxy.", NO_PROXY),
+    ("server/security/rotate-splunk-secret", EDIT_SERVER, "Refuses to replace the key of passwords.", NO_ROTATION),
     ("shcluster/config/{name}", EDIT_SEARCH_HEAD_CLUSTERING, "Refuses to join a cluster.", STANDALONE),
 ];
 

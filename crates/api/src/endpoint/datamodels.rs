@@ -36,7 +36,9 @@ const CONF: &str = "datamodels";
 const ACCELERATE: &str = "accelerate_datamodel";
 /// Parameters of a model.
 const FIELDS: Fields =
-    Fields { required: &[], optional: &["acceleration", "description", "provisional"], wildcard: &[] };
+    Fields { required: &[], optional: &["acceleration", "description", "eai:data", "provisional"], wildcard: &[] };
+/// Parameters with the definition: Splunk's manual names the first, its SDKs send the second.
+const DEFINITIONS: [&str; 2] = ["eai:data", "description"];
 /// Settings of an acceleration, as in its JSON object, with their defaults.
 const ACCELERATION: [(&str, &str); 4] =
     [("earliest_time", ""), ("backfill_time", ""), ("cron_schedule", "*/5 * * * *"), ("max_time", "3600")];
@@ -80,6 +82,7 @@ const MODEL: Content = Content::new(
         ("disabled", Shape::Flag),
         ("displayName", Shape::Text),
         ("eai:appName", Shape::Optional(&Shape::Text)),
+        ("eai:data", Shape::Text),
         ("eai:userName", Shape::Optional(&Shape::Text)),
         ("fault", Shape::Optional(&Shape::Text)),
     ]),
@@ -122,11 +125,13 @@ impl Model {
             Ok(described) => {
                 content.insert("displayName".to_owned(), described["displayName"].clone());
                 content.insert("description".to_owned(), described.to_string().into());
+                content.insert("eai:data".to_owned(), described.to_string().into());
             }
             // A damaged model is listed with its text and the fault; an error would hide all models.
             Err(fault) => {
                 content.insert("displayName".to_owned(), self.name.as_str().into());
                 content.insert("description".to_owned(), self.text.as_str().into());
+                content.insert("eai:data".to_owned(), self.text.as_str().into());
                 content.insert("fault".to_owned(), fault.to_string().into());
             }
         }
@@ -228,14 +233,20 @@ impl Change {
     fn of(request: &ObjectRequest, name: &str, is_new: bool) -> Result<Change, ApiError> {
         let form = &request.parameters;
         let given = |name: &str| form.get(name).map(str::trim).filter(|text| !text.is_empty());
-        let text = match given("description") {
+        let definitions = DEFINITIONS.map(given);
+        if let [Some(one), Some(other)] = definitions
+            && one != other
+        {
+            return Err(ApiError::bad_request("eai:data and description differ: give the definition once"));
+        }
+        let text = match definitions.into_iter().flatten().next() {
             None if is_new => Some(stored_model(name, "{}")?),
             None => None,
             Some(text) => Some(stored_model(name, text)?),
         };
         let acceleration = given("acceleration").map(parse_acceleration).transpose()?.unwrap_or_default();
         if text.is_none() && acceleration.is_empty() {
-            return Err(ApiError::bad_request("nothing to change: give description or acceleration"));
+            return Err(ApiError::bad_request("nothing to change: give eai:data or acceleration"));
         }
         if !acceleration.is_empty() && !request.permissions().has_capability(ACCELERATE) {
             let user = &request.permissions().user;

@@ -22,7 +22,7 @@ use quarry_conf::{Permissions, parse_bool};
 use serde_json::{Map, Value};
 
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
-use super::entity_kinds::{GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS};
+use super::entity_kinds::{ALERT_ACTIONS, GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS};
 pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
@@ -30,6 +30,7 @@ use super::permissions::{ACL_PARAMETERS, MOVE_PARAMETERS, acl_entry, acl_of, req
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
+use super::stored_searches::check_search;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
@@ -81,16 +82,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         };
         rows(&kind.path, access, kind.fields, KindLookup::always(kind.clone()))
     };
-    let shown = |kind: &'static Kind| {
-        // Alert actions may contain passwords.
-        let capability = if kind.conf == "alert_actions" { ADMIN_ALL_OBJECTS } else { REST_PROPERTIES };
-        read_only_rows(kind, Access::Capability(capability))
-    };
+    let shown = |kind: &'static Kind| read_only_rows(kind, Access::Capability(REST_PROPERTIES));
+    // Alert actions of apps may contain passwords, and name programs that the node runs.
+    let (actions, admin) = (&ALERT_ACTIONS, Access::Capability(ADMIN_ALL_OBJECTS));
+    let actions = rows(&actions.path, [admin; 2], actions.fields, KindLookup::always(Kind::clone(actions)));
     let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);
     KINDS
         .iter()
         .chain(OTHER_PATHS.iter())
         .flat_map(of)
+        .chain(actions)
         .chain(SHOWN_KINDS.iter().flat_map(shown))
         .chain(banner)
         .collect()
@@ -229,6 +230,7 @@ pub(super) struct Request {
     pub(super) scope: Scope,
     pub(super) caller: Caller,
     pub(super) parameters: Parameters,
+    parts: PathParts,
 }
 
 impl Request {
@@ -249,7 +251,7 @@ impl Request {
         };
         let only = || kind.only.map(|(_, stanza)| stanza.to_owned());
         let name = parts.get("name").map(|name| kind.stanza(name)).or_else(only).unwrap_or_default();
-        Ok(Request { kind, name, scope, caller, parameters })
+        Ok(Request { kind, name, scope, caller, parameters, parts })
     }
 
     /// The settings in the request.
@@ -270,6 +272,14 @@ impl Request {
     fn check_capability(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
         match (self.kind.capability)(settings).filter(|name| !self.caller.permissions.has_capability(name)) {
             Some(missing) => Err(ApiError::missing_capability(&self.caller.identity.user, missing)),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if a setting that is a search does not parse.
+    async fn check_search(&self, state: &ApiState, settings: &[(String, String)]) -> Result<(), ApiError> {
+        match settings.iter().find(|(key, _)| Some(key.as_str()) == self.kind.search_setting) {
+            Some((_, text)) => check_search(state, &self.caller, &self.parts, text).await,
             None => Ok(()),
         }
     }
@@ -469,6 +479,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
         return Err(ApiError::missing_argument(missing));
     }
+    request.check_search(&state, &settings).await?;
     check_by_program(&state, &kind, &name, settings.iter().cloned().collect()).await?;
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
@@ -503,6 +514,7 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     request.check_not_renamed()?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
     (request.kind.validate_edit)(&request.name, &settings)?;
+    request.check_search(&state, &settings).await?;
     if request.kind.check_by_program.is_some() {
         let mut all = find_object(&state, &request).await?.settings;
         all.extend(settings.iter().cloned());

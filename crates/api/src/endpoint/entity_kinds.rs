@@ -62,6 +62,8 @@ pub(super) struct Kind {
     pub(super) validate: ValidateSettings,
     /// A capability that these settings require, in addition to that of the endpoint.
     pub(super) capability: fn(&[(String, String)]) -> Option<&'static str>,
+    /// The setting that is a search, which must parse.
+    pub(super) search_setting: Option<&'static str>,
     /// Check that runs a program, after all other checks, with the settings that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
@@ -228,6 +230,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         expand: as_sent,
         validate: accept_all,
         capability: |_| None,
+        search_setting: None,
         check_by_program: None,
         validate_edit: |_, _| Ok(()),
         move_data,
@@ -251,7 +254,6 @@ pub(super) static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     };
     let is_tagged_value = |object: &ConfObject| object.name.contains('=');
     vec![
-        of("alerts/alert_actions", "alert_actions", "alert_actions"),
         of("data/commands", "commands", "commands"),
         of("data/ui/prefs", "ui-prefs", "ui-prefs"),
         of("data/ui/viewstates", "viewstates", "viewstates"),
@@ -312,6 +314,57 @@ const SAVED_SEARCH: Fields = Fields {
         "federated.*",
         "request.*",
     ],
+};
+
+/// Parameters of alert actions. Passwords are not among them: the conf would show them.
+const ALERT_ACTION: Fields = Fields {
+    required: &[],
+    optional: &[
+        "alert.execute.cmd",
+        "command",
+        "description",
+        "disabled",
+        "forceCsvResults",
+        "format",
+        "from",
+        "hostname",
+        "icon_path",
+        "inline",
+        "is_custom",
+        "label",
+        "mailserver",
+        "maxresults",
+        "maxtime",
+        "payload_format",
+        "python.version",
+        "sendresults",
+        "subject",
+        "to",
+        "track_alert",
+        "ttl",
+        "use_ssl",
+        "use_tls",
+    ],
+    wildcard: &["alert.execute.cmd.arg.*", "footer.*", "message.*", "param.*", "subject.*"],
+};
+
+/// Alert actions: the stanzas of apps whose programs `sendalert` runs.
+pub(super) static ALERT_ACTIONS: LazyLock<Kind> =
+    LazyLock::new(|| kind("alerts/alert_actions", "alert_actions", "alert_actions", ALERT_ACTION));
+
+/// Parameters of metric alerts.
+const METRIC_ALERT: Fields = Fields {
+    required: &["condition"],
+    optional: &[
+        "complex_condition",
+        "description",
+        "disabled",
+        "filter",
+        "groupby",
+        "metric_indexes",
+        "splunk_ui.displayview",
+    ],
+    wildcard: &["action.*", "label.*", "trigger.*"],
 };
 
 /// Parameters of event types.
@@ -424,10 +477,15 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             expand: saved_search_defaults::expand,
             validate: saved_search_defaults::validate,
             capability: saved_search_defaults::required_capability,
+            search_setting: Some("search"),
             ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
         },
         event_types("saved/eventtypes"),
         macros("admin/macros"),
+        Kind {
+            notice: ChangeNotice::Always("The alert is saved. Alerts are not evaluated yet."),
+            ..kind("alerts/metric_alerts", "metric_alerts", "metric_alerts", METRIC_ALERT)
+        },
         Kind {
             is_entity: is_lookup,
             fill: fill_lookup,

@@ -3,6 +3,8 @@
 //!
 //! Not here: arguments of the job itself ([`super::jobs`]).
 
+use std::collections::BTreeMap;
+
 use quarry_engine::SearchShape;
 use quarry_search::jobs::SearchLevel;
 
@@ -14,6 +16,7 @@ pub(super) const SHAPE_ARGUMENTS: [&str; 3] = ["sample_ratio", "dispatch.sample_
 /// Search arguments with an effect, in addition to [`SHAPE_ARGUMENTS`].
 const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "auto_cancel",
+    "auto_pause",
     "count",
     "csv_safe",
     "earliest_time",
@@ -25,6 +28,8 @@ const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "hints",
     "id",
     "implied_search",
+    "index_earliest",
+    "index_latest",
     "label",
     "latest_time",
     "max_count",
@@ -35,21 +40,25 @@ const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "output_mode",
     "preview",
     "priority",
+    "reuse_max_seconds_ago",
     "rt_backfill",
     "search",
     "search_mode",
     "status_buckets",
     "text_only",
+    "time_format",
     "timeout",
     "zone",
 ];
 /// Splunk's arguments that cannot change an answer here, because they concern Splunk's processes or are only stored for
-/// its user interface.
+/// its user interface. A real-time search never lags behind its window, which `rt_maximum_span` would limit: each of its
+/// rounds reads the whole window.
 const IGNORED_ARGUMENTS: &[&str] = &[
     "allow_partial_results",
     "check_risky_command",
     "force_bundle_replication",
     "indexedRealtime",
+    "indexedRealtimeMinSpan",
     "indexedRealtimeOffset",
     "max_lines",
     "preserve_command_order",
@@ -59,24 +68,25 @@ const IGNORED_ARGUMENTS: &[&str] = &[
     "remote_server_list",
     "required_field_list",
     "required_fields_list",
-    "reuse_max_seconds_ago",
     "rf",
     "rt_blocking",
     "rt_indexfilter",
     "rt_maxblocksecs",
+    "rt_maximum_span",
     "rt_queue_size",
     "search_listener",
     "segmentation",
     "spawn_process",
     "sync_bundle_replication",
-    "time_format",
     "truncation_mode",
     "ui_dispatch_app",
     "ui_dispatch_view",
     "workload_pool",
 ];
 /// Prefixes of arguments that only store something with a job.
-const IGNORED_PREFIXES: [&str; 4] = ["custom.", "data.", "display.", "request."];
+const IGNORED_PREFIXES: [&str; 4] = [CUSTOM_PREFIX, "data.", "display.", "request."];
+/// Prefix of fields that clients store with a job.
+const CUSTOM_PREFIX: &str = "custom.";
 /// Maximum arguments reported.
 const REPORTED_MAX: usize = 20;
 /// Maximum characters of a reported name.
@@ -129,6 +139,12 @@ pub(super) fn argument_messages(parameters: &Parameters) -> Vec<String> {
     names.iter().take(REPORTED_MAX).map(told).collect()
 }
 
+/// The fields in a request that are stored with its job, without their prefix.
+pub(super) fn custom_fields(parameters: &Parameters) -> BTreeMap<String, String> {
+    let pairs = parameters.clone().into_pairs().into_iter();
+    pairs.filter_map(|(name, value)| Some((name.strip_prefix(CUSTOM_PREFIX)?.to_owned(), value))).collect()
+}
+
 /// A message about a `max_count` above the number of rows that a job keeps.
 pub(super) fn count_message(parameters: &Parameters, most: usize) -> Result<Option<String>, ApiError> {
     let given = parameters.number("max_count")?.filter(|count| *count > most);
@@ -167,9 +183,9 @@ mod tests {
             ("custom.a", "b"),
             ("rf", "a"),
             ("colour", "red"),
-            ("index_earliest", "0"),
+            ("auto_finalize_ec", "9"),
         ]));
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("Argument \"colour\" is not supported"));
+        assert!(told[1].starts_with("Argument \"colour\" is not supported"));
     }
 }

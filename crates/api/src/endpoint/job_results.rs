@@ -408,7 +408,7 @@ async fn timeline(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    let timeline = match job.lacks_timeline() {
+    let timeline = match job.begins_timeline() {
         true => report_timeline(&state, &caller, (&job, &parts)).await?,
         false => job.timeline(),
     };
@@ -420,7 +420,7 @@ async fn timeline(
     }))
 }
 
-/// The timeline of a finished report, which is read when it is first requested.
+/// The timeline of a report, which is read when it is first requested.
 async fn report_timeline(
     state: &ApiState,
     caller: &Caller,

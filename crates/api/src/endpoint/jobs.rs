@@ -18,27 +18,27 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{
-    CreateError, JobFolderError, JobOptions, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
+    CreateError, EVERYONE, JobFolderError, JobOptions, JobRecord, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S,
+    SearchJob, StartedJob, TTL_S, check_custom_fields,
 };
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
-use super::job_arguments::{argument_messages, count_message, parse_shape};
+use super::answer_shape::{AnswerShape, Content, MESSAGES, SID};
+use super::job_arguments::{argument_messages, count_message, custom_fields, parse_shape};
 use super::job_costs::performance;
 use super::job_keywords::keywords_of;
 use super::job_results::COUNT_MAX;
 use super::listing::{LIST_PARAMETERS, page_in_order};
 use super::path_parts::PathParts;
-use super::permissions::acl_entry;
 use super::real_time::{is_backfilled, parse_window, reject_window};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{SID_HEADER, oneshot, params_of, service_of, typed_search, wants_hints};
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
+use crate::atom::{Acl, Entry, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch};
 use crate::parameters::Parameters;
@@ -72,6 +72,11 @@ const CREATE_PARAMETERS: &[&str] = &[
     "max_count",
     "max_time",
     "auto_cancel",
+    "auto_pause",
+    "index_earliest",
+    "index_latest",
+    "reuse_max_seconds_ago",
+    "time_format",
     "timeout",
     "status_buckets",
     "priority",
@@ -89,7 +94,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
     let of = |jobs: &str| {
         let (one, control_path) = (format!("{jobs}/{{sid}}"), format!("{jobs}/{{sid}}/control"));
-        let acl = format!("{one}/acl");
         [
             Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
                 .takes(LIST_PARAMETERS)
@@ -97,6 +101,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Endpoint::new(Method::POST, jobs, search, "Starts a search job.", post(create))
                 .needs(&["search"])
                 .takes(CREATE_PARAMETERS)
+                .takes_patterns(&["custom.*"])
                 .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID))
                 .or_answers(StatusCode::OK, AnswerShape::Rows),
             Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show))
@@ -113,9 +118,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .needs(&["action"])
             .takes(&["ttl", "priority"])
             .answers(AnswerShape::JsonOrXml(MESSAGES)),
-            Endpoint::new(Method::GET, acl.as_str(), search, "Shows the permissions of a job.", get(show_acl))
-                .answers(AnswerShape::Entities(NO_CONTENT)),
-            Endpoint::new(Method::POST, acl, search, "Refuses to share a job.", post(refuse_acl)).refuses(),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()
@@ -128,6 +130,7 @@ pub(super) const JOB: Content = Content::new(
         ("auto_cancel", Shape::Integer),
         ("canSummarize", Shape::Flag),
         ("cursorTime", Shape::Text),
+        ("custom", Shape::Optional(&Shape::Map(&Shape::Text))),
         ("defaultSaveTTL", Shape::Text),
         ("defaultTTL", Shape::Text),
         ("delegate", Shape::Text),
@@ -198,6 +201,23 @@ pub(super) async fn find_job(state: &ApiState, caller: &Caller, parts: &PathPart
     found.ok_or_else(unknown_sid)
 }
 
+/// Like [`find_job`], for a job that the caller controls or changes.
+pub(super) async fn find_own_job(
+    state: &ApiState,
+    caller: &Caller,
+    parts: &PathParts,
+) -> Result<Arc<SearchJob>, ApiError> {
+    let job = find_job(state, caller, parts).await?;
+    match job.is_writable_by(&caller.permissions) {
+        true => Ok(job),
+        false => Err(ApiError::forbidden(format!(
+            "user {} may read the job of {}, but not change it",
+            caller.identity.user,
+            job.user()
+        ))),
+    }
+}
+
 fn unknown_sid() -> ApiError {
     ApiError::with_status(StatusCode::NOT_FOUND, "Unknown sid.")
 }
@@ -228,8 +248,20 @@ async fn create(
     let params = params_of(&service, &parameters, &caller, Some(most))?;
     let is_not_backfilled = !is_backfilled(&parameters);
     let asked = JobOptions { real_time, is_not_backfilled, ..parse_options(&parameters, &place)? };
+    check_custom_fields(&asked.custom)?;
     let is_waited_for = mode == Some("blocking");
-    start_job(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
+    let form = Form::of(parameters.get("output_mode"));
+    if let Some(seconds) = parameters.number("reuse_max_seconds_ago")?.filter(|seconds| *seconds > 0) {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let (jobs, wanted, options) = (Arc::clone(&state.jobs), params.clone(), asked.clone());
+        let repeated = run_blocking(move || jobs.find_repeated(&wanted, &options, seconds)).await?;
+        let repeated = repeated.filter(|_| asked.id.is_none());
+        if let Some(job) = repeated.filter(|job| !is_waited_for || job.state().is_over()) {
+            job.record_access();
+            return Ok(created(job.sid(), form));
+        }
+    }
+    start_job(&state, &caller, &service, params, asked, (is_waited_for, form)).await
 }
 
 /// Starts a job, waits for its end if requested, and returns its name.
@@ -256,6 +288,11 @@ pub(super) async fn start_job(
     if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
     }
+    Ok(created(&sid, form))
+}
+
+/// The answer to a request for a job: its name.
+fn created(sid: &str, form: Form) -> Response {
     let body = match form {
         Form::Json => json!({ "sid": sid }).to_string(),
         // The name contains no character that must be escaped in XML.
@@ -264,8 +301,8 @@ pub(super) async fn start_job(
         }
     };
     let location = format!("/services/{}/{sid}", COLLECTIONS[0]);
-    let headers = [(header::LOCATION, location), (SID_HEADER, sid)];
-    Ok((StatusCode::CREATED, headers, form.answer(body)).into_response())
+    let headers = [(header::LOCATION, location), (SID_HEADER, sid.to_owned())];
+    (StatusCode::CREATED, headers, form.answer(body)).into_response()
 }
 
 fn refusal(search: &TypedSearch, error: CreateError) -> ApiError {
@@ -296,12 +333,14 @@ fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOption
         is_not_backfilled: false,
         ttl_s: seconds("timeout")?,
         auto_cancel_s: seconds("auto_cancel")?.unwrap_or(0),
+        auto_pause_s: seconds("auto_pause")?.unwrap_or(0),
         time_max_s: seconds("max_time")?.unwrap_or(0),
         priority: parse_priority(parameters)?.unwrap_or(PRIORITY),
         level: parse_shape(parameters)?.1,
         notes: argument_messages(parameters).into_iter().chain(count_message(parameters, ROWS_MAX)?).collect(),
         has_hints: wants_hints(parameters),
         previews: parameters.get("preview").map(|_| parameters.is_set("preview")),
+        custom: custom_fields(parameters),
     })
 }
 
@@ -366,40 +405,13 @@ async fn show(
     Ok(entry(&job.status(), &caller, &state.node.name()).answer("jobs", Form::of(parameters.get("output_mode"))))
 }
 
-async fn show_acl(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let job = find_job(&state, &caller, &parts).await?;
-    let shown = acl_entry(entry(&job.status(), &caller, &state.node.name()));
-    Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
-}
-
-/// Refuses to share a job, because only its user and administrators may see it. The form is read because it may select
-/// the format of the refusal.
-async fn refuse_acl(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    _: Parameters,
-) -> Result<Response, ApiError> {
-    let job = find_job(&state, &caller, &parts).await?;
-    let user = job.user();
-    Err(ApiError::bad_request(format!(
-        "the job of {user} is visible to {user} and administrators only and cannot be shared: save its search and \
-         share that"
-    )))
-}
-
 async fn remove(
     State(state): State<ApiState>,
     parts: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = find_job(&state, &caller, &parts).await?;
+    let job = find_own_job(&state, &caller, &parts).await?;
     let jobs = Arc::clone(&state.jobs);
     run_blocking(move || jobs.remove(&job)).await?;
     Ok(message_response(Form::of(parameters.get("output_mode")), "Search job cancelled."))
@@ -417,7 +429,7 @@ async fn control(
     if action == "finalize" && state.oneshots.finalize(&caller.identity.user, sid) {
         return Ok(message_response(Form::of(parameters.get("output_mode")), FINALIZED));
     }
-    let job = find_job(&state, &caller, &parts).await?;
+    let job = find_own_job(&state, &caller, &parts).await?;
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
     let priority = parse_priority(&parameters)?;
     let place = priority_of(&caller, &job);
@@ -505,11 +517,29 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller, node: &str) -> Entry {
         path: path.clone(),
         author: record.user().to_owned(),
         app: record.app().to_owned(),
-        acl: Acl::for_user(record.user(), caller.permissions.may_see(Some(record.user()))),
+        acl: acl_of(record, caller),
         fields: None,
         updated: status.updated_ns,
         links,
         content: content(status, node),
+    }
+}
+
+/// The permissions of a job.
+fn acl_of(record: &JobRecord, caller: &Caller) -> Acl {
+    let (owner, sharing) = (record.user(), record.sharing());
+    let names = |others: &[String]| match others.iter().any(|name| name == EVERYONE) {
+        true => vec![EVERYONE.to_owned()],
+        false => std::iter::once(owner.to_owned()).chain(others.iter().cloned()).collect(),
+    };
+    let is_own = caller.permissions.may_see(Some(owner));
+    let can_write = is_own || sharing.permits_changes(&caller.permissions);
+    Acl {
+        readers: names(&sharing.readers),
+        writers: names(&sharing.writers),
+        can_share: is_own,
+        can_be_private: true,
+        ..Acl::for_user(owner, can_write)
     }
 }
 
@@ -558,7 +588,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
         "hints": status.hints, "isPaused": status.is_paused, "isPreviewEnabled": status.asks_previews,
         "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": status.previews,
         "pid": std::process::id().to_string(), "priority": record.priority(),
-        "runtime": { "auto_cancel": record.auto_cancel_s().to_string(), "auto_pause": "0" },
+        "runtime": { "auto_cancel": record.auto_cancel_s().to_string(), "auto_pause": record.auto_pause_s().to_string() },
         "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,
     });
     let of_rows = json!({
@@ -574,6 +604,9 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
         _ => Map::new(),
     });
     let mut content: Map<String, Value> = members.collect();
+    if !record.custom().is_empty() {
+        content.insert("custom".to_owned(), json!(record.custom()));
+    }
     if let Some(latest) = status.range.latest {
         content.insert("latestTime".to_owned(), time(latest));
         content.insert("searchLatestTime".to_owned(), json!(seconds(Some(latest))));

@@ -27,6 +27,7 @@ use super::job_arguments::parse_sample_ratio;
 use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
 use super::listing::{LIST_PARAMETERS, page_in_order};
 use super::path_parts::PathParts;
+use super::request_times::{arrival_range, in_format};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{parse_now, service_of};
@@ -60,6 +61,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "dispatch.now",
                 "dispatch.earliest_time",
                 "dispatch.latest_time",
+                "dispatch.index_earliest",
+                "dispatch.index_latest",
+                "dispatch.time_format",
                 "dispatch.buckets",
                 "dispatch.max_count",
                 "dispatch.max_time",
@@ -175,15 +179,25 @@ async fn dispatch(
     let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
     let now = ["now", "dispatch.now"].into_iter().find_map(|name| Some((name, option(name)?)));
     let now = now.map(|(name, text)| parse_now(name, text, &service, None)).transpose()?;
+    let zone = service.zone();
+    let bound = |name: &str| option(name).map(|text| in_format(text.to_owned(), option("dispatch.time_format"), &zone));
+    let arrived = arrival_range(
+        ["dispatch.index_earliest", "dispatch.index_latest"].map(|name| (name, option(name))),
+        |bound| match now {
+            Some(now) => parse_time(bound, now, &zone),
+            None => service.resolve_time(bound, None),
+        },
+    )?;
     let params = SearchParams {
         now,
         text: with_arguments(object.get("search").unwrap_or_default(), &object.settings, &form),
-        earliest: option("dispatch.earliest_time").map(str::to_owned),
-        latest: option("dispatch.latest_time").map(str::to_owned),
+        earliest: bound("dispatch.earliest_time"),
+        latest: bound("dispatch.latest_time"),
         rows_max: Some(most),
         permissions: Arc::clone(&caller.permissions),
         shape: SearchShape {
             sample: option(SAMPLE_RATIO).map_or(Ok(1), |text| parse_sample_ratio(SAMPLE_RATIO, text))?,
+            arrived,
             ..SearchShape::default()
         },
         ..SearchParams::default()

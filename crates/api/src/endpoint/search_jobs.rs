@@ -16,9 +16,9 @@ use axum::routing::post;
 use futures::{StreamExt, stream};
 use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
-use quarry_engine::Stopper;
+use quarry_engine::{SearchShape, Stopper};
 use quarry_event::TimeNs;
-use quarry_event::time::parse_zone;
+use quarry_event::time::{parse_time, parse_zone};
 use quarry_search::{
     AnswerWatch, AnsweredSearch, CollectedRows, EventFormat, Row, RunningSearch, SearchError, SearchParams,
     SearchService,
@@ -31,6 +31,7 @@ use super::job_arguments::{argument_messages, parse_shape};
 use super::listing::matches;
 use super::path_parts::PathParts;
 use super::plan_shape::EXPLAINED;
+use super::request_times::{arrival_range, in_format};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use crate::ApiState;
@@ -62,6 +63,9 @@ pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "f",
     "field_list",
     "hints",
+    "index_earliest",
+    "index_latest",
+    "time_format",
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -108,15 +112,26 @@ pub(super) fn params_of(
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
     let now = text("now").map(|text| parse_now("now", &text, service, zone.as_ref())).transpose()?;
-    let shape = parse_shape(parameters)?.0;
-    check_bounds(service, [text("earliest_time"), text("latest_time")], zone.as_ref())?;
+    let user_zone = zone.clone().unwrap_or_else(|| service.zone());
+    let format = parameters.get("time_format").filter(|format| !format.trim().is_empty());
+    let [earliest, latest] =
+        ["earliest_time", "latest_time"].map(|name| text(name).map(|bound| in_format(bound, format, &user_zone)));
+    check_bounds(service, [earliest.clone(), latest.clone()], zone.as_ref())?;
+    let arrived = arrival_range(
+        ["index_earliest", "index_latest"].map(|name| (name, parameters.get(name))),
+        |bound| match now {
+            Some(now) => parse_time(bound, now, &user_zone),
+            None => service.resolve_time(bound, zone.as_ref()),
+        },
+    )?;
+    let shape = SearchShape { arrived, ..parse_shape(parameters)?.0 };
     let TypedSearch { text: search, prefix } = search_text(parameters)?;
     Ok(SearchParams {
         text: search,
         prefix,
         is_narrowed: shape.is_for_output(),
-        earliest: text("earliest_time"),
-        latest: text("latest_time"),
+        earliest,
+        latest,
         zone,
         rows_max: rows_max.filter(|count| *count > 0),
         permissions: Arc::clone(&caller.permissions),
@@ -340,7 +355,7 @@ pub(super) async fn respond_with_rows(
     let mode = shown.mode;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let typed = typed_search(&params);
-    let permit = state.acquire_slot(&caller, SlotPurpose::Search).await?;
+    let (permit, waited) = state.acquire_slot_with_message(&caller, SlotPurpose::Search).await?;
     let attendance = DisconnectGuard::default();
     let attended = Arc::clone(&attendance.search);
     let bound = TimeBound::of(&caller, &attendance);
@@ -377,7 +392,7 @@ pub(super) async fn respond_with_rows(
         (EVENTS_HEADER, flag(running.is_events())),
         (SID_HEADER, sid.as_str()),
     ];
-    let told = running.messages().into_iter().chain(bound.timeout_message()).chain(shown.told.clone());
+    let told = running.messages().into_iter().chain(bound.timeout_message()).chain(waited).chain(shown.told.clone());
     let messages: Vec<WireMessage> = warning_messages(told.collect()).into_iter().chain(hint_messages(hints)).collect();
     drop(running);
     let body = if rows.is_small() {

@@ -5,8 +5,8 @@
 //! Commands that they add have an empty span, which distinguishes them from the commands in the text. Not here:
 //! request parameters (api).
 
-use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
+use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
 use quarry_spl::ast::{
     BinaryOp, Command, CompareOp, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, ReverseCommand,
@@ -37,6 +37,8 @@ pub struct SearchShape {
     pub is_repeated: bool,
     /// Reads only events that arrived at this time or later.
     pub arrived_from: Option<TimeNs>,
+    /// Reads only events that arrived in this range. A search with its own range of arrival times ignores this range.
+    pub arrived: TimeRange,
     /// Runs only the commands before the first command that is transforming or has side effects, over the events that
     /// had arrived by this time.
     pub events_until: Option<TimeNs>,
@@ -70,6 +72,8 @@ impl SearchShape {
                 std::iter::once(std::mem::replace(&mut search.expr, SearchExpr::All)).chain(same).collect(),
             );
         }
+        let until = TimeRange { earliest: None, latest: self.events_until };
+        limit_to_arrival_range(pipeline, &self.arrived.intersect(&until));
         if let Some(until) = self.events_until {
             truncate_to_events(pipeline, until);
         }
@@ -152,6 +156,20 @@ fn limit_to_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagno
             let text = format!("{name} reads no events, so it cannot be a real-time search without a window");
             Err(Diagnostic::error(text, span).with_hint("give a window, as in earliest_time=rt-5m"))
         }
+    }
+}
+
+/// Limits the events at the start to those that arrived in a range, unless the search itself has such a limit.
+fn limit_to_arrival_range(pipeline: &mut Pipeline, range: &TimeRange) {
+    let Some(Stage { command, span }) = pipeline.commands.first_mut() else { return };
+    let time = match command {
+        Command::Search(search) => &mut search.time,
+        Command::Tstats(tstats) => &mut tstats.time,
+        _ => return,
+    };
+    if time.index_earliest.is_none() && time.index_latest.is_none() {
+        time.index_earliest = range.earliest.map(|from| time_text(from, *span));
+        time.index_latest = range.latest.map(|to| time_text(to, *span));
     }
 }
 
@@ -262,6 +280,29 @@ mod tests {
         };
         assert_eq!(search.time.index_earliest.as_ref().unwrap().text, "5.000000001");
         assert!(apply_shape("| makeresults", &arriving).unwrap_err().contains("earliest_time=rt-5m"));
+    }
+
+    #[test]
+    fn requests_limit_the_arrival_of_events_unless_the_search_does() {
+        let arrived = TimeRange { earliest: Some(5_000_000_000), latest: Some(9_000_000_000) };
+        let of = |text: &str, events_until: Option<TimeNs>| {
+            let mut parsed = quarry_spl::parse(text);
+            SearchShape { arrived, events_until, ..SearchShape::default() }.apply(&mut parsed).unwrap();
+            let time = match parsed.pipeline.commands.first().map(|stage| stage.command.clone()) {
+                Some(Command::Search(search)) => search.time,
+                Some(Command::Tstats(tstats)) => tstats.time,
+                _ => TimeModifiers::default(),
+            };
+            [time.index_earliest, time.index_latest].map(|time| time.map(|time| time.text))
+        };
+        let texts = |earliest: &str, latest: &str| [Some(earliest.to_owned()), Some(latest.to_owned())];
+        let whole = texts("5.000000000", "9.000000000");
+        assert_eq!(of("search a", None), whole);
+        assert_eq!(of("| tstats count where index=*", None), whole);
+        assert_eq!(of("search a", Some(7_000_000_000)), texts("5.000000000", "7.000000000"));
+        assert_eq!(of("search a", Some(11_000_000_000)), whole);
+        assert_eq!(of("search a _index_earliest=1", None), [Some("1".to_owned()), None]);
+        assert_eq!(of("| makeresults", None), [None, None]);
     }
 
     #[test]

@@ -70,6 +70,10 @@ pub trait KnowledgeSource: Send + Sync {
     fn saved_time_range(&self, _name: &str) -> (Option<String>, Option<String>) {
         (None, None)
     }
+    /// Values saved with a search for `$key$` in its text (`args.key`).
+    fn saved_arguments(&self, _name: &str) -> Vec<(String, String)> {
+        Vec::new()
+    }
     /// Names of the saved searches.
     fn saved_searches(&self) -> Vec<String> {
         Vec::new()

@@ -87,8 +87,13 @@ impl Planner<'_> {
         if self.runner.depth >= SAVED_SEARCH_DEPTH_MAX {
             return Err(invalid(format!("saved searches are nested more than {SAVED_SEARCH_DEPTH_MAX} deep")));
         }
-        let tokens = if command.substitutes { command.tokens.as_slice() } else { &[] };
-        let text = self.runner.saved_text_with_tokens(name, tokens, command.span)?;
+        let mut tokens = Vec::new();
+        if command.substitutes {
+            tokens.clone_from(&command.tokens);
+            // The stored values are those that the command does not give.
+            tokens.extend(self.runner.knowledge.saved_arguments(name));
+        }
+        let text = self.runner.saved_text_with_tokens(name, &tokens, command.span)?;
         let parsed = quarry_spl::parse_with_commands(&text, &self.runner.commands.names());
         if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
             return Err(invalid(format!("saved search {name}: {fault}")));

@@ -25,7 +25,7 @@ pub use compression::Compression;
 pub use expand::{expand, expand_each};
 pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;
-pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
+pub use monitor::{FileProgress, Monitor, MonitorCounters, MonitorOptions, WatchedFile};
 pub use oneshot::{AddProgress, NoProgress, OneshotOptions, Progress, absolute_text, add_file};
 pub use open::{OpenFile, sample_lines};
 pub use report::{FileReport, ShrunkFile};

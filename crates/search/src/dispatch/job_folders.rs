@@ -101,6 +101,20 @@ impl JobStore {
         self.write_facts(sid, &facts)
     }
 
+    /// Writes a changed request of a job, if the job still exists.
+    pub(crate) fn update_record(&self, sid: &str, record: &Value) -> std::io::Result<()> {
+        let folder = self.folder.join(sid);
+        if folder.join(FACTS).exists() {
+            return self.update_facts(sid, |facts| facts["job"] = record.clone());
+        }
+        if !folder.join(RECORD).exists() {
+            return Ok(());
+        }
+        let unfinished = folder.join("job.new");
+        std::fs::write(&unfinished, record.to_string())?;
+        std::fs::rename(unfinished, folder.join(RECORD))
+    }
+
     /// The record of a job without an outcome.
     pub(super) fn running_job(&self, sid: &str) -> Option<Value> {
         let folder = self.folder.join(sid);

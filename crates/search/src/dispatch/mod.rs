@@ -33,6 +33,7 @@ use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
 use crate::job_recorder::{CollectedBytes, JobFacts, JobRecorder};
+use crate::job_sharing::is_readable;
 pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
@@ -307,7 +308,7 @@ impl JobStore {
 
     /// The result of a job; `None` if the job has no result that `viewer` may see.
     pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
-        let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
+        let is_seen = |facts: &Value| is_readable(facts["user"].as_str(), &facts["job"], viewer);
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
         let (facts, rows) = match recent.filter(|job| self.is_current(&job.facts)) {
             Some(job) if is_seen(&job.facts) => (job.facts, job.rows),
@@ -354,7 +355,7 @@ impl JobStore {
     /// The answer for a job without an outcome: an error that it is still running if `viewer` may see it, else `None`.
     fn check_running(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         match self.running_job(sid) {
-            Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(
+            Some(record) if is_readable(record["user"].as_str(), &record, viewer) => Err(Fault::invalid(format!(
                 "job {sid} still runs and has no result yet; `quarry show jobs {sid}` shows its state"
             ))),
             _ => Ok(None),
@@ -364,7 +365,7 @@ impl JobStore {
     /// Id of the job of a saved search that is `offset` runs before the latest, among the runs that `viewer` may see.
     pub fn saved_search_job(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
-        let of_search = of_search.filter(|job| viewer.may_see(job.facts["user"].as_str()));
+        let of_search = of_search.filter(|job| is_readable(job.facts["user"].as_str(), &job.facts["job"], viewer));
         of_search.map(|job| job.sid).nth(offset)
     }
 

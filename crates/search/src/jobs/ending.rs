@@ -5,6 +5,7 @@
 use quarry_event::time::NS_PER_SEC;
 
 use super::job::{JobState, SearchJob};
+use super::run_clock::RunClock;
 use crate::service::RunningSearch;
 
 /// Message of a search that was told to finish and whose commands then ended early.
@@ -13,15 +14,16 @@ const CUT: &str = "the search was finalised while its commands were still workin
 
 impl SearchJob {
     pub(super) fn exceeds_run_time(&self) -> bool {
-        let ran_ns = self.lock().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
+        let ran_ns = self.lock().run.elapsed_ns(self.clock.elapsed_ns());
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
     }
 
-    /// Has the search finish when it reaches its maximum run time, counted from now.
-    pub(super) fn limit_run_time(&self, now_ns: i64) {
+    /// Has the search, which starts or continues now, finish when it reaches its maximum run time.
+    pub(super) fn limit_run_time(&self, run: &RunClock) {
         let time_max_ns = self.record.time_max_s.saturating_mul(NS_PER_SEC);
-        if let Some(stopper) = self.stopper.as_ref().filter(|_| time_max_ns > 0 && !self.is_real_time()) {
-            stopper.finish_at(now_ns.saturating_add(time_max_ns));
+        let end_ns = run.reaches_at(time_max_ns).filter(|_| time_max_ns > 0 && !self.is_real_time());
+        if let (Some(stopper), Some(end_ns)) = (&self.stopper, end_ns) {
+            stopper.finish_at(end_ns);
         }
     }
 
@@ -51,6 +53,7 @@ impl SearchJob {
         changing.is_finalized_late = changing.state.is_over();
         let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
         stopper.finish_early();
+        changing.run.resume(self.clock.elapsed_ns());
         changing.is_finalized = true;
         changing.state = JobState::Finalizing;
         self.stop_round();

@@ -1,5 +1,6 @@
 //! One job: its request, state and rows.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use super::counts::Counts;
 use super::record::JobRecord;
 use super::rounds::{Round, Rounds};
 use super::rows::{Capacity, JobRows, RESULT_BYTES_MAX, RowsView};
+use super::run_clock::RunClock;
 use super::search_slot::SearchSlot;
 use super::summary::{JobSummary, summarise};
 use super::timeline::Timeline;
@@ -28,6 +30,7 @@ use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
 use crate::dispatch::JobStore;
 use crate::job_recorder::JobFacts;
+use crate::job_sharing::JobSharing;
 use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams};
 use crate::table::ResultTable;
@@ -139,6 +142,8 @@ pub(super) struct MutableState {
     hints: Vec<String>,
     pub(super) rows: JobRows,
     pub(super) timeline: Timeline,
+    /// Whether a request reads the timeline of the report while the report runs.
+    pub(super) is_timeline_begun: bool,
     is_truncated: bool,
     pub(super) is_finalized: bool,
     /// Whether some data that the search selects was not read.
@@ -149,7 +154,7 @@ pub(super) struct MutableState {
     asks_previews: bool,
     /// Whether the job was paused or finalised after its end. This changes only what is shown: clients wait until the flag
     /// is set, and a short search may have ended before their request.
-    is_paused_late: bool,
+    pub(super) is_paused_late: bool,
     pub(super) is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.
     touched_s: Option<i64>,
@@ -158,14 +163,18 @@ pub(super) struct MutableState {
     pub(super) counts: Counts,
     costs: CostReport,
     elapsed_ms: u64,
-    /// Time at which the search started to run.
-    pub(super) started_ns: Option<i64>,
+    /// Run time of the search while it runs.
+    pub(super) run: RunClock,
+    /// Fields that clients have stored with the job.
+    pub(super) custom: BTreeMap<String, String>,
+    /// Other readers and writers of the job.
+    pub(super) sharing: JobSharing,
     /// Lifetime in seconds, if a request has changed it.
     ttl_s: Option<i64>,
     /// Time in seconds at which the job expires; `None` before its search has ended.
     until_s: Option<i64>,
     /// Search slot that the job occupies.
-    slot: Option<Box<dyn SearchSlot>>,
+    pub(super) slot: Option<Box<dyn SearchSlot>>,
     /// The last complete round of a real-time search, and the number of complete rounds.
     pub(super) round: Option<Round>,
     pub(super) rounds: u64,
@@ -187,10 +196,10 @@ pub struct SearchJob {
     previews: Option<Arc<Previews>>,
     /// Stops the current round of a real-time search.
     pub(super) round_stopper: Mutex<Option<Stopper>>,
-    job_store: Arc<JobStore>,
+    pub(super) job_store: Arc<JobStore>,
     pub(super) clock: SharedClock,
     /// Time in seconds of the last access.
-    seen_s: AtomicI64,
+    pub(super) seen_s: AtomicI64,
 }
 
 /// A created job whose search has not started to read.
@@ -346,6 +355,10 @@ impl StartedJob {
     }
 }
 
+fn whole_ms(elapsed_ns: i64) -> u64 {
+    u64::try_from(elapsed_ns / 1_000_000).unwrap_or(0)
+}
+
 /// Reason why a job has failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JobFailure {
@@ -366,6 +379,7 @@ impl MutableState {
             hints: Vec::new(),
             rows,
             timeline: Timeline::new(record.status_buckets),
+            is_timeline_begun: false,
             is_truncated: false,
             is_finalized: false,
             is_unread: false,
@@ -380,7 +394,9 @@ impl MutableState {
             counts: Counts::default(),
             costs: CostReport::default(),
             elapsed_ms: 0,
-            started_ns: None,
+            run: RunClock::default(),
+            custom: record.custom.clone(),
+            sharing: record.sharing.clone(),
             ttl_s: None,
             until_s: None,
             slot: None,
@@ -392,6 +408,11 @@ impl MutableState {
     /// The rows of the last round of a running real-time search.
     fn live_rows(&self) -> Option<&[RecordBatch]> {
         self.round.as_ref().filter(|_| !self.state.is_over()).map(|round| round.rows.as_slice())
+    }
+
+    /// The current priority.
+    pub(super) fn priority(&self) -> u8 {
+        self.priority.load(Ordering::Relaxed)
     }
 
     fn ttl_of(&self, record: &JobRecord) -> i64 {
@@ -463,7 +484,7 @@ impl SearchJob {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now_s(&self) -> i64 {
+    pub(super) fn now_s(&self) -> i64 {
         self.clock.now_ns().div_euclid(NS_PER_SEC)
     }
 
@@ -503,6 +524,7 @@ impl SearchJob {
             shape: SearchShape {
                 sample: self.record.sample_ratio,
                 events_until: Some(self.record.began_ns),
+                arrived: self.record.arrived,
                 ..SearchShape::default()
             },
             now: Some(self.record.now_ns.unwrap_or(self.record.began_ns)),
@@ -554,12 +576,12 @@ impl SearchJob {
             counts = Counts::from_progress(progress);
             done = progress.pages_done() as f64 / progress.pages_total().max(1) as f64;
         }
-        let elapsed_ms = match (changing.state.is_over(), changing.started_ns) {
-            (false, Some(started)) => u64::try_from((self.clock.elapsed_ns() - started) / 1_000_000).unwrap_or(0),
-            _ => changing.elapsed_ms,
+        let elapsed_ms = match changing.state.is_over() || !changing.run.has_started() {
+            true => changing.elapsed_ms,
+            false => whole_ms(changing.run.elapsed_ns(self.clock.elapsed_ns())),
         };
         JobStatus {
-            record: JobRecord { priority: changing.priority.load(Ordering::Relaxed), ..self.record.clone() },
+            record: self.current_record(&changing),
             state: changing.state,
             failure: changing.failure.clone(),
             messages: match changing.state.is_over() {
@@ -636,31 +658,31 @@ impl SearchJob {
         self.lock().timeline.clone()
     }
 
-    /// Field statistics of the rows so far.
+    /// Field statistics of the rows so far; of a running report, those of its latest preview.
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
-        let (view, times) = {
-            let mut changing = self.lock();
-            let view = match changing.live_rows() {
-                Some(rows) => RowsView::from_batches(rows, 0, usize::MAX),
-                None => changing.rows.view(0, usize::MAX)?,
-            };
-            (view, changing.timeline.bounds())
+        let (live, times) = {
+            let changing = self.lock();
+            let live = changing.live_rows().map(|rows| RowsView::from_batches(rows, 0, usize::MAX));
+            (live, changing.timeline.bounds())
         };
+        let view = live.map_or_else(|| self.preview(0, usize::MAX), Ok)?;
         summarise(&view, times, &self.zone)
     }
 
     fn mark_started(&self) {
         let mut changing = self.lock();
         let now_ns = self.clock.elapsed_ns();
-        changing.started_ns = Some(now_ns);
+        changing.run.start(now_ns);
         changing.waiting = None;
-        self.limit_run_time(now_ns);
+        self.limit_run_time(&changing.run);
         if let Some(previews) = &self.previews {
             previews.enable(&self.clock);
         }
         // The job may have been paused or finalised while it waited for a slot.
-        if changing.state == JobState::Queued {
-            changing.state = JobState::Running;
+        match changing.state {
+            JobState::Queued => changing.state = JobState::Running,
+            JobState::Paused => changing.run.pause(now_ns),
+            _ => {}
         }
     }
 
@@ -693,7 +715,11 @@ impl SearchJob {
             let rows = changing.rows.len();
             changing.messages.push(format!("the job found more than {rows} rows, and keeps the first of them"));
         }
-        changing.elapsed_ms = elapsed_ms;
+        // A job that never ran has no run time of its own.
+        changing.elapsed_ms = match changing.run.has_started() {
+            true => whole_ms(changing.run.elapsed_ns(self.clock.elapsed_ns())),
+            false => elapsed_ms,
+        };
         if let Some(progress) = &self.progress {
             changing.counts = Counts::from_progress(progress);
         }
@@ -735,7 +761,7 @@ impl SearchJob {
             messages: changing.messages.clone(),
         };
         let mut more = json!({
-            "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated,
+            "job": self.current_record(changing), "finalized": changing.is_finalized, "truncated": changing.is_truncated,
             "partial": changing.is_unread, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
             "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
@@ -767,40 +793,6 @@ impl SearchJob {
     /// Records why the job waits for a search slot.
     pub fn set_waiting(&self, why: String) {
         self.lock().waiting = Some(why);
-    }
-
-    /// Pauses the search and releases its slot.
-    pub(super) fn pause(&self) {
-        let mut changing = self.lock();
-        changing.is_paused_late = changing.state.is_over();
-        let Some(stopper) = &self.stopper else { return };
-        if matches!(changing.state, JobState::Running | JobState::Queued) {
-            stopper.pause();
-            changing.state = JobState::Paused;
-            changing.slot = None;
-        }
-    }
-
-    /// Resumes a paused search that has not started; the search gets its slot when it starts. Returns true if the search
-    /// has started and is paused, so that it needs a slot to resume.
-    pub fn resume_unless_begun(&self) -> bool {
-        let mut changing = self.lock();
-        changing.is_paused_late = false;
-        let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return false };
-        if changing.started_ns.is_none() {
-            changing.state = JobState::Queued;
-            stopper.resume();
-        }
-        changing.started_ns.is_some()
-    }
-
-    /// Resumes the search, in slot `turn` if searches are limited.
-    pub fn resume(&self, turn: Option<Box<dyn SearchSlot>>) {
-        let mut changing = self.lock();
-        let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return };
-        changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
-        changing.slot = turn;
-        stopper.resume();
     }
 
     /// Ends the search without a result, and writes nothing more. Returns false if the job was cancelled before.

@@ -12,12 +12,15 @@
 
 mod costs;
 mod counts;
+mod edits;
 mod ending;
 mod job;
+mod pauses;
 mod record;
 mod report_timeline;
 mod rounds;
 mod rows;
+mod run_clock;
 mod search_slot;
 mod summary;
 mod timeline;
@@ -26,8 +29,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_conf::Permissions;
+use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
+pub use self::edits::{CUSTOM_BYTES_MAX, CUSTOM_FIELDS_MAX, check_custom_fields};
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
 pub use self::record::{JobOptions, JobRecord, SearchLevel};
 pub use self::rounds::ROUND_ROWS_MAX;
@@ -39,6 +44,7 @@ pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
 use crate::answer_hints::{AnswerWatch, AnsweredSearch};
 use crate::dispatch::JobStore;
 pub use crate::dispatch::{JOBS_FOLDER, JobFolderError};
+pub use crate::job_sharing::{EVERYONE, JobSharing};
 use crate::service::{SearchError, SearchParams, SearchService};
 pub use quarry_store::ReadStats;
 
@@ -242,6 +248,18 @@ impl Jobs {
         Ok(started)
     }
 
+    /// A job of the same user that began at most `seconds` ago with the same search, and has not failed.
+    pub fn find_repeated(&self, params: &SearchParams, asked: &JobOptions, seconds: i64) -> Option<Arc<SearchJob>> {
+        let now = self.clock.now_ns();
+        let wanted = asked.record("", params, now);
+        let is_recent = |job: &SearchJob| now - job.began_ns() <= seconds.saturating_mul(NS_PER_SEC);
+        let known: Vec<Arc<SearchJob>> = self.lock().values().cloned().collect();
+        let repeated = known.into_iter().filter(|job| {
+            is_recent(job) && wanted.repeats(&job.record) && job.state() != JobState::Failed && !job.is_expired()
+        });
+        repeated.max_by_key(|job| job.began_ns())
+    }
+
     /// Creates the folder of a job; its name stays reserved until the returned value is dropped.
     fn begin(
         &self,
@@ -264,7 +282,7 @@ impl Jobs {
 
     /// The job of this name; `None` if it does not exist, has expired, or may not be seen by `viewer`.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
-        let job = self.find(sid).filter(|job| viewer.may_see(Some(job.user())))?;
+        let job = self.find(sid).filter(|job| job.is_readable_by(viewer))?;
         job.record_access();
         Some(job)
     }
@@ -289,7 +307,7 @@ impl Jobs {
         let ended = self.job_store.finished_jobs().into_iter().map(|(sid, _)| sid);
         let names: std::collections::BTreeSet<String> = ended.chain(self.lock().keys().cloned()).collect();
         let found = names.iter().filter_map(|sid| self.find(sid));
-        let mut jobs: Vec<Arc<SearchJob>> = found.filter(|job| viewer.may_see(Some(job.user()))).collect();
+        let mut jobs: Vec<Arc<SearchJob>> = found.filter(|job| job.is_readable_by(viewer)).collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.began_ns()), job.sid().to_owned()));
         jobs
     }
@@ -331,7 +349,7 @@ impl Jobs {
         }
     }
 
-    /// Cancels jobs not accessed for too long, finalises searches that ran too long, and removes expired jobs. Must be
+    /// Cancels or pauses jobs not accessed for too long, finalises searches that ran too long, and removes expired jobs. Must be
     /// called every few seconds.
     pub fn enforce_lifetimes(&self) {
         let known: Vec<Arc<SearchJob>> = self.lock().values().cloned().collect();
@@ -340,6 +358,9 @@ impl Jobs {
                 self.remove(&job);
             } else if job.exceeds_run_time() {
                 job.finalize_on_timeout();
+            } else if job.is_unwatched() {
+                // If too many jobs are paused, this one runs on.
+                drop(self.pause(&job));
             }
         }
     }

@@ -1,9 +1,12 @@
 //! The settings of a job, and their record in the job's folder.
 
-use quarry_event::TimeNs;
+use std::collections::BTreeMap;
+
+use quarry_event::{TimeNs, TimeRange};
 use serde::{Deserialize, Serialize};
 
 use super::{TTL_MAX_S, TTL_S};
+use crate::job_sharing::JobSharing;
 use crate::real_time::RealTimeWindow;
 use crate::service::{SearchParams, saved_name};
 
@@ -24,6 +27,8 @@ pub struct JobOptions {
     pub ttl_s: Option<i64>,
     /// Seconds without access after which the job is cancelled; 0 for never.
     pub auto_cancel_s: i64,
+    /// Seconds without access after which the search pauses; 0 for never.
+    pub auto_pause_s: i64,
     /// Maximum run time in seconds, after which the search ends with the rows found so far; 0 for no limit.
     pub time_max_s: i64,
     /// Priority from 0 to 10, for waiting searches.
@@ -41,6 +46,8 @@ pub struct JobOptions {
     /// Whether the request asks for previews (true) or declines them (false); by default, previews are made when a
     /// client reads them.
     pub previews: Option<bool>,
+    /// Fields that the client stores with the job.
+    pub custom: BTreeMap<String, String>,
 }
 
 /// Splunk's search modes, which decide the fields of events and whether the events behind a report are available.
@@ -99,6 +106,15 @@ pub struct JobRecord {
     pub(crate) is_real_time: bool,
     #[serde(default)]
     pub(crate) previews: Option<bool>,
+    #[serde(default)]
+    pub(crate) auto_pause_s: i64,
+    /// Limits of the times at which the events arrived.
+    #[serde(default)]
+    pub(crate) arrived: TimeRange,
+    #[serde(default)]
+    pub(crate) custom: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) sharing: JobSharing,
 }
 
 impl JobOptions {
@@ -125,6 +141,10 @@ impl JobOptions {
             sample_ratio: params.shape.sample,
             is_real_time: self.real_time.is_some(),
             previews: self.previews,
+            auto_pause_s: self.auto_pause_s,
+            arrived: params.shape.arrived,
+            custom: self.custom.clone(),
+            sharing: JobSharing::default(),
         }
     }
 }
@@ -223,5 +243,33 @@ impl JobRecord {
     /// Seconds without access after which the job is cancelled; 0 for never.
     pub fn auto_cancel_s(&self) -> i64 {
         self.auto_cancel_s
+    }
+
+    /// Seconds without access after which the search pauses; 0 for never.
+    pub fn auto_pause_s(&self) -> i64 {
+        self.auto_pause_s
+    }
+
+    /// Fields that clients have stored with the job.
+    pub fn custom(&self) -> &BTreeMap<String, String> {
+        &self.custom
+    }
+
+    /// Other readers and writers of the job.
+    pub fn sharing(&self) -> &JobSharing {
+        &self.sharing
+    }
+
+    /// Whether a request for this job repeats the search of another one: same text, times and options, in the same app.
+    pub(super) fn repeats(&self, other: &JobRecord) -> bool {
+        let what = |record: &JobRecord| {
+            let JobRecord { user, app, search, earliest, latest, now_ns, level, sample_ratio, arrived, .. } = record;
+            (
+                [user.clone(), app.clone(), search.clone()],
+                [earliest.clone(), latest.clone()],
+                (*now_ns, *level, *sample_ratio, *arrived, record.status_buckets),
+            )
+        };
+        !self.is_real_time && !other.is_real_time && what(self) == what(other)
     }
 }

@@ -31,14 +31,23 @@ const COUNT: &str = "count";
 const TIME: &str = "_time";
 
 impl SearchJob {
-    /// Whether the job has a timeline that is still to be read.
-    pub fn lacks_timeline(&self) -> bool {
+    /// Whether the job has a timeline that the caller is to read. While the report runs, this is true only once, because
+    /// clients ask repeatedly for the timeline of a running job.
+    pub fn begins_timeline(&self) -> bool {
         let wanted = self.record.status_buckets > 0 && !self.is_events() && !self.is_real_time();
-        wanted && self.state() == JobState::Done && self.timeline().spans().next().is_none()
+        let mut changing = self.lock();
+        if !wanted || changing.timeline.spans().next().is_some() {
+            return false;
+        }
+        match changing.state {
+            JobState::Done => true,
+            JobState::Running | JobState::Finalizing => !std::mem::replace(&mut changing.is_timeline_begun, true),
+            JobState::Queued | JobState::Paused | JobState::Failed => false,
+        }
     }
 
-    /// Reads the timeline of a finished report with the permissions of a user. If this is the user of the job, the
-    /// timeline is kept for later requests.
+    /// Reads the timeline of a report with the permissions of a user. If this is the user of the job, the timeline is
+    /// kept for later requests.
     pub fn read_timeline(
         &self,
         service: &SearchService,

@@ -19,6 +19,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use quarry_conf::{MonitorSettings, PropsResolver};
 use quarry_pipeline::DateOrders;
 use quarry_stdx::SharedClock;
 
+pub use self::roster::FileProgress;
 use self::roster::{Job, Roster};
 use self::stanza::Stanza;
 use self::tail::{ReadCounts, Tail};
@@ -72,6 +74,19 @@ pub struct MonitorCounters {
     pub bytes: u64,
     /// Events handed over.
     pub events: u64,
+}
+
+/// A file that is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedFile {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Path in the stanza that it belongs to.
+    pub stanza: String,
+    /// Whether the stanza is a `batch` stanza.
+    pub is_batch: bool,
+    /// Progress of reading it.
+    pub progress: FileProgress,
 }
 
 /// Failures of a sink, each reported once until the sink works again.
@@ -159,6 +174,15 @@ impl Monitor {
         MonitorCounters { files: self.roster.len() as u64, bytes: read(&self.bytes), events: read(&self.events) }
     }
 
+    /// The known files by path, at most `most`.
+    pub fn files(&self, most: usize) -> Vec<WatchedFile> {
+        let shown = |(path, stanza, progress): (_, usize, _)| {
+            let settings = &self.stanzas[stanza].settings;
+            WatchedFile { path, stanza: settings.path.clone(), is_batch: settings.is_batch, progress }
+        };
+        self.roster.progress(most).into_iter().map(shown).collect()
+    }
+
     fn count(&self, before: ReadCounts, after: ReadCounts) {
         self.bytes.fetch_add(after.bytes.saturating_sub(before.bytes), Ordering::Relaxed);
         self.events.fetch_add(after.events.saturating_sub(before.events), Ordering::Relaxed);
@@ -173,6 +197,7 @@ impl Monitor {
     /// ambiguous.
     fn record_read(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
+        self.roster.record_offset(job.number, tail.delivered_offset());
         if let Some(reported) = tail.date_warning() {
             self.report_if_new(job, format!("{}: {reported}", job.path.display()));
         }

@@ -49,6 +49,33 @@ impl FileState {
         let modified_ns = crate::file::open::modified_ns(&metadata);
         Some(FileState { node: Inode::of(&metadata), bytes: metadata.len(), modified_ns })
     }
+
+    /// Size of the file in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Progress of reading a watched file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileProgress {
+    /// It was too old when it was found, and is not read.
+    TooOld {
+        /// Size of the file in bytes.
+        bytes: u64,
+    },
+    /// It has not had a turn yet.
+    Waiting {
+        /// Size of the file in bytes.
+        bytes: u64,
+    },
+    /// Events up to an offset have been handed over.
+    Read {
+        /// Offset of the first byte that has not been handed over.
+        offset: u64,
+        /// Size of the file in bytes.
+        bytes: u64,
+    },
 }
 
 /// Number that identifies a file as long as it is known.
@@ -77,6 +104,8 @@ struct Entry {
     queued: Option<Queue>,
     /// Set if the file was already too old to be read when it was discovered.
     is_left: bool,
+    /// Offset up to which its events have been handed over; `None` before its first turn.
+    handed_over: Option<u64>,
     /// The file held open, until it is first read under its name.
     held: Option<HeldFile>,
 }
@@ -195,13 +224,38 @@ impl Roster {
         inner.next += 1;
         let stanza = u32_of(stanza);
         let (queued, is_left, held) = (None, is_old, held.filter(|_| !is_old));
-        let entry = Entry { path: path.into(), node, stanza, round, size, changed, queued, is_left, held };
+        let entry =
+            Entry { path: path.into(), node, stanza, round, size, changed, queued, is_left, handed_over: None, held };
         inner.entries.insert(number, entry);
         inner.numbers.insert(node, number);
         if !is_old {
             self.push(&mut inner, number, Queue::Backlog);
         }
         true
+    }
+
+    /// Records up to which offset the events of a file have been handed over.
+    pub(crate) fn record_offset(&self, number: FileNumber, offset: u64) {
+        if let Some(entry) = self.lock().entries.get_mut(&number) {
+            entry.handed_over = Some(offset);
+        }
+    }
+
+    /// Path, stanza and progress of the known files, at most `most` of them, by path.
+    pub(crate) fn progress(&self, most: usize) -> Vec<(PathBuf, usize, FileProgress)> {
+        let inner = self.lock();
+        let mut found: Vec<&Entry> = inner.entries.values().collect();
+        found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        let shown = |entry: &Entry| {
+            let bytes = entry.size.max(entry.handed_over.unwrap_or(0));
+            let progress = match (entry.is_left, entry.handed_over) {
+                (true, _) => FileProgress::TooOld { bytes },
+                (false, None) => FileProgress::Waiting { bytes },
+                (false, Some(offset)) => FileProgress::Read { offset, bytes },
+            };
+            (entry.path.to_path_buf(), entry.stanza as usize, progress)
+        };
+        found.into_iter().take(most).map(shown).collect()
     }
 
     /// Keeps holding a file that could not be read yet.

@@ -487,6 +487,9 @@ impl<'a> Worker<'a> {
     /// once its events are stored, unless it has changed since. Must not be called for a file of which anything was
     /// skipped.
     fn end(&mut self, job: &Job, state: Option<FileState>) -> Result<(), InputError> {
+        if let Some(state) = state {
+            self.monitor.roster.record_offset(job.number, state.bytes());
+        }
         if !self.stanza(job).settings.is_batch {
             return Ok(());
         }
