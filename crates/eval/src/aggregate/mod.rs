@@ -19,7 +19,6 @@ mod fold;
 pub mod folder;
 mod functions;
 mod groups;
-mod hex_values;
 mod integers;
 pub mod keys;
 pub mod moments;

@@ -2,8 +2,7 @@
 //!
 //! A value is identified by its text, but numbers, addresses and decimals that a column stores as integers are kept as
 //! integers; the text is made only for output. A text in one of these forms is also stored as an integer
-//! ([`ValueForm`]), so that equal values match. A set also has numbers for texts of hexadecimal digits
-//! ([`super::hex_values`]). Dictionary codes are translated once per dictionary.
+//! ([`ValueForm`]), so that equal values match. Dictionary codes are translated once per dictionary.
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::template::NumberFormat;
@@ -11,7 +10,6 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{write_integer, write_nanos};
 use quarry_stdx::number::u32_of;
 
-use super::hex_values::{HexSet, parse_hex, write_hex};
 use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
 use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
@@ -185,7 +183,7 @@ impl DistinctValues {
                 self.addresses.entry(i64::from(address), |value| add(origins, Origin::Address(value as u32)))
             }
             ValueForm::Decimal(digits, number) => {
-                let table = table_of(&mut self.decimals, digits);
+                let table = decimals_of(&mut self.decimals, digits);
                 table.entry(number, |value| add(origins, Origin::Decimal(digits, value)))
             }
             ValueForm::Text(text) => {
@@ -237,13 +235,12 @@ impl DistinctValues {
     }
 }
 
-/// The table or set for numbers with this many decimal places, or hexadecimal digits.
-fn table_of<T: Default>(tables: &mut Vec<(u8, T)>, digits: u8) -> &mut T {
-    let at = tables.iter().position(|(known, _)| *known == digits).unwrap_or(tables.len());
-    if at == tables.len() {
-        tables.push((digits, T::default()));
+fn decimals_of<T: Default>(decimals: &mut Vec<(u8, T)>, digits: u8) -> &mut T {
+    let at = decimals.iter().position(|(known, _)| *known == digits).unwrap_or(decimals.len());
+    if at == decimals.len() {
+        decimals.push((digits, T::default()));
     }
-    &mut tables[at].1
+    &mut decimals[at].1
 }
 
 fn text_of(texts: &KeyTable, at: usize) -> &str {
@@ -451,8 +448,6 @@ pub(crate) struct ValueSet {
     integers: IntegerSet,
     addresses: IntegerSet,
     decimals: Vec<(u8, IntegerSet)>,
-    /// Texts of hexadecimal digits that have none of the forms above, by number of digits.
-    hex: Vec<(u8, HexSet)>,
     texts: KeyTable,
     seen: PerDictionary<bool>,
 }
@@ -467,21 +462,11 @@ impl ValueSet {
         match kind {
             ValueForm::Integer(integer) => self.integers.insert(integer),
             ValueForm::Address(address) => self.addresses.insert(i64::from(address)),
-            ValueForm::Decimal(digits, number) => table_of(&mut self.decimals, digits).insert(number),
+            ValueForm::Decimal(digits, number) => decimals_of(&mut self.decimals, digits).insert(number),
             ValueForm::Text(text) => {
-                if let Some(text) = self.other_than_hex(text) {
-                    self.texts.intern(text);
-                }
+                self.texts.intern(text.as_bytes());
             }
         }
-    }
-
-    /// Adds a text of hexadecimal digits; returns any other text.
-    #[inline]
-    fn other_than_hex<'t>(&mut self, text: &'t str) -> Option<&'t [u8]> {
-        let Some((digits, number)) = parse_hex(text.as_bytes()) else { return Some(text.as_bytes()) };
-        table_of(&mut self.hex, digits).insert(digits, number);
-        None
     }
 
     /// Adds the values of a column; not for multivalues.
@@ -503,7 +488,7 @@ impl ValueSet {
             }
             ColumnReader::Decimal(array, digits) if array.iter().flatten().all(is_short) => {
                 let numbers: Vec<i64> = array.iter().flatten().collect();
-                table_of(&mut self.decimals, *digits).extend_from(&numbers);
+                decimals_of(&mut self.decimals, *digits).extend_from(&numbers);
             }
             ColumnReader::Dictionary(column) => self.insert_codes(column),
             ColumnReader::Mixed(mixed) => {
@@ -529,7 +514,7 @@ impl ValueSet {
             if texts.is_valid(row) && *seen != Some(*view) {
                 *seen = Some(*view);
                 match ValueForm::of(texts.value(row)) {
-                    ValueForm::Text(text) => asked.extend(self.other_than_hex(text)),
+                    ValueForm::Text(text) => asked.push(text.as_bytes()),
                     kind => self.insert_form(kind),
                 }
             }
@@ -552,7 +537,7 @@ impl ValueSet {
         }
         for code in new {
             match ValueForm::of(column.texts.value(code)) {
-                ValueForm::Text(text) => asked.extend(self.other_than_hex(text)),
+                ValueForm::Text(text) => asked.push(text.as_bytes()),
                 kind => self.insert_form(kind),
             }
         }
@@ -562,8 +547,7 @@ impl ValueSet {
     /// Number of values.
     pub(crate) fn len(&self) -> usize {
         let decimals: usize = self.decimals.iter().map(|(_, set)| set.len()).sum();
-        let hex: usize = self.hex.iter().map(|(_, set)| set.len()).sum();
-        self.integers.len() + self.addresses.len() + decimals + hex + self.texts.len()
+        self.integers.len() + self.addresses.len() + decimals + self.texts.len()
     }
 
     /// Calls `found` with the text of each value.
@@ -577,14 +561,6 @@ impl ValueSet {
         self.integers.for_each(|value| write(ValueForm::Integer(value)));
         self.addresses.for_each(|value| write(ValueForm::Address(value as u32)));
         self.decimals.iter().for_each(|(digits, set)| set.for_each(|value| write(ValueForm::Decimal(*digits, value))));
-        let mut text = String::new();
-        for (digits, set) in &self.hex {
-            set.for_each(|number| {
-                text.clear();
-                write_hex(*digits, number, &mut text);
-                found(&text);
-            });
-        }
         (0..self.texts.len()).for_each(|at| found(text_of(&self.texts, at)));
     }
 
@@ -593,10 +569,7 @@ impl ValueSet {
         self.integers.absorb(&other.integers);
         self.addresses.absorb(&other.addresses);
         for (digits, set) in &other.decimals {
-            table_of(&mut self.decimals, *digits).absorb(set);
-        }
-        for (digits, set) in &other.hex {
-            table_of(&mut self.hex, *digits).absorb(set);
+            decimals_of(&mut self.decimals, *digits).absorb(set);
         }
         for start in (0..other.texts.len()).step_by(ABSORB_CHUNK_VALUES) {
             let some = start..other.texts.len().min(start + ABSORB_CHUNK_VALUES);
@@ -608,9 +581,8 @@ impl ValueSet {
     /// Approximate bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let decimals: usize = self.decimals.iter().map(|(_, set)| set.bytes()).sum();
-        let hex: usize = self.hex.iter().map(|(_, set)| set.bytes()).sum();
         let seen: usize = self.seen.0.iter().map(|(_, seen)| seen.len()).sum();
-        self.integers.bytes() + self.addresses.bytes() + decimals + hex + self.texts.bytes() + seen
+        self.integers.bytes() + self.addresses.bytes() + decimals + self.texts.bytes() + seen
     }
 }
 
@@ -640,20 +612,5 @@ mod tests {
             write_form(expected, &mut written);
             assert_eq!(written, text);
         }
-    }
-
-    #[test]
-    fn sets_contain_each_text_once() {
-        let texts = ["57e9a1b81b22232e", "beef", "0beef", "Beef", "12", "012", "1.5", "10.0.0.1", "", "be ef", "1e3"];
-        let (mut left, mut right) = (ValueSet::default(), ValueSet::default());
-        texts.iter().chain(&texts[..5]).for_each(|text| left.insert(text));
-        texts.iter().skip(3).chain(&["feed"]).for_each(|text| right.insert(text));
-        left.absorb(&right);
-        let mut found = Vec::new();
-        left.for_each(|text| found.push(text.to_owned()));
-        found.sort_unstable();
-        let mut expected: Vec<&str> = texts.into_iter().chain(["feed"]).collect();
-        expected.sort_unstable();
-        assert_eq!((left.len(), found), (expected.len(), expected.into_iter().map(str::to_owned).collect()));
     }
 }
