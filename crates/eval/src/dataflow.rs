@@ -11,6 +11,7 @@
 
 mod byte_semaphore;
 mod pool;
+mod working_threads;
 
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
 pub use self::byte_semaphore::{BytePermit, ByteSemaphore};
 use self::pool::PeakTrackingPool;
+use self::working_threads::ThreadCount;
+pub use self::working_threads::WorkingThread;
 use crate::EngineError;
 use crate::context::Stop;
 
@@ -30,7 +33,7 @@ use crate::context::Stop;
 pub struct Slicing {
     /// Number of pages of a segment that one worker reads and folds together.
     pub window_pages: usize,
-    /// Number of reader threads; one per core if absent.
+    /// Number of reader threads, however many other searches run; at most one per core if absent.
     pub workers: Option<usize>,
     /// Number of rows passed to a row command at once.
     pub step_rows: usize,
@@ -55,6 +58,8 @@ pub struct Dataflow {
     pool: Arc<PeakTrackingPool>,
     memory_bytes: usize,
     wide_pages: Arc<ByteSemaphore>,
+    /// The threads that work for all searches.
+    working: Arc<ThreadCount>,
     slicing: Slicing,
     /// Whether the search is cancelled.
     stop: Arc<Stop>,
@@ -87,9 +92,9 @@ impl Dataflow {
             builder = builder.with_temp_file_path(folder);
         }
         let wide_pages = Arc::new(ByteSemaphore::new(WIDE_PAGE_BYTES * worker_count()));
-        let (slicing, stop) = (Slicing::default(), Arc::default());
+        let (working, slicing, stop) = (Arc::default(), Slicing::default(), Arc::default());
         let environment = builder.build_arc()?;
-        Ok(Dataflow { environment, pool, memory_bytes, wide_pages, slicing, stop, observer: None })
+        Ok(Dataflow { environment, pool, memory_bytes, wide_pages, working, slicing, stop, observer: None })
     }
 
     /// The same pool and place for a search that `stop` ends.
@@ -127,9 +132,21 @@ impl Dataflow {
         self.slicing.step_rows
     }
 
-    /// Number of reader threads.
+    /// Maximum number of reader threads of a search.
     pub fn workers(&self) -> usize {
         self.slicing.workers.map_or_else(worker_count, |workers| workers.max(1))
+    }
+
+    /// Counts the calling thread, which runs a search, as working.
+    pub fn begin_work(&self) -> WorkingThread {
+        WorkingThread::begin(&self.working).0
+    }
+
+    /// Permits one more thread to read for a search; `None` if a thread already works for each core. With `is_far`, the
+    /// thread will mostly wait for remote data, and is always permitted.
+    pub fn begin_help(&self, is_far: bool) -> Option<WorkingThread> {
+        let (helper, working) = WorkingThread::begin(&self.working);
+        (is_far || self.slicing.workers.is_some() || working <= worker_count()).then_some(helper)
     }
 
     /// Maximum bytes that searches may hold.

@@ -218,8 +218,11 @@ impl OrderedRows {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(work);
+            for helper in (1..threads).map_while(|_| context.dataflow.begin_help(is_far)) {
+                scope.spawn(move || {
+                    let _helper = helper;
+                    work();
+                });
             }
             for page in &coming {
                 scope.spawn(|| scan.prefetch_segments(page, context));

@@ -2,6 +2,7 @@
 //!
 //! A window is a fixed run of pages of one segment. Workers take the newest remaining window, so that a search that is
 //! stopped early has seen the newest events. As many windows are in progress as there are workers, which bounds memory.
+//! Workers are added while cores are free, also after the first pages were read.
 //! Window boundaries are the same in every search, so that a cached result can replace a window
 //! ([`crate::partial_states`]).
 
@@ -157,8 +158,8 @@ pub(crate) fn map_slices<W: SliceWork>(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
-    let work = || match catch_panic("events were read and folded", || {
-        run_worker(scan, context, windows, &runs, &next, &beginnings, make)
+    let work = |add_workers: &dyn Fn()| match catch_panic("events were read and folded", || {
+        run_worker(scan, context, windows, (runs.as_slice(), &next, add_workers), &beginnings, make)
     }) {
         Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
         Err(error) => {
@@ -168,12 +169,20 @@ pub(crate) fn map_slices<W: SliceWork>(
     };
     let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
     let workers = context.dataflow.workers().min(readers).max(1);
+    let started = AtomicUsize::new(1);
     beginnings.run_with_prefetch(|| {
         std::thread::scope(|scope| {
-            for _ in 1..workers {
-                scope.spawn(work);
-            }
-            work();
+            let add_workers = || {
+                while started.load(Ordering::Relaxed) < workers && next.load(Ordering::Relaxed) < runs.len() {
+                    let Some(helper) = context.dataflow.begin_help(is_far) else { return };
+                    started.fetch_add(1, Ordering::Relaxed);
+                    scope.spawn(move || {
+                        let _helper = helper;
+                        work(&|| {});
+                    });
+                }
+            };
+            work(&add_workers);
         });
     });
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -182,7 +191,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     // A cancelled search ends here, because merging its results would be useless.
     context.stop.check_cancelled()?;
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    assert_eq!(done.len(), workers, "a worker that did not fail returns its results");
+    assert_eq!(done.len(), started.into_inner(), "a worker that did not fail returns its results");
     Ok(done)
 }
 
@@ -207,13 +216,13 @@ fn share_slab(a: &Window, b: &Window) -> bool {
     }
 }
 
-/// Runs one worker, which takes the remaining runs of windows one after the other.
+/// Runs one worker, which takes the remaining runs of windows one after the other. `add_workers` adds workers while cores
+/// are free.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,
     windows: &[Window],
-    runs: &[Range<usize>],
-    next: &AtomicUsize,
+    (runs, next, add_workers): (&[Range<usize>], &AtomicUsize, &dyn Fn()),
     beginnings: &SegmentPrefetch<'_>,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
@@ -231,6 +240,7 @@ fn run_worker<W: SliceWork>(
                     context.stop.mark_partial();
                     return worker.end_slice().map(|()| worker);
                 }
+                add_workers();
                 if let Some(rows) = scan.read_summary(page)? {
                     worker.process_summary(rows)?;
                     continue;

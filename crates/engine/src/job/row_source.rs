@@ -132,6 +132,7 @@ impl Iterator for SearchRows {
     fn next(&mut self) -> Option<Self::Item> {
         let _noted = messages::enter_scope(Some(Arc::clone(&self.runner.context.messages)));
         let _counting = self.runner.progress.reads().count_thread_reads();
+        let _working = self.runner.context.dataflow.begin_work();
         match catch_panic("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {
