@@ -56,7 +56,7 @@ struct State {
     done: PageSet,
     /// Columns read so far.
     columns: BTreeSet<u32>,
-    /// Columns that will be read, until they are fetched.
+    /// Columns that will be read and have not been fetched yet.
     planned: BTreeSet<u32>,
 }
 
@@ -87,8 +87,8 @@ impl ReadAhead {
         (to <= bytes.len()).then(|| bytes.slice(from..to))
     }
 
-    /// The page and the pages to be fetched with it, in the order in which they are needed: earlier pages first,
-    /// because searches read from newest to oldest.
+    /// The page and the pages to fetch with it, in the order in which they are needed: first the pages with lower
+    /// numbers, whose events are older, because searches read from newest to oldest.
     pub(crate) fn pages_to_fetch(&self, page: usize) -> Vec<usize> {
         let opened = {
             let mut state = self.lock();
@@ -127,7 +127,7 @@ impl ReadAhead {
         state.columns.iter().copied().collect()
     }
 
-    /// Notes that a few values of these columns will be read: the next request also fetches them.
+    /// Notes that a few values of these columns will be read: the next request also fetches these columns.
     pub(crate) fn plan_columns(&self, columns: impl Iterator<Item = u32>) {
         self.lock().planned.extend(columns);
     }
@@ -227,7 +227,8 @@ mod tests {
 
     const PAGES: usize = 12;
 
-    /// A bucket whose columns are too large to come with its end.
+    /// A bucket whose columns are too large to be fetched by the request that opens it, which reads the end of the
+    /// object.
     fn bucket() -> (BucketReader, Arc<AtomicUsize>) {
         let mixed = |at: usize, by: u64| (at as u64 + 1).wrapping_mul(by) >> 20;
         let text = |at: usize| {

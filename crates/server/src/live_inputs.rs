@@ -36,7 +36,7 @@ pub(crate) struct InputChanges {
 
 #[derive(Debug, Default)]
 struct FollowState {
-    /// Whether a thread owns inputs; otherwise changes take effect at the start.
+    /// Whether a thread owns inputs; otherwise changes take effect when a server starts.
     is_live: bool,
     /// Number of the last requested change, and of the last applied change.
     requested: u64,

@@ -1,8 +1,9 @@
 //! Lookup files as objects: `lookups/NAME.csv` of a location.
 //!
-//! Locations, sharing and permissions are those of stanzas, under `lookups` in metadata. Content is sent as text or
-//! staged in a folder of the node, as in Splunk; it is validated and written atomically. Searches see the new content
-//! at once. Not here: how searches read and write the files ([`crate::LookupFiles`]).
+//! Lookup files have locations, sharing and permissions as stanzas of conf files do; metadata lists them under
+//! `lookups`. Content is sent as text or staged in a folder of the node, as in Splunk; it is validated and written
+//! atomically. Searches see the new content at once. Not here: how searches read and write the files
+//! ([`crate::LookupFiles`]).
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -124,8 +125,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
     }
 
-    /// Changes owner, sharing or roles of a lookup file, moving it if necessary. Returns it as changed, even if it has
-    /// left the scope.
+    /// Changes owner, sharing or roles of a lookup file, moving it if necessary. Returns the changed object, even if it
+    /// is no longer in the scope.
     pub fn set_table_acl(
         &self,
         name: &str,
@@ -191,7 +192,7 @@ impl Objects {
         Some(ConfObject { settings: self.table_settings(location, name), ..acl.object(KIND, name, true, viewer) })
     }
 
-    /// The content of a lookup file as an object: its path.
+    /// The settings of the object for a lookup file: only the path of the file.
     fn table_settings(&self, location: &ObjectLocation, name: &str) -> BTreeMap<String, String> {
         BTreeMap::from([(TEXT.to_owned(), self.table_path(location, name).display().to_string())])
     }

@@ -246,7 +246,7 @@ const LINES: [&str; 43] = [
 fn every_kind_of_log_line_round_trips() {
     let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
-    // The lines are repeated in a varying order, often enough for every column to choose its kind.
+    // The lines are repeated in a varying order, often enough for every column to choose its representation.
     let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
     template_slab_of(&batch(many));
 }
@@ -259,7 +259,7 @@ fn no_events_yield_no_slab_and_empty_events_one_template() {
     assert_eq!(slab.columns.len(), 1);
 }
 
-/// The column that the only template of column 0 names at `place`.
+/// The column of variable number `place` in the only template of column 0.
 fn variable(slab: &TemplateSlab, place: usize) -> &SlabColumn {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     assert_eq!(templates.len(), 1, "{templates:?}");
@@ -332,7 +332,7 @@ fn numbers_with_units_are_columns_of_numbers() {
     assert_eq!(formats(3), [NumberFormat::Integer]);
     let SlabValues::Templates { templates, .. } = &variable(&slab, 0).values else { panic!("not divided") };
     assert_eq!(templates.len(), 3, "a unit each, and plain texts: {templates:?}");
-    // Few values are a dictionary.
+    // A few distinct values are stored as a dictionary.
     let slab = template_slab_of(&batch((0..10_000u64).map(|at| format!("wait={}s n={at}", at % 60))));
     assert!(matches!(&variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 60));
 }
@@ -350,7 +350,7 @@ fn late_changes_of_values_change_the_column_kind() {
     assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
 }
 
-/// Paths of which many are rare: half of them are among the first few thousand values.
+/// Paths of which many are rare: half of all distinct paths are among the first few thousand values.
 #[test]
 fn few_texts_become_a_dictionary_also_if_most_come_early() {
     let path = |rare: u64, at: u64| match pseudo_random(at, 3) {
@@ -596,7 +596,7 @@ fn loghub_samples_round_trip() {
     }
 }
 
-/// Pieces that meet every rule of the tokenisers.
+/// Pieces of text that together exercise every rule of the tokenisers.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => r#"[a-c0-2 "'=,;()\[\]{}<>|&?!*.:/%_+-]{1,6}"#,

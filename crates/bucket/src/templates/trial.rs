@@ -1,8 +1,9 @@
-//! Chooses the representation of a leaf's values: numbers, a dictionary, templates, or texts.
+//! Chooses the representation of the values of a leaf (a column without templates): numbers, a dictionary, templates,
+//! or texts.
 //!
 //! The first of these that fits is chosen, in this order. A number format must fit all values; dictionaries and
 //! templates fit if there are few distinct texts or templates. Numbers with units are templates rather than a
-//! dictionary, unless they are very few.
+//! dictionary, unless there are very few distinct values.
 
 use quarry_event::template::NumberFormat;
 
@@ -117,7 +118,7 @@ fn try_dictionary(texts: &TextList, are_quantities: bool) -> Option<(Interner, V
 }
 
 /// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for a
-/// dictionary although few others followed: of a thousand paths, most of them rare, half may occur early.
+/// dictionary, while later values added few new ones: of a thousand paths, most of them rare, half may occur early.
 pub(super) fn dictionary_of_all(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
     dictionary_of(texts, (texts.len() / VALUES_PER_DISTINCT).min(LATE_DISTINCT_TEXTS_MAX))
 }

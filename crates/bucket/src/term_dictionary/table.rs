@@ -55,7 +55,7 @@ struct PendingTerm {
     len: u32,
 }
 
-/// The distinct terms of one namespace of one slab.
+/// The distinct terms of one slab in one namespace: tokens of texts, or terms of index-time fields.
 #[derive(Debug)]
 pub(crate) struct TermTable {
     namespace: Namespace,
@@ -66,7 +66,8 @@ pub(crate) struct TermTable {
     arena: Vec<u8>,
     pending: Box<[PendingTerm; BATCH_TERMS]>,
     pending_len: usize,
-    /// Terms added last, each in the slot of its hash. A term that is still here has been added for these pages.
+    /// Terms added last, each in the slot of its hash. A term in this list is already in the table for the pages of its
+    /// entry here.
     recent: Box<[PendingTerm; RECENT_TERMS]>,
     scratch: Vec<u8>,
     /// Pages of the terms that are added next: bit `i` is page `i`.

@@ -33,7 +33,7 @@ pub struct SearchShape {
     pub sample: u32,
     /// Whether events have only the fields named in the search and the default fields.
     pub named_fields_only: bool,
-    /// Whether the search is run repeatedly, so that it must have no side effects.
+    /// Whether the search is run repeatedly and therefore must have no side effects.
     pub is_repeated: bool,
     /// Reads only events that arrived at this time or later.
     pub arrived_from: Option<TimeNs>,
@@ -55,7 +55,7 @@ pub struct SearchShape {
 }
 
 impl SearchShape {
-    /// Whether options for the output change the result, so that it differs from the result of the search text.
+    /// Whether an option changes which rows are output, or their order, compared with the search text.
     pub fn is_for_output(&self) -> bool {
         self.oldest_first || self.head.is_some() || self.text_only
     }

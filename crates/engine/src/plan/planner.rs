@@ -166,8 +166,8 @@ impl<'a> Planner<'a> {
         Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
-    /// Prepares the fold: tells the scan if first and last events or counts are enough, and records the fold's
-    /// states.
+    /// Prepares the fold: tells the scan whether the first and last events, or mere counts, are enough, and records the
+    /// fold's states.
     fn prepare_fold(&self, plan: &mut Plan) -> Result<(), EngineError> {
         let (Some(fold), Source::Scan(scan)) = (&plan.fold, &mut plan.source) else { return Ok(()) };
         let context = CommandContext { range: scan.range, ..self.runner.context.clone() };
@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
             scan.counts = reduce.accepts_counts();
         }
         let states = FoldStates::of(reduce.as_ref(), &context);
-        // The times must come from rows of events.
+        // A fold that needs times of rows gets them only from the events, so the summary's own stages are not used.
         if let Some(summary) = scan.summary.as_mut().filter(|_| states.times == RowTimes::Needed) {
             summary.stages = None;
         }

@@ -1,8 +1,8 @@
 //! `+ - * / %` on values and on columns.
 //!
-//! Numbers are computed as written ([`quarry_event::value::decimal`]): integers and decimals exactly as long as they
-//! fit, times to the nanosecond. A value that is not a number yields null, as does division by zero; only the `+` of
-//! eval also concatenates texts.
+//! Numbers are computed as written ([`quarry_event::value::decimal`]): integers and decimals are exact unless the
+//! result exceeds their range; times are exact to the nanosecond. A value that is not a number yields null, as does
+//! division by zero; only the `+` of eval also concatenates texts.
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ impl Operand {
         )
     }
 
-    /// The operand as integers, if possible. The texts of a mixed column count as missing values, unless a text is a
-    /// number or the operator is `+`, which concatenates texts.
+    /// The operand as integers; `None` if a text of a mixed column is a number, or if the operator is `+`, which
+    /// concatenates texts. Other texts count as missing values.
     fn as_int(&self, op: Arithmetic) -> Option<Box<dyn Datum>> {
         match self {
             Operand::Column(ColumnReader::Mixed(mixed)) if op != Arithmetic::Add => match &mixed.numbers {
@@ -82,7 +82,7 @@ impl Operand {
         }
     }
 
-    /// The double of a row, which suffices because the other side is constant.
+    /// The row's float as the key of the result cache; this key suffices because the other side is constant.
     #[inline]
     fn double(&self, other: &Operand, row: usize) -> Option<f64> {
         match (self, other) {
@@ -161,7 +161,7 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     }
 }
 
-/// Adds seconds to a time, or subtracts them; the result is a time, even if a plain number would suffice.
+/// Adds seconds to a time, or subtracts them; the result is a time, even if it is a whole number of seconds.
 fn shift_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
     let moved = match (op, a, b) {
         (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
@@ -219,7 +219,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
             };
             builder.push(match result {
                 Some(number) => Value::from_number(number),
-                // An exception among the numbers is a text.
+                // No number: one of the two values is a text of a mixed column, so `+` concatenates.
                 None if op == Arithmetic::Add => add(&a.value(row), &b.value(row)),
                 None => Value::Null,
             });

@@ -19,7 +19,7 @@ use quarry_stdx::number::u32_of;
 
 /// Maximum number of open streams, and also of pipelines that parse timestamps; beyond it, the first one is dropped.
 const OPEN_STREAMS_MAX: usize = 64;
-/// Number of decimals of a second in nanoseconds.
+/// Number of decimal places of a time in seconds with nanosecond precision.
 const NANO_DIGITS: usize = 9;
 /// Maximum number of warnings kept for [`OutputReader::take_faults`].
 const WARNINGS_MAX: usize = 100;

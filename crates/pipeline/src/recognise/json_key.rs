@@ -49,7 +49,7 @@ const SCANNED_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 /// Length of the longest name in [`NAMES`].
 const NAME_BYTES_MAX: usize = 24;
-/// Powers of ten in epochs of seconds, milli-, micro- and nanoseconds.
+/// Exponents of current epochs in scientific notation (`1.79E9`), in seconds, milli-, micro- and nanoseconds.
 const POWERS: [usize; 4] = [9, 12, 15, 18];
 /// Wrappers that some writers put around a time: `{"$date": "…"}`.
 const WRAPPERS: [&[u8]; 2] = [b"$date", b"$numberLong"];

@@ -13,9 +13,10 @@ use super::sed::{self, Sed};
 use crate::error::PipelineError;
 use crate::setting_faults;
 
-/// Maximum nesting of copies of copies; deeper ones are not made.
+/// Maximum nesting of copies of events (`CLONE_SOURCETYPE`); deeper copies are not made.
 const COPY_DEPTH_MAX: usize = 8;
-/// Maximum total number of plans for the copies of one source; beyond it, the rule is invalid.
+/// Maximum number of plans for the copies that CLONE_SOURCETYPE makes of the events of one source; a rule that needs
+/// more is invalid.
 const PLANS_MAX: usize = 256;
 
 /// Rules applied to an event after timestamp recognition: sed commands, transforms, rule sets.
@@ -100,12 +101,12 @@ fn run_classes(classes: &[Vec<Rule>], event: &mut TypedEvent, copies: &mut Vec<T
     }
 }
 
-/// Compiles a plan and the plans of its copies.
+/// Compiles the plan of an event and the plans of the copies that its rules make of the event.
 pub(crate) struct Compiler<'a> {
     props: &'a PropsResolver,
     source: &'a str,
     host: &'a str,
-    /// Sourcetypes from that of the event to that of the copy being compiled.
+    /// Sourcetypes from that of the event to that of the copy whose plan is being compiled.
     chain: Vec<String>,
     plans: usize,
 }

@@ -8,7 +8,7 @@ use quarry_stdx::Fault;
 
 use super::input_context::StopSignal;
 
-/// Maximum wait between checks of the wall clock, which may be changed.
+/// Maximum wait between checks of the wall clock, which somebody may set while a program waits.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Minimum interval.
 const SECONDS_MIN: f64 = 0.1;

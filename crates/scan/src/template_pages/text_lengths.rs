@@ -237,7 +237,7 @@ fn common_length(column: &Column) -> Option<u32> {
     }
 }
 
-/// Length of a number as written; its characters are bytes.
+/// Length of a number as written; all its characters are ASCII, so bytes are counted.
 #[inline]
 fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u32 {
     let digits_of = |number: u64| number.checked_ilog10().unwrap_or(0) + 1;

@@ -31,8 +31,8 @@ pub(crate) use relevancy::set_words;
 pub use unsupported_commands::UNSUPPORTED_COMMANDS;
 pub(crate) use unsupported_commands::unsupported_hint;
 
-/// Calls a macro with the table of all commands: first the commands with a node in the syntax tree, each as
-/// [`Command`] variant, file and node type; then the commands that are rewritten to others, each as file.
+/// Calls a macro with the table of all commands: first the commands with a node in the syntax tree, each as [`Command`]
+/// variant, file and node type; then the commands that are rewritten to others, each by its file.
 #[macro_export]
 macro_rules! each_command {
     ($then:ident) => {
@@ -335,14 +335,14 @@ pub enum Beginning<'a> {
     Rows,
 }
 
-/// A search within a command that is kept as text.
+/// A search that a command keeps as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InnerSearchText<'a> {
     /// The saved search of this name.
     Saved(&'a str),
     /// A search in which values of rows may be substituted.
     Search(&'a str),
-    /// Commands for the input rows, with sample names in place of field names.
+    /// The commands of a `foreach`, with made-up field names in place of its placeholders such as `<<FIELD>>`.
     Commands(String),
 }
 
@@ -388,7 +388,7 @@ impl CreatedFields {
 
     /// The removal of a field, with its new name.
     pub(crate) fn removal_of(&self, name: &str) -> Option<Option<String>> {
-        // The first matching pair applies, because it removes the field before later pairs.
+        // The first matching pair applies, because it removes the field before later pairs are applied.
         let (pattern, new) = self.removed.iter().find(|(removed, _)| matches_field(removed, name))?;
         Some(new.as_ref().map(|new| rename_by_pattern(name, pattern, new)))
     }

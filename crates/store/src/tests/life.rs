@@ -280,7 +280,7 @@ fn clock_jumps_delay_retention_by_a_day() {
     store.seal_all().unwrap();
     clock.set_forward_ns(100_000 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
-    // Even after a day, a clock that is far ahead is not trusted at once.
+    // A clock that is far ahead is not trusted even after a day.
     clock.advance_ns(25 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.set_forward_ns(-100_000 * HOUR);
@@ -302,7 +302,7 @@ fn large_clock_jumps_advance_retention_time_at_double_speed() {
     store.seal_all().unwrap();
     drop(store);
     for _ in 0..3 {
-        // Nothing is removed after any number of starts.
+        // However often the store starts, it removes nothing.
         let store = Store::open(small(dir.path()), ManualClock::shared(263_000 * HOUR)).unwrap();
         assert_eq!(store.retention(&ages).unwrap(), nothing);
         assert!(store.messages()[0].text.contains("set forward by 262000 hours"), "{:?}", store.messages());
@@ -408,7 +408,7 @@ fn last_events_are_removed_after_a_day_and_newest_bucket_is_kept() {
         |store: &Store, hours: u64, most: Option<u64>| store.run_retention(&rule(hours, most), &|_| Ok(())).unwrap();
     let told =
         |store: &Store, what: &str| store.messages().iter().filter(|message| message.text.contains(what)).count();
-    // If the size limit is too small for any bucket, only the newest bucket of the index stays.
+    // If the size limit is smaller than every bucket, only the newest bucket of the index stays.
     let removed = round(&store, 10_000, Some(1));
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
     assert_eq!(round(&store, 10_000, Some(1)), RemovedBuckets::default());
