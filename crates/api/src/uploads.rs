@@ -4,7 +4,7 @@
 //! nothing. It is stored in a separate folder under its original name, from which format and sourcetype may be
 //! recognised, and is removed when the request ends. Files left behind by a crash are removed at the next start.
 //!
-//! Not here: indexing them ([`crate::Node::add_file`]).
+//! Not here: indexing the files ([`crate::Node::add_file`]).
 
 use std::fs::File;
 use std::io::Write;
@@ -22,7 +22,7 @@ pub const FOLDER: &str = "run/uploads";
 pub(crate) const UPLOADS_MAX: usize = 4;
 /// Random bytes of a folder's name, written in hexadecimal.
 const NAME_BYTES: usize = 8;
-/// Maximum bytes of a file's own name; a longer one keeps its end, which has the extension.
+/// Maximum bytes of a file's own name. Of a longer name, only the end is used, which has the extension.
 const NAME_BYTES_MAX: usize = 200;
 /// Name of a file whose path has no valid last part.
 const DEFAULT_NAME: &str = "upload";

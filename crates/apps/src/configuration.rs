@@ -1,4 +1,4 @@
-//! Reads the `.conf` files of a data directory for `conf`; every warning is logged once.
+//! Reads the `.conf` files of a data directory and passes them to the crate `conf`; every warning is logged once.
 //!
 //! User files are read only for the requested namespace: `etc/users/USER/APP/local`.
 

@@ -1,7 +1,7 @@
 //! Concurrency limit and memory reuse for password hashing.
 //!
-//! By design, one hash takes 19 MB and about 20 ms, and anyone can trigger one before logging in. The number of running
-//! and of waiting hashes is therefore bounded, and the memory of each slot is allocated once and reused.
+//! By design, one hash takes 19 MB and about 20 ms, and anyone can trigger a hash before logging in. The number of
+//! running and of waiting hashes is therefore bounded, and the memory of each slot is allocated once and reused.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -2,9 +2,9 @@
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). An
-//! unknown user name takes the same time and gets the same answer as a wrong password. Users are records persisted by a
-//! [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
+//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A
+//! login with an unknown user takes the same time and gets the same answer as a login with a wrong password. Users are
+//! records persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
 //! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,5 +1,5 @@
-//! Throttling of failed logins: after some free attempts, the next must wait one second, then two, then four, up to a
-//! minute.
+//! Throttling of failed logins: after some free attempts, the next login must wait one second, then two, then four, up
+//! to a minute.
 //!
 //! Failures are counted per user and address, per address, and per user. For a user who logged in successfully from an
 //! address within the last day, only the first count applies at this address, so that password guessing from other

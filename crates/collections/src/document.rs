@@ -41,7 +41,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object, CollectionError> {
     }
 }
 
-/// Parses a list of documents and passes each to `take`; stops at its first error.
+/// Parses a list of documents and passes each to `take`; stops at the first error.
 pub fn parse_objects(bytes: &[u8], take: ObjectConsumer<'_>) -> Result<(), CollectionError> {
     let mut failed = None;
     let mut reader = serde_json::Deserializer::from_slice(bytes);

@@ -2,7 +2,7 @@
 //!
 //! All services share the store, clock, stored results, memory and threads of the service without a namespace. The
 //! knowledge objects of the apps and of the user are read when a service is created. After
-//! [`Namespaces::mark_conf_changed`], a service is created anew at its next use, while running searches keep theirs.
+//! [`Namespaces::mark_conf_changed`], a service is created anew at its next use; running searches keep the old one.
 //! Beyond the limit, the least recently used service is dropped.
 //!
 //! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the

@@ -1,7 +1,7 @@
 //! A data directory opened as a node: store, users, search services and the state of the REST interface.
 //!
-//! `serve` answers the requests of a port with it. Verbs on objects use it in their own process if no server has the
-//! folder open ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
+//! `serve` opens a node to answer the requests of its port. Verbs on objects open one in their own process if no server
+//! has the folder open ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The command line as a client of a server: the server that has the data directory open, or the one that `--uri`
+//! The command line as a client of a server: the server that has the data directory open, or the server that `--uri`
 //! names.
 //!
 //! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token; anyone who
@@ -172,7 +172,7 @@ impl Remote {
         Ok(rows_of(first, Some(Box::new(move |offset| Ok(body_of(page(offset)?))))))
     }
 
-    /// Finalizes the search that has the ID `id`; it then returns the rows found so far.
+    /// Finalizes the search that has the ID `id`; the search then returns the rows found so far.
     pub(crate) fn finalize(&self, id: &str) -> Result<(), Failure> {
         self.post(&format!("{SERVICES}/search/jobs/{}/control", encode_segment(id)), &[("action", "finalize")])
             .map(drop)

@@ -2,7 +2,8 @@
 //!
 //! A model is the file `data/models/NAME.json` of its app or user; its acceleration is a stanza of datamodels.conf.
 //! Bundled models cannot be changed; they are listed unless another model of the same name is visible. A definition is
-//! validated as in a search, and stored without members that follow from others ([`quarry_engine::stored_model`]).
+//! validated as in a search, and stored without members that follow from other members
+//! ([`quarry_engine::stored_model`]).
 //!
 //! Not here: searching models (engine), the syntax of pivots ([`super::pivots`]).
 

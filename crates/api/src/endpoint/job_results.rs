@@ -1,7 +1,7 @@
 //! Contents of a job: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
 //!
-//! `results` is available when the job is done (204 before); `results_preview` and `events` return the rows found so
-//! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns; other
+//! `results` is available when the job is done (before, its status is 204); `results_preview` and `events` return the
+//! rows found so far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns; other
 //! parameters limit rows to a time range, sort them, and format events ([`super::row_requests`]). Rows are written as
 //! they are read, with the limits of export.
 //!

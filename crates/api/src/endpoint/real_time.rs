@@ -1,8 +1,8 @@
 //! Real-time searches over REST: the window of a request, the required capability, and `export` of events as they
 //! arrive and of reports as they change.
 //!
-//! An export of a report sends all rows of the report as a preview each time they have changed; offsets begin at 0
-//! again.
+//! An export of a report sends all rows of the report as a preview each time they have changed; in each preview,
+//! offsets begin at 0 again.
 //!
 //! Real-time searches have separate slots, because they run until they are ended (limits.conf
 //! `max_rt_search_multiplier`, `rtSrchJobsQuota` of roles).

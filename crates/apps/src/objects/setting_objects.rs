@@ -22,8 +22,8 @@ use super::{
 type SettingPath<'p> = [&'p str; 3];
 
 impl Objects {
-    /// The visible settings of a conf that are wanted, in the order of stanzas and settings. Of settings at one path,
-    /// the one with the highest precedence is listed, or all of them if the scope does not merge objects.
+    /// The visible settings of a conf that `is_wanted` selects, in the order of stanzas and settings. Of settings at one
+    /// path, the one with the highest precedence is listed, or all of them if the scope does not merge objects.
     pub fn list_settings(
         &self,
         conf: &str,
@@ -87,7 +87,7 @@ impl Objects {
         self.setting(path, scope, viewer)
     }
 
-    /// Removes the value that a setting has in `local`, with its permissions; fails if it has none there.
+    /// Removes the value that a setting has in `local`, with its permissions; fails if the setting has no value there.
     pub fn remove_setting(
         &self,
         path: SettingPath<'_>,

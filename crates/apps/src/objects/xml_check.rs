@@ -1,7 +1,7 @@
 //! Check for well-formed XML, which views and other files of the user interface must be.
 //!
 //! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. Entities are
-//! the predefined ones and character references. A document type without an internal subset is skipped.
+//! the predefined entities and character references. A document type without an internal subset is skipped.
 //!
 //! Not here: whether the elements are those of a view.
 

@@ -1,8 +1,8 @@
 //! props.conf: resolves the settings of a source, host and sourcetype.
 //!
 //! If several stanzas set a value, `[source::…]` takes precedence over `[host::…]`, then `[sourcetype]`, then
-//! `[default]`. Of two patterns of one kind the higher `priority` wins, then the name that sorts first. Each setting is
-//! resolved separately over all matching stanzas.
+//! `[default]`. Of two patterns of one kind, the one with the higher `priority` wins, then the one whose name sorts first.
+//! Each setting is resolved separately over all matching stanzas.
 //!
 //! Not here: guessing a sourcetype from text, renamed sourcetypes.
 

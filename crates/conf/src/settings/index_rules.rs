@@ -60,8 +60,8 @@ pub struct IndexRule {
     pub source_key: String,
     /// `DEST_KEY`: key that is written; empty if the rule only adds fields.
     pub dest_key: String,
-    /// `FORMAT`; the default is the stanza's name as a field with the first group as its value, or the first group as
-    /// the host if the rule sets the host.
+    /// `FORMAT`; by default a field with the stanza's name and the first group as its value, or, if the rule sets the
+    /// host, the first group as the host.
     pub format: String,
     /// `DEFAULT_VALUE`: written if the pattern does not match.
     pub default_value: Option<String>,

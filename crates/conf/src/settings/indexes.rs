@@ -1,6 +1,6 @@
 //! indexes.conf: the indexes and their retention.
 //!
-//! Splunk's paths and bucket sizes have no effect: the store lays out its own folder. Remote volumes are in
+//! Splunk's settings of paths and bucket sizes have no effect: the store lays out its own folder. Remote volumes are in
 //! [`super::volumes`].
 
 use quarry_stdx::Fault;

@@ -49,7 +49,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
         Kind::Bool,
         "false",
         "",
-        "whether an event that may continue also waits for time_before_close, instead of 0.6 seconds",
+        "true: an event that may continue waits for time_before_close; false: for 0.6 seconds",
     ),
     row(
         "_TCP_ROUTING",

@@ -49,7 +49,7 @@ const PREVIOUS_HISTORY: &str = "history.before.jsonl";
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
 /// Lifetime of a result in seconds.
 const DEFAULT_TTL_S: i64 = 600;
-/// Age in seconds at which a folder without a result counts as left by a dead process, and files of `dump` expire.
+/// Age in seconds at which files of `dump` expire, and a folder without a result counts as left by a dead process.
 const ABANDONED_AFTER_S: i64 = 24 * 60 * 60;
 /// Default lifetime of a saved search's result.
 const SAVED_TTL: &str = "2p";
@@ -351,7 +351,7 @@ impl JobStore {
         Ok(Some(JobResult { rows, events: is("events"), messages, is_partial }))
     }
 
-    /// The answer for a job without an outcome: an error that it is still running if `viewer` may see it, else `None`.
+    /// The answer for a job without an outcome: an error that the job still runs if `viewer` may see it, else `None`.
     fn check_running(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         match self.running_job(sid) {
             Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(

@@ -1,5 +1,5 @@
-//! Counts of the events that a job's search has read and of its reads from buckets on remote volumes, and the form of
-//! these counts in a finished job's file.
+//! Counts of a job's search (events, and reads from buckets on remote volumes), and their form in a finished job's
+//! file.
 
 use quarry_engine::ScanProgress;
 use quarry_store::ReadStats;

@@ -172,7 +172,7 @@ impl Jobs {
     }
 
     /// Number of bytes that a new job of a user may take: the quota minus the size of existing jobs. Each of several
-    /// concurrent jobs gets this much.
+    /// concurrent jobs may take this number.
     fn remaining_quota(&self, viewer: &Permissions) -> Result<u64, CreateError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
         let own: Vec<Arc<SearchJob>> = self.lock().values().filter(|job| job.user() == viewer.user).cloned().collect();
@@ -222,8 +222,8 @@ impl Jobs {
             let _folders = self.reserved_sids();
             self.job_store.remove_job(&sid);
         })?;
-        // No hints for a sample, which may have missed the matching events, nor for a real-time window, which may get
-        // rows later.
+        // A sample gets no hints, because it may have missed the matching events; a real-time window gets none, because
+        // rows may arrive later.
         let watch =
             hinted.filter(|_| rounds.is_none() && record.sample_ratio <= 1).map(|(text, prefix, permissions)| {
                 let (service, range, zone) = (Arc::clone(service), running.range(), zone.clone());

@@ -2,7 +2,7 @@
 //!
 //! Each run is a *round*, and its rows replace those of the previous round. Sealed data does not change, so most of a
 //! round is answered from cached partial states. The pause after a round is as long as the round itself, so that rounds
-//! take at most half of the time. It is never longer than [`PAUSE_MAX_NS`], so slow rounds take more than half.
+//! take at most half of the time. The pause is at most [`PAUSE_MAX_NS`], so slow rounds take more than half.
 //! Finalising keeps the rows of the last complete round as the result.
 //!
 //! Not here: the meaning of a window ([`crate::real_time`]).

@@ -43,7 +43,7 @@ pub(crate) fn escape_line(line: &str) -> Cow<'_, str> {
 }
 
 /// Text of a format for programs, safe for a terminal: line breaks and tabs stay, other control characters are escaped,
-/// in JSON by its own escapes.
+/// in JSON by JSON's own escapes.
 pub(crate) fn escape_unsafe(text: &str, is_json: bool) -> Cow<'_, str> {
     let acts = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\t');
     if !text.contains(acts) {
@@ -88,8 +88,8 @@ const BREAK_CHARS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(',
 /// Minimum width of lines in which words are broken at [`BREAK_CHARS`]; narrower lines would hold too little text.
 const BREAK_COLUMNS_MIN: usize = 20;
 
-/// Position at which to break a word at the end of a line: after the last of [`BREAK_CHARS`] if it is in the last
-/// third, else at the end.
+/// Position at which to break a word at the end of a line: after the last of [`BREAK_CHARS`] if this position is in the
+/// last third of the line, else at the end.
 fn break_position(line: &str, columns: usize) -> usize {
     let joint = line.char_indices().rfind(|(_, c)| BREAK_CHARS.contains(c)).map(|(at, c)| at + c.len_utf8());
     joint.filter(|&at| columns >= BREAK_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())

@@ -53,7 +53,7 @@ const COLUMNS: &[&str] = &[
     "fastest_second",
 ];
 
-/// An endpoint, with a store that uses only it.
+/// An endpoint, with a store that uses only this endpoint.
 struct Target {
     endpoint: String,
     store: S3Store,
@@ -257,8 +257,8 @@ impl Bench<'_> {
         Some(format!("{left} objects below {prefix}/{} stay in {}: {error}", self.run, self.arguments.container))
     }
 
-    /// Deletes objects until none is left, or until no endpoint deletes one. Returns the number of deleted objects and
-    /// the error.
+    /// Deletes objects until none is left, or until no endpoint deletes any more. Returns the number of deleted objects
+    /// and the error.
     fn delete_some(&self, worker: usize, made: &[String], next: &AtomicUsize) -> (usize, Option<BlobError>) {
         let (mut target, mut deleted) = (worker % self.targets.len(), 0);
         while let Some(name) = made.get(next.fetch_add(1, Ordering::Relaxed)) {
