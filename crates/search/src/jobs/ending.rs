@@ -27,8 +27,8 @@ impl SearchJob {
         }
     }
 
-    /// Records that a search which has just ended did so at its maximum run time. Returns the message for a search whose
-    /// commands ended early.
+    /// Records that a search was ended by its maximum run time, if it was. Returns the message for a search whose commands
+    /// ended early.
     pub(super) fn note_early_end(&self, running: &RunningSearch) -> Option<String> {
         let was_cut = running.stopper().was_cut();
         if self.exceeds_run_time() && (was_cut || running.is_partial()) {
