@@ -47,7 +47,7 @@ mod tests {
         };
         assert!(of("127.0.0.1", "127.0.0.1", false) && of("::1", "::1", false));
         assert!(of("::ffff:127.0.0.1", "::ffff:127.0.0.1", false));
-        assert!(!of("192.0.2.1", "192.0.2.9", false), "from beyond");
+        assert!(!of("192.0.2.1", "192.0.2.9", false), "from another machine");
         assert!(!of("127.0.0.1", "0.0.0.0", false), "the port is reachable from other machines");
         assert!(!of("127.0.0.1", "127.0.0.1", true), "through a proxy");
     }

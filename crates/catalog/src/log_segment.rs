@@ -34,7 +34,7 @@ impl Catalog {
         })
     }
 
-    /// Records segments. If a segment with the same first record is on record, its last record is updated.
+    /// Stores segments. If a segment with the same first number is already stored, its last number is updated.
     pub fn record_log_segments(&self, segments: &[LogSegmentRow]) -> Result<(), CatalogError> {
         self.write(|act| segments.iter().try_for_each(|segment| write(act, segment)))
     }

@@ -31,7 +31,7 @@ pub enum CollectionError {
         /// The database's error.
         reason: String,
     },
-    /// The caller, or the database through which nodes share documents, refused the change.
+    /// A check supplied by the caller, or the database through which nodes share documents, refused the change.
     #[error("{reason}")]
     Refused {
         /// Kind of the refusal.

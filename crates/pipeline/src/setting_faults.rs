@@ -1,4 +1,4 @@
-//! Invalid settings of a source that cannot wait for their correction: they are skipped, one by one.
+//! Skips, one by one, the invalid settings of a source whose data cannot wait until they are corrected.
 //!
 //! A file can wait until its settings are corrected. Data from the network or a program cannot wait: if refused, it is
 //! lost or resent repeatedly. As in Splunk, such data is therefore processed as if the unusable settings were absent,
@@ -70,7 +70,8 @@ pub(crate) fn remove_rule_setting(typing: &mut TypingSettings, error: &PipelineE
     let commands = typing.sed.len();
     typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
     let is_skipped = typing.sed.len() < commands || remove_rules(typing, |_, name| name == wrong.rule);
-    // The setting may belong to the rules of a copy; then all rules that make copies are removed.
+    // The setting may belong to a sourcetype to which `CLONE_SOURCETYPE` copies events; then all rules with
+    // `CLONE_SOURCETYPE` are removed.
     is_skipped || {
         let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
         let of_class = typing.transforms.iter_mut().chain(&mut typing.rulesets);

@@ -3,8 +3,8 @@
 //! Fields come, in this order, from index-time fields, `EXTRACT` patterns, `REPORT` transforms ([`reports`]) and
 //! automatic `key=value` or JSON extraction; an earlier source wins. A pattern that reads a field instead of the text
 //! comes last, so that it can read all of these fields. If a transform reads a field that the pattern produces, the
-//! pattern comes before the transforms. Values are views into the page's text; only values with escapes are copied.
-//! Source of the order: Splunk's documentation of search-time operations, where all patterns come first.
+//! pattern comes before the transforms. Values are views into the page's text; only values with escapes are copied. The
+//! order follows Splunk's documentation of search-time operations, except that there all patterns come first.
 
 pub(crate) mod cells;
 mod dependencies;
@@ -220,7 +220,7 @@ impl Extract {
     }
 }
 
-/// The part of a source's automatic extraction that templates can reproduce.
+/// A source's automatic extraction, and whether it can be evaluated on templates instead of on text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AutoExtraction {
     /// Automatic extraction.
@@ -231,7 +231,7 @@ pub(crate) struct AutoExtraction {
     pub by_pattern: bool,
 }
 
-/// Extraction class: how the texts of a source are extracted.
+/// Extraction class: how fields are extracted from the texts of a source.
 #[derive(Clone)]
 pub(crate) struct ExtractionClass {
     /// Automatic extraction.
@@ -521,7 +521,7 @@ struct FieldExtractor<'a> {
     copies: Vec<u8>,
     row: u32,
     overflow: bool,
-    /// The requested parts of the transforms so far.
+    /// The requested parts of the transforms met so far, computed when a transform is first applied.
     requested_reports: Vec<Arc<RequestedReport>>,
 }
 
@@ -578,7 +578,7 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// The groups of a pattern that are requested, once all requested fields are known.
+    /// The requested groups of a pattern. Call only when all requested fields are known.
     fn requested_pattern(&self, extract: &Extract) -> RequestedPattern {
         let named = extract.regex.group_names().iter().enumerate();
         let requested =

@@ -1,4 +1,5 @@
-//! `quarry bucket list|stats|verify|compact|thaw`: buckets on disk, in this process or through the running server.
+//! `quarry bucket list|stats|verify|compact|thaw`: the verbs for buckets on disk. They run in this process or, if a
+//! server is running, through the server.
 //!
 //! Both ways produce the same JSON rows, from which the other output formats are made.
 
@@ -92,7 +93,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     }
     if !damaged.is_empty() {
         log::info(format!(
-            "{} damaged: searches that need damaged data report it, and answer without events that are lost",
+            "{} damaged: searches that need damaged data report the damage, and their answers lack the lost events",
             damaged.len()
         ));
     }
@@ -114,7 +115,7 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =
         ["buckets_before", "buckets_after", "bytes_before", "bytes_after"].map(|key| text(&report[key]));
-    log::info(format!("{buckets} sealed buckets of {bytes} bytes before, {after} of {bytes_after} bytes after"));
+    log::info(format!("before: {buckets} sealed buckets, {bytes} bytes in all; after: {after} buckets, {bytes_after} bytes"));
     let skipped = report["skipped"].as_array().map(Vec::as_slice).unwrap_or_default();
     for skip in skipped {
         let bucket = skip["bucket"].as_str().filter(|bucket| !bucket.is_empty());

@@ -38,7 +38,7 @@ const MIN_ZSTD_BYTES: usize = 64;
 const PLANES_SAVING_DIVISOR: usize = 16;
 /// Frequency-coded numbers are slower to read, too: they must save at least 1/24 of the bytes.
 const SKEWED_SAVING_DIVISOR: usize = 24;
-/// Planes must save at least 1/5 of the bytes when sealing: sealed data is searched most and is soon compacted.
+/// Planes must save at least 1/5 of the bytes when sealing: newly sealed data is searched most and is soon compacted.
 const SEALED_PLANES_SAVING_DIVISOR: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE_VALUES: usize = 512;
@@ -136,7 +136,7 @@ fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
     (numbers.len() == times.len() && numbers.iter().zip(times).all(same)).then_some(difference)
 }
 
-/// A chunk, packed at first, which a clearly smaller encoding replaces.
+/// A chunk that is packed at first and replaced if another encoding is clearly smaller.
 struct Chunk<'a> {
     start: usize,
     /// Size of the bit-packed encoding in bytes.
@@ -234,7 +234,8 @@ fn byte_planes(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
     planes
 }
 
-/// Appends a chunk of texts concatenated in `bytes`; `ends` count from `base`.
+/// Appends a chunk of texts concatenated in `bytes`; `ends` are positions in a text that begins at `base`, so the first
+/// text has `ends[0] - base` bytes.
 pub(super) fn encode_texts(
     bytes: &[u8],
     ends: &[u32],
@@ -413,7 +414,7 @@ fn decode_unsplit(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Ve
     Ok((bytes, ends))
 }
 
-/// Reads the lengths of `count` texts of at most `limit` bytes in total, as their ends.
+/// Reads the lengths of `count` texts of at most `limit` bytes in total, and returns the end of each.
 pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<Vec<u32>, Malformed> {
     let mut end = 0u64;
     let mut ends = Vec::with_capacity(count);

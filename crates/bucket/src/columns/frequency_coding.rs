@@ -260,7 +260,7 @@ fn decode_symbols(
     rest.iter_mut().zip(&mut states).for_each(|(value, state)| *value = take(state));
     match next == words.len() && states == [STATE_MIN; STATES] {
         true => Ok(()),
-        false => Err(Malformed::new("the symbols do not end where they began")),
+        false => Err(Malformed::new("decoding the symbols leaves words, or does not return to the initial states")),
     }
 }
 

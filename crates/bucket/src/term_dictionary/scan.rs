@@ -226,7 +226,8 @@ fn magnitude_test(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareT
     }
 }
 
-/// The number that a text of decimal digits represents; `None` for another text and beyond 64 bits.
+/// The number that a text of decimal digits represents; `None` if the text has other characters or the number exceeds
+/// 64 bits.
 fn parse_digits(text: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok()
@@ -294,7 +295,7 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
 }
 
 /// The test for a column of times. Years and tokens of two digits occur in nearly every page; any other token is a day
-/// with its hour, or a fraction.
+/// joined to its hour (`20t14`), or a fraction.
 fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {

@@ -1,9 +1,9 @@
 //! The term table: collects the distinct terms of a slab from its text; the hot path of ingest.
 //!
 //! An entry stores a term's first sixteen bytes as two big-endian words, so that looking up, hashing, lower-casing and
-//! sorting a typical short term works on two registers without touching the text; longer terms continue in an arena.
-//! Lookups are processed in small batches: first all slots of a batch are loaded, then all entries, and then the
-//! entries are compared. The cache misses of the many nearly unique terms thus overlap.
+//! sorting a typical short term works on two registers without touching the text; longer terms are also stored whole in
+//! an arena. Lookups are processed in small batches: first all slots of a batch are loaded, then all entries, and then
+//! the entries are compared. The cache misses of the many nearly unique terms thus overlap.
 
 use quarry_event::segment;
 use quarry_stdx::number::u32_of;
@@ -66,8 +66,8 @@ pub(crate) struct TermTable {
     arena: Vec<u8>,
     pending: Box<[PendingTerm; BATCH_TERMS]>,
     pending_len: usize,
-    /// Terms added last, each in the slot of its hash. A term in this list is already in the table for the pages of its
-    /// entry here.
+    /// Terms added last, each in the slot of its hash. A term with the same pages as here is already in the table or
+    /// pending, and need not be added again.
     recent: Box<[PendingTerm; RECENT_TERMS]>,
     scratch: Vec<u8>,
     /// Pages of the terms that are added next: bit `i` is page `i`.
@@ -191,7 +191,7 @@ impl TermTable {
         self.scratch = lowered;
     }
 
-    /// Adds a term unchanged, but truncated if it is too long.
+    /// Adds a term without lower-casing it; truncates the term if it is too long.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
         let term = truncate_term(term);
         let pair = load_pair(term);

@@ -146,7 +146,7 @@ pub(super) fn inspect_schema(session: &Session, schema: &str, place: &str) -> St
     }
     let own = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ?1 AND tablename = 'version'";
     if !act.exists(own, values![schema])? {
-        return Err(Failure::Damaged("its schema has tables, but not the table version".to_owned()));
+        return Err(Failure::Damaged("its schema has tables, but no table named version".to_owned()));
     }
     let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
     let known = VERSION as i64;

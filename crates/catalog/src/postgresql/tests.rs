@@ -210,7 +210,7 @@ fn incomplete_or_unknown_catalogs_are_refused() {
     for (damage, told) in [
         ("UPDATE version SET version = 99", "has version 99, but this quarry supports only up to"),
         ("UPDATE version SET version = 7; DROP TABLE deletion", "has 10 tables"),
-        ("DROP TABLE version", "not the table version"),
+        ("DROP TABLE version", "no table named version"),
     ] {
         server.run("quarry", &format!("SET search_path = {schema}; {damage}"));
         for error in [existing().unwrap_err(), open(&place).unwrap_err(), reader().unwrap_err()] {

@@ -9,7 +9,7 @@ use quarry_spl::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 
 use crate::rows::Value;
 
-/// Number of decimal places, on either side of the point, beyond which nothing is rounded.
+/// Distance of a digit from the decimal point, in either direction, beyond which nothing is rounded.
 const DECIMAL_PLACES_MAX: i32 = 18;
 
 /// A calculation with significant figures.
@@ -33,7 +33,7 @@ struct SignificantNumber {
 }
 
 impl Figures {
-    /// Splits an expression into a calculation; subexpressions that are not calculations are appended to `parts`, and
+    /// Converts an expression to a calculation; subexpressions that are not calculations are appended to `parts`, and
     /// their values become arguments.
     pub fn of<'e>(expr: &'e Expr, parts: &mut Vec<&'e Expr>) -> Figures {
         match &expr.kind {

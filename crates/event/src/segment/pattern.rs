@@ -257,7 +257,7 @@ fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<u
 }
 
 /// A text that is compared character by character, but only around its *anchor*, the character that is likely to be the
-/// rarest. Most texts that are searched do not contain the anchor; one search per spelling of the anchor shows this.
+/// rarest. Most searched texts lack the anchor, which one search per spelling of the anchor establishes.
 #[derive(Clone, Debug)]
 struct UnicodeLiteral {
     lower: Box<str>,
@@ -305,8 +305,8 @@ impl UnicodeLiteral {
 
 /// Length of the prefix of `text` whose lower-case form is `needle`.
 fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
-    // A window of this size is long enough for the needle in upper or lower case: lower-casing shrinks a character to
-    // a third of its bytes at most.
+    // A window of this size is long enough for the needle in upper or lower case: lower-casing leaves at least a third
+    // of a character's bytes.
     let window = &text[..text.len().min(needle.len() * 4)];
     let valid = window.utf8_chunks().next()?.valid();
     let (mut rest, mut length) = (needle, 0);

@@ -33,7 +33,7 @@ pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// Number of events after which a batch is stored.
 pub(super) const BATCH_EVENTS: usize = 65_536;
-/// Lower bound of the maximum bytes per turn, which a smaller `queueSize` does not reduce.
+/// Bytes that a connection may read per turn (`read_slots`) even if `queueSize` is smaller.
 const TURN_BYTES_MIN: usize = 64 << 10;
 
 /// Listens and accepts connections until the socket closes.
@@ -63,7 +63,8 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
-        // The listener is dropped before the stanzas: once they are gone, another socket may be opened at this address.
+        // The listener is dropped before `group`: when its ports are dropped, another socket may be opened at this
+        // address.
         drop(listener);
     });
     Ok(bound)

@@ -1,5 +1,5 @@
 //! Inputs that run programs: `[script://]`, modular inputs of apps, and the systemd journal. Also `[fschange:]`, which
-//! needs the same periodic thread.
+//! also needs a thread that runs periodically.
 //!
 //! One thread per input starts its program on schedule, reads its output, and stores the events before it reads more,
 //! so that a busy store makes the program wait. Error output goes to standard error and `_internal`. At shutdown every
@@ -140,7 +140,7 @@ impl ProgramInputs {
             let mut running = RunningUnit { unit, faults: Vec::new(), shared, threads: Vec::new() };
             running.start(stores)?;
             if running.threads.is_empty() {
-                // Nothing runs, so the next change tries again.
+                // Nothing runs, so the unit is started again at the next change.
                 faults.append(&mut running.faults);
             } else {
                 self.running.push(running);

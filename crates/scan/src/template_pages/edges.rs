@@ -1,4 +1,5 @@
-//! Surroundings of the parts of a template: whether a word may begin or end at the edges of a part in every event.
+//! Surroundings of the parts of a template: whether the edges of a part are word boundaries in every event, so that a
+//! word can begin or end there.
 //!
 //! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. A `%` is harmless if no digit
 //! of such a code can follow it; otherwise, positions shortly after it are not *free*.
@@ -97,8 +98,8 @@ impl<'a> Edges<'a> {
         self.around.free
     }
 
-    /// Whether no `%` of a part begins an encoded breaker. A `%` at the very end of a column is checked by the parent
-    /// template.
+    /// Whether no `%` of a part begins an encoded breaker. If the template describes the values of a column of another
+    /// template, a `%` at the end of such a value is checked with the outer template.
     pub(super) fn part_has_no_encoded_breaker(&self, at: usize) -> bool {
         let ends_free = || !self.bytes_after(at + 1).0.intersects(PERCENT_SECOND_BYTES);
         match &self.parts[at] {

@@ -220,7 +220,7 @@ impl JobRecord {
         self.level
     }
 
-    /// Reads one in this many events; 1 is all.
+    /// Sampling ratio N: one of N events is read; 1 means all.
     pub fn sample_ratio(&self) -> u32 {
         self.sample_ratio.max(1)
     }
@@ -260,7 +260,7 @@ impl JobRecord {
         &self.sharing
     }
 
-    /// Whether a request for this job repeats the search of another one: same text, times and options, in the same app.
+    /// Whether a request for this job repeats the search of another job: same text, times and options, in the same app.
     pub(super) fn repeats(&self, other: &JobRecord) -> bool {
         let what = |record: &JobRecord| {
             let JobRecord { user, app, search, earliest, latest, now_ns, level, sample_ratio, arrived, .. } = record;

@@ -23,7 +23,7 @@ pub struct DbInspectCommand {
     pub span: Option<TimeSpan>,
     /// `corruptonly=` (default `f`): if true, nothing is listed, because `quarry bucket verify` reports damage instead.
     pub corrupt_only: bool,
-    /// Whether the time range of the search is ignored (`alltime=f`).
+    /// `alltime=` (default `f`): whether the time range of the search is ignored.
     pub all_time: bool,
 }
 
