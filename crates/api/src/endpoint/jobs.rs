@@ -1,9 +1,9 @@
 //! `/services/search/jobs` and `/services/search/v2/jobs`: searches that outlive their request.
 //!
-//! `POST` with `exec_mode=normal` (default) returns the job's name at once, with `blocking` only when the job has
-//! ended; with `oneshot` it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST
-//! …/control` pauses, ends or keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users see
-//! their own jobs, administrators see all jobs.
+//! `POST` with `exec_mode=normal` (default) returns the job's name at once; with `blocking`, it returns the name when
+//! the job has ended; with `oneshot`, it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it,
+//! `POST …/control` pauses, ends or keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users
+//! see their own jobs, administrators see all jobs.
 //!
 //! Not here: real-time windows ([`super::real_time`]), scheduling.
 
