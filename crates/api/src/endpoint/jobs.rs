@@ -50,7 +50,7 @@ pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
 pub(super) const APP: &str = "search";
 /// Default priority.
 pub(super) const PRIORITY: u8 = PRIORITY_DEFAULT;
-/// The capability with which a search of high priority starts before those of other users.
+/// The capability that lets searches of high priority start before the searches of other users.
 const HIGH_PRIORITY: &str = "edit_search_schedule_priority";
 /// The highest priority.
 const PRIORITY_MAX: u8 = 10;
