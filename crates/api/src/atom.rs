@@ -55,7 +55,7 @@ pub(crate) struct Entry {
     pub(crate) acl: Acl,
     /// Parameters that can change the entity, if known.
     pub(crate) fields: Option<Fields>,
-    /// Time of its last change.
+    /// Time of the entity's last change.
     pub(crate) updated: TimeNs,
     /// Links to actions: relation and path.
     pub(crate) links: Vec<(&'static str, String)>,
@@ -66,19 +66,19 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Acl {
     pub(crate) sharing: ObjectSharing,
-    /// Roles that may read it, or the owner's name for entities that only the owner may read.
+    /// Roles that may read the entity, or the owner's name if only the owner may read the entity.
     pub(crate) readers: Vec<String>,
-    /// Roles that may change it.
+    /// Roles that may change the entity.
     pub(crate) writers: Vec<String>,
-    /// Whether the caller may change it.
+    /// Whether the caller may change the entity.
     pub(crate) can_write: bool,
-    /// Whether the caller may remove it.
+    /// Whether the caller may remove the entity.
     pub(crate) can_remove: bool,
-    /// Whether its sharing can be changed.
+    /// Whether the sharing of the entity can be changed.
     pub(crate) can_share: bool,
     /// Whether the entity can be made private, if its sharing can be changed.
     pub(crate) can_be_private: bool,
-    /// Whether the content in JSON has a member for the permissions, which is null.
+    /// Whether the JSON content has a member for the permissions, with the value null.
     pub(crate) is_in_content: bool,
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quarry_event::TimeNs;
 
-/// Maximum messages; a new one replaces the oldest.
+/// Maximum number of messages; a further message replaces the oldest.
 pub(crate) const BULLETINS_MAX: usize = 200;
 /// Maximum bytes of a message, and of its name.
 pub(crate) const BULLETIN_BYTES_MAX: usize = 8 << 10;
@@ -64,7 +64,7 @@ impl Bulletins {
         self.lock().iter().map(|(name, bulletin)| (name.clone(), bulletin.clone())).collect()
     }
 
-    /// Adds a message, replacing one of the same name.
+    /// Adds a message, or replaces the message of the same name.
     pub(crate) fn put(&self, name: String, bulletin: Bulletin) {
         let mut all = self.lock();
         all.insert(name, bulletin);

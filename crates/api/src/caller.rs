@@ -36,7 +36,7 @@ impl<S: Sync> FromRequestParts<S> for RequestOrigin {
     }
 }
 
-/// Reports to the port that the client of a request has proved who it is; for handlers that check passwords themselves.
+/// Lets handlers that check passwords report to the port that the client of a request has proved its identity.
 pub(crate) struct RequestProof(Option<ClientProof>);
 
 impl RequestProof {
@@ -84,8 +84,8 @@ pub(crate) const COOKIE: &str = "splunkd_";
 /// Default port in cookie names.
 const PORT: &str = "8089";
 
-/// Name of the cookie for the requested node. It contains the port, because browsers send cookies to all ports of a
-/// host.
+/// Name of the cookie for the requested node. The name contains the port, because browsers send cookies to all ports of
+/// a host.
 pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port);
@@ -112,7 +112,7 @@ fn credentials_of(headers: &HeaderMap) -> Option<String> {
     session_key_of(headers).map(|key| format!("Splunk {key}"))
 }
 
-/// The key in a session cookie, preferring this node's.
+/// The session key in the cookies; the key in this node's cookie takes precedence.
 fn session_key_of(headers: &HeaderMap) -> Option<&str> {
     let own = cookie_name(headers);
     let text = headers.get(header::COOKIE)?.to_str().ok()?;

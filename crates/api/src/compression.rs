@@ -18,9 +18,9 @@ use futures::{StreamExt, stream};
 use crate::endpoint::run_blocking;
 use crate::message::ApiError;
 
-/// Minimum bytes of a compressed answer; a smaller one fits a packet as it is.
+/// Minimum bytes of an answer that is compressed; a smaller answer fits into a packet uncompressed.
 const BYTES_MIN: usize = 1_400;
-/// Maximum bytes of a compressed answer.
+/// Maximum bytes of a complete answer that is compressed.
 const BYTES_MAX: usize = 16 << 20;
 /// Maximum bytes that are compressed on the thread of the connection.
 const INLINE_BYTES_MAX: usize = 32 << 10;

@@ -25,7 +25,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 const ROOT: &str = "/services/";
 /// The only path below [`UNLISTED_PREFIXES`] that lists entries.
 const V2_JOBS: &str = "search/v2/jobs";
-/// The parameter that searches cannot choose, because the answer is read here.
+/// The parameter that searches cannot choose, because this module parses the answer.
 const OUTPUT_MODE: &str = "output_mode";
 /// Path prefixes, after the root, of endpoints that do not list entries.
 const UNLISTED_PREFIXES: [&str; 9] = [
@@ -155,7 +155,7 @@ fn add_members(prefix: &str, members: &Map<String, Value>, row: &mut NodeEntry) 
     }
 }
 
-/// Adds a value; null and empty lists have none.
+/// Adds a value; null and an empty list add nothing.
 fn add(name: &str, value: &Value, row: &mut NodeEntry) {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),

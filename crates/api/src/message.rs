@@ -21,8 +21,8 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 /// Parts of the paths of Quarry's own interface, whose errors are in JSON by default. Errors of Splunk's paths are in
 /// XML by default, which Splunk's clients parse.
 const JSON_PATHS: [&str; 2] = ["/api/v1/", "/quarry/"];
-/// Beginnings, below the root or a namespace, of the paths whose errors are of type `FATAL` in Splunk: those that run
-/// searches or show their results. The other handlers' errors are of type `ERROR`.
+/// Beginnings, below the root or a namespace, of the paths whose errors are of type `FATAL` in Splunk: the paths that
+/// run searches or show their results. The errors of other paths are of type `ERROR`.
 const DISPATCHER_PATHS: [&str; 4] = ["search/jobs", "search/v2/", "search/parser", "search/timeparser"];
 /// End of the path that runs a saved search.
 const DISPATCH: &str = "/dispatch";
@@ -218,7 +218,7 @@ impl ApiError {
 #[derive(Clone, Debug)]
 pub(crate) struct TypedSearch {
     pub(crate) text: String,
-    /// Bytes at its start that the client has not sent.
+    /// Number of bytes at the start of the text that the client has not sent.
     pub(crate) prefix: usize,
 }
 
@@ -358,7 +358,7 @@ fn is_fatal(path: &str) -> bool {
         Some(rest) => rest.splitn(3, '/').nth(2),
         None => path.strip_prefix("/services/"),
     };
-    // Quarry's own interface has one type.
+    // All errors of Quarry's own interface have the type `FATAL`.
     let Some(below) = below else { return true };
     below.starts_with("quarry/")
         || below.ends_with(DISPATCH)

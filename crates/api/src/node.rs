@@ -28,7 +28,7 @@ pub struct AddFile {
     pub source: Option<String>,
     /// Whether to index the file even if the same bytes were indexed before.
     pub again: bool,
-    /// Zone of times without one; default is the node's.
+    /// Zone of times without a zone; the node's zone by default.
     pub zone: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct PreviewFile {
     pub path: String,
     /// Sourcetype; guessed when absent.
     pub sourcetype: Option<String>,
-    /// Zone of times without one; default is the node's.
+    /// Zone of times without a zone; the node's zone by default.
     pub zone: Option<String>,
     /// Maximum events shown; a few by default.
     pub events: Option<usize>,
@@ -54,7 +54,7 @@ pub struct PreviewText {
     pub source: String,
     /// Sourcetype; guessed when absent.
     pub sourcetype: Option<String>,
-    /// Zone of times without one; default is the node's.
+    /// Zone of times without a zone; the node's zone by default.
     pub zone: Option<String>,
     /// Maximum events shown; a few by default.
     pub events: Option<usize>,
@@ -63,19 +63,19 @@ pub struct PreviewText {
 /// A kind of modular input that comes with an app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModularInput {
-    /// Its scheme: stanzas of inputs.conf are `[SCHEME://NAME]`.
+    /// Scheme of the kind: stanzas of inputs.conf are `[SCHEME://NAME]`.
     pub scheme: String,
-    /// The app that contains its program.
+    /// The app that contains the program of the kind.
     pub app: String,
     /// Display name.
     pub title: String,
-    /// Description of the data that it reads, for users.
+    /// Description of the data that the input reads, for users.
     pub description: String,
-    /// Whether its program writes XML rather than text.
+    /// Whether the program writes XML rather than text.
     pub is_xml: bool,
     /// Whether one process serves all stanzas.
     pub is_single: bool,
-    /// Settings of its stanzas.
+    /// Settings of the stanzas.
     pub arguments: Vec<ModularInputArgument>,
 }
 
@@ -90,24 +90,24 @@ pub struct ModularInputArgument {
     pub description: String,
     /// `string`, `number` or `boolean`.
     pub data_type: String,
-    /// Rule for its values.
+    /// Validation rule for the values.
     pub validation: String,
-    /// Whether a new stanza needs it.
+    /// Whether a new stanza requires the setting.
     pub is_required: bool,
-    /// Whether a change of a stanza needs it.
+    /// Whether a change of a stanza requires the setting.
     pub is_required_on_edit: bool,
 }
 
 /// A token of the HTTP Event Collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorToken {
-    /// Name of its stanza after `http://`.
+    /// Name of the token's stanza after `http://`.
     pub name: String,
     /// The secret that senders present.
     pub token: String,
     /// Description for users.
     pub description: Option<String>,
-    /// Whether it is disabled.
+    /// Whether the token is disabled.
     pub disabled: bool,
     /// Default index.
     pub index: Option<String>,
@@ -128,7 +128,7 @@ pub struct CollectorToken {
 pub struct TokenChange {
     /// Name of the token.
     pub name: String,
-    /// Whether the token must not exist yet; otherwise it must.
+    /// Whether the token is created; otherwise a token of this name must exist.
     pub is_new: bool,
     /// Settings as inputs.conf names them.
     pub settings: Vec<(String, String)>,
@@ -172,9 +172,9 @@ impl HasKind for TokenError {
 pub struct DiskActivity {
     /// Name of the device.
     pub device: String,
-    /// Type of its file system.
+    /// Type of the file system.
     pub file_system: String,
-    /// Folder where its file system is mounted.
+    /// Folder where the file system is mounted.
     pub mount_point: String,
     /// Seconds since the machine started.
     pub seconds: f64,
@@ -208,11 +208,11 @@ pub struct SearchLimits {
 pub struct NodeCondition {
     /// Name of the node.
     pub name: String,
-    /// Name of its machine.
+    /// Name of the machine.
     pub host: String,
     /// Host of events whose input sets none.
     pub input_host: String,
-    /// Address of its management port; empty if it has no port.
+    /// Address of the management port; empty if the node has no such port.
     pub management: String,
     /// Whether server.conf has a key for the nodes of a cluster.
     pub has_cluster_key: bool,
@@ -220,9 +220,9 @@ pub struct NodeCondition {
     pub session_timeout: String,
     /// `session_timeout` in seconds.
     pub session_timeout_s: u64,
-    /// Its data directory.
+    /// Data directory of the node.
     pub folder: String,
-    /// Time of its start, in nanoseconds since 1970.
+    /// Start time of the node, in nanoseconds since 1970.
     pub started: TimeNs,
     /// Cores of the machine.
     pub cores: usize,
@@ -234,9 +234,9 @@ pub struct NodeCondition {
     pub disk: DiskSpace,
     /// Free space required to accept events.
     pub disk_free_min: u64,
-    /// Activity of the disk with the data directory; `None` if this is not a device of this machine.
+    /// Activity of the disk with the data directory; `None` if the disk is not a device of this machine.
     pub disk_activity: Option<DiskActivity>,
-    /// Bytes of the catalog's file; `None` without one.
+    /// Bytes of the catalog's file; `None` if the catalog is not a file.
     pub catalog_bytes: Option<u64>,
     /// Settings for concurrent searches.
     pub search_limits: SearchLimits,
@@ -260,9 +260,9 @@ pub struct DiskSpace {
 pub struct ReceivedText {
     /// Target index.
     pub index: String,
-    /// Host of its events.
+    /// Host of the events.
     pub host: String,
-    /// Source of its events.
+    /// Source of the events.
     pub source: String,
     /// Sourcetype, whose rules break the text into events.
     pub sourcetype: String,
@@ -329,8 +329,8 @@ pub trait Node: Send + Sync {
     ) -> Result<String, Fault>;
     /// Kinds of modular inputs by scheme. May run their programs.
     fn modular_inputs(&self) -> Vec<ModularInput>;
-    /// Has the program of a modular input's scheme check the stanza `SCHEME://NAME` with these settings, if the scheme asks
-    /// for that.
+    /// Has the program of a modular input's scheme check the stanza `SCHEME://NAME` with these settings, if the scheme
+    /// requests such checks.
     fn check_modular_input(&self, scheme: &str, name: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault>;
     /// Current state of the node.
     fn condition(&self) -> NodeCondition;

@@ -17,8 +17,8 @@ type Name = (String, String);
 pub(crate) struct RunningOneshots(Mutex<BTreeMap<Name, Stopper>>);
 
 impl RunningOneshots {
-    /// Registers a search of a user until the returned value is dropped. If the ID is in use, the earlier search keeps
-    /// it.
+    /// Registers a search of a user until the returned value is dropped. If the ID is in use, it continues to denote
+    /// the earlier search.
     pub(crate) fn add(self: &Arc<RunningOneshots>, user: &str, id: &str, stopper: Stopper) -> Option<OneshotGuard> {
         let name = (user.to_owned(), id.to_owned());
         let mut searches = self.lock();
@@ -29,7 +29,7 @@ impl RunningOneshots {
         Some(OneshotGuard { searches: Arc::clone(self), name })
     }
 
-    /// Ends a user's search with the rows found so far; false if there is none.
+    /// Ends a user's search with the rows found so far; false if no such search runs.
     pub(crate) fn finalize(&self, user: &str, id: &str) -> bool {
         let found = self.lock().get(&(user.to_owned(), id.to_owned())).cloned();
         found.map(|stopper| stopper.finish_early()).is_some()

@@ -52,7 +52,7 @@ pub(crate) struct Outlet {
     text: String,
     /// Whether a chunk has been sent.
     has_sent: bool,
-    /// The slot of the search while it works for the client.
+    /// The search slot, held while the search works for the client.
     slot: Option<SlotPermit>,
     slots: Arc<SlotPool>,
     user: String,
@@ -144,7 +144,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Ends the answer with an error; if nothing has been sent, discards what was written.
+    /// Ends the answer with an error; if nothing has been sent, discards the buffered output.
     pub(crate) fn fail_at_once(&mut self, error: SearchError) -> Result<(), ClientGone> {
         if !self.has_sent {
             self.text.clear();

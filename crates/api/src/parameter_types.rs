@@ -152,7 +152,7 @@ fn is_time(text: &str) -> bool {
     parse_time(text, 0, &TimeZone::UTC).is_ok()
 }
 
-/// Means all; some clients write an unlimited count this way.
+/// Count with which some clients request all entries.
 pub(crate) const UNLIMITED: &str = "-1";
 
 /// Maximum characters of a wrong value that are shown.

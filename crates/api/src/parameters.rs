@@ -339,7 +339,7 @@ mod tests {
         for (name, _) in TYPES {
             let (wrong, form) = (format!("{name}=%21"), "application/x-www-form-urlencoded");
             assert_eq!(read("/x", form, &wrong).await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
-            // The check of every endpoint's URL refuses the others.
+            // The URL check of every endpoint refuses the other parameters.
             let is_read = !LIST_ONLY.contains(name);
             assert_eq!(read(&format!("/x?{wrong}"), form, "").await.is_err(), is_read, "{name}");
             assert!(check_query(&wrong).is_err() && check_query(&format!("{name}=")).is_ok());

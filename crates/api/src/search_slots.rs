@@ -21,20 +21,20 @@ use crate::message::ApiError;
 const USER_SHARE: (usize, usize) = (3, 4);
 /// Maximum share of a user's slots that streams may have, not counting those of stalled clients: two thirds.
 const STREAM_SHARE: (usize, usize) = (2, 3);
-/// Maximum waiting searches; further ones are refused.
+/// Maximum waiting searches; further searches are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
-/// Maximum searches with many rows that wait for others; each holds a thread and little memory. Further ones continue
-/// without waiting.
+/// Maximum searches with many rows that wait for others; each holds a thread and little memory. Further searches with
+/// many rows continue without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
-/// Priority of a search that has no other.
+/// Default priority of a search.
 pub(crate) const PRIORITY_DEFAULT: u8 = 5;
 
 /// The priority of a waiting search from 0 to 10, which may change while it waits.
 ///
-/// It orders the searches of one user. Among searches of different users, priorities above the default count only for
-/// users who may set the priority of scheduled searches, because otherwise anyone could lock out all others.
+/// The priority orders the searches of one user. Among searches of different users, priorities above the default count
+/// only for users who may set the priority of scheduled searches, because otherwise anyone could lock out all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Priority {
     pub(crate) value: Arc<AtomicU8>,

@@ -107,7 +107,8 @@ impl ApiState {
         self.real_time_slots.searches_max()
     }
 
-    /// Ends real-time searches when the server stops; otherwise it would wait for their clients until a timeout.
+    /// Ends real-time searches when the server stops; otherwise the server would wait for their clients until a
+    /// timeout.
     pub fn end_real_time(&self) {
         self.real_time_slots.request_end();
     }

@@ -61,7 +61,7 @@ impl Suppressions {
         })
     }
 
-    /// Transfers the suppression of a search to the search as it is named now, or ends it.
+    /// Transfers the suppression of a search to the search's new name, or ends the suppression.
     pub(crate) fn move_to(
         &self,
         before: &SavedSearchKey,
@@ -99,7 +99,7 @@ impl Suppressions {
         Arc::clone(&self.until.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Seconds for which a search is still suppressed, rounded up; 0 if it is not.
+    /// Seconds for which a search is still suppressed, rounded up; 0 if the search is not suppressed.
     pub(crate) fn seconds_left(&self, search: &SavedSearchKey, now: TimeNs) -> i64 {
         let left = self.times().get(search).map_or(0, |until| until.saturating_sub(now)).max(0);
         left.saturating_add(NS_PER_SEC - 1) / NS_PER_SEC
@@ -114,7 +114,7 @@ fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     std::fs::rename(path, &aside).map(|()| aside)
 }
 
-/// Reads the file; a missing one is empty.
+/// Reads the file; a missing file counts as empty.
 fn read(path: &Path) -> Result<Times, Fault> {
     let cannot = |error: std::io::Error| Fault::io(format_args!("cannot read {}", path.display()), error);
     let text = match std::fs::read(path) {

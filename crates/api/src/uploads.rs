@@ -1,7 +1,7 @@
 //! Files sent with a request, on disk until they are indexed.
 //!
 //! A file is received completely before its first event is indexed, so that a client that disconnects early adds
-//! nothing. It is stored in a separate folder under its original name, from which format and sourcetype may be
+//! nothing. The file is stored in a separate folder under its original name, from which format and sourcetype may be
 //! recognised, and is removed when the request ends. Files left behind by a crash are removed at the next start.
 //!
 //! Not here: indexing the files ([`crate::Node::add_file`]).
@@ -18,11 +18,11 @@ use crate::node::NodeCondition;
 
 /// Folder of files that come with requests, below the data directory.
 pub const FOLDER: &str = "run/uploads";
-/// Maximum files that are received or indexed at the same time; further ones are refused.
+/// Maximum files that are received or indexed at the same time; further files are refused.
 pub(crate) const UPLOADS_MAX: usize = 4;
 /// Random bytes of a folder's name, written in hexadecimal.
 const NAME_BYTES: usize = 8;
-/// Maximum bytes of a file's own name. Of a longer name, only the end is used, which has the extension.
+/// Maximum bytes of a file's own name. Of a longer name, only the end, which has the extension, is used.
 const NAME_BYTES_MAX: usize = 200;
 /// Name of a file whose path has no valid last part.
 const DEFAULT_NAME: &str = "upload";
@@ -74,7 +74,7 @@ impl Upload {
         Ok(Upload { folder, path, file, _place: place })
     }
 
-    /// Its path on this machine.
+    /// Path of the file on this machine.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -92,7 +92,7 @@ impl Upload {
         self.file.write_all(bytes).map_err(|error| io_fault(&self.path, error))
     }
 
-    /// Sets the file's modification time to that on the client's machine, in seconds since 1970.
+    /// Sets the file's modification time, in seconds since 1970, to its modification time on the client's machine.
     pub(crate) fn set_modified(&self, seconds: f64) -> Result<(), Fault> {
         let time = std::time::Duration::try_from_secs_f64(seconds)
             .ok()

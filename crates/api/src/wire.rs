@@ -33,7 +33,7 @@ pub(crate) struct ResultsHead<'a> {
     pub(crate) offset: usize,
     pub(crate) fields: &'a [String],
     pub(crate) messages: &'a [WireMessage],
-    /// Number of rows after post-processing; `None` without it.
+    /// Number of rows after post-processing; `None` without post-processing.
     pub(crate) post_processed: Option<usize>,
 }
 

@@ -28,7 +28,7 @@ use crate::parameters::{check_query, note_unread_form};
 
 /// Begins paths with a namespace.
 const NAMESPACES: &str = "/servicesNS/";
-/// Apps of namespaces that need no folder; `-` stands for all apps.
+/// Apps that a namespace may name although they have no folder; `-` stands for all apps.
 const BUILT_IN_APPS: [&str; 5] = ["-", "launcher", "search", "splunk_httpinput", "system"];
 
 /// Passes a request to its endpoint, or refuses it.
@@ -95,7 +95,7 @@ fn unserved(method: &Method, path: &str) -> Response {
     answer
 }
 
-/// Folder in which Splunk answers unknown paths in words of their own.
+/// Folder in which Splunk answers unknown paths with a different message.
 const SEARCH_FOLDER: &str = "search/";
 
 /// The answer for an unknown path. Callers who are logged in learn whether an app declares the path.
@@ -173,7 +173,7 @@ const ALL_SUFFIX: &str = "_all";
 /// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
 /// elsewhere or not at all: events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
-    // A request to an alias has the same effect as at the collection's own path.
+    // A request to an alias has the same effect as a request to the collection's own path.
     let path = row.alias_of.as_deref().unwrap_or(&row.path);
     let path = path.strip_prefix(SERVICES)?.trim_start_matches('/');
     if row.method == Method::GET || UNAUDITED_PREFIXES.iter().any(|begin| path.starts_with(begin)) {
@@ -188,12 +188,12 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     })
 }
 
-/// Whether a path is a collection, whose members can be created by a request to it.
+/// Whether the path is that of a collection, in which a request creates members.
 fn has_members(path: &str) -> bool {
     ENDPOINTS.iter().any(|row| row.path.strip_prefix(path).is_some_and(|rest| rest.starts_with("/{")))
 }
 
-/// Last segments of paths that say what their requests do, and the audited operations.
+/// Last path segments that name an action, with the audited operations.
 const ACTIONS: [(&str, &str); 3] = [("_new", "create"), ("_reload", "reload"), ("restart", "restart")];
 
 /// Path prefixes of requests that are not audited here, because they change no configuration object or write their own
@@ -212,7 +212,7 @@ const UNAUDITED_PREFIXES: [&str; 11] = [
     "storage/collections/data",
 ];
 
-/// Rows by path and method, for lookup per request.
+/// Rows by path and method, to look up the row of each request.
 static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRow>> =
     LazyLock::new(|| ENDPOINTS.iter().map(|row| ((row.path.as_str(), row.method.as_str()), row)).collect());
 

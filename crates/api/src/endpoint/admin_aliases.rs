@@ -1,8 +1,8 @@
 //! `admin/NAME`: the names of Splunk's handlers as further paths of collections.
 //!
-//! Older clients and many searches with `| rest` use these paths. Each row of the table below the collection's path is
-//! also served below the alias; links in answers name the collection's path. Not here: endpoints that exist only below
-//! `admin` ([`super::constant_answers`], [`super::node_entries`]).
+//! Older clients and many searches with `| rest` use these paths. Each row whose path is the collection's path or below
+//! is also served below the alias; links in answers name the collection's path. Not here: endpoints that exist only
+//! below `admin` ([`super::constant_answers`], [`super::node_entries`]).
 
 use axum::Extension;
 

@@ -182,7 +182,7 @@ const EXPORT_LINE: Shape = Shape::Either(&[
 ]);
 
 impl AnswerShape {
-    /// The OpenAPI description of the answer; `is_whole` is whether entities have all their members.
+    /// The OpenAPI description of the answer; `is_whole` tells whether entities have all their members.
     pub(super) fn to_openapi(&self, is_whole: bool) -> Value {
         let mut content = Map::new();
         let mut json = |schema: Value| drop(content.insert(JSON.to_owned(), json!({ "schema": schema })));
@@ -243,7 +243,7 @@ impl Content {
     /// The name of its schema, and the schema.
     pub(super) fn schema(&self, is_whole: bool) -> (String, Value) {
         let mut schema = self.shape.schema(is_whole);
-        // Every entity has this member, also if a request selects members.
+        // Every entity has this member, even if the request selects other members.
         if schema["type"] == "object" {
             schema["properties"][ACL_MEMBER] = json!({ "type": "null" });
         }

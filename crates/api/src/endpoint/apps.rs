@@ -130,8 +130,8 @@ const CREATED: &[&str] = &[
     "visible",
 ];
 
-/// Parameters of a new app that are not its attributes. `auth` and `session` are for downloads; a node neither downloads
-/// apps nor checks for updates.
+/// Parameters of a new app that are not attributes of the app. `auth` and `session` are for downloads; a node neither
+/// downloads apps nor checks for updates.
 const NOT_MEMBERS: [&str; 9] = [
     "auth",
     "check_for_updates",
@@ -261,7 +261,7 @@ async fn show_acl(
     Ok(acl_answer(&app, &caller, &parameters))
 }
 
-/// Changes the permissions of an app's objects that have none of their own.
+/// Changes the permissions that apply to those objects of an app that have no permissions of their own.
 async fn set_acl(
     State(state): State<ApiState>,
     parts: PathParts,

@@ -1,4 +1,4 @@
-//! Splunk's actions of the cache manager, which remove from this machine data that can be read again from a volume.
+//! Splunk's actions of the cache manager: they remove local copies of data that can be read again from a volume.
 //!
 //! Not here: the lists of buckets and totals ([`super::node_entries`]).
 
@@ -53,7 +53,7 @@ fn id_of(name: &str) -> String {
     inner.splitn(3, '~').take(2).collect::<Vec<_>>().join("~")
 }
 
-/// Whether two names are of the same bucket.
+/// Whether two names denote the same bucket.
 fn is_same(one: &str, other: &str) -> bool {
     id_of(one) == id_of(other)
 }
@@ -87,8 +87,8 @@ async fn show(state: &ApiState, caller: &Caller, name: &str, parameters: &Parame
     Ok(Feed::of(TITLE, place_of(COLLECTION), found).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Frees `mb` megabytes, or all that can be freed; answers with the totals. There is one cache, so `path` changes
-/// nothing.
+/// Frees `mb` megabytes, or as much as possible without `mb`; answers with the totals. The node has a single cache, so
+/// `path` has no effect.
 async fn evict_all(
     State(state): State<ApiState>,
     caller: Caller,

@@ -1,9 +1,9 @@
 //! Syntax of the `search` parameter of collections.
 //!
-//! It resembles the command `search`, but names of entities contain characters that have a meaning in SPL: `m(2)`,
-//! `Errors, [prod]`, `a|b`. Here, a word ends only at a blank, or at a closing parenthesis that the word does not open.
-//! A parenthesis groups only at the beginning of a word and with its counterpart. Every text without too many
-//! conditions or levels is valid: text without another meaning, such as an operator without an operand, is a word.
+//! The syntax resembles that of the command `search`, but names of entities contain characters that have a meaning in
+//! SPL: `m(2)`, `Errors, [prod]`, `a|b`. Here, a word ends only at a blank, or at a closing parenthesis that the word
+//! does not open. A parenthesis groups only if it begins a word and has a counterpart. Every text within the limits of
+//! conditions and levels is valid: text without another meaning, such as an operator without an operand, is a word.
 //!
 //! Not here: comparing with entries ([`super::collection_filter`]).
 
@@ -17,7 +17,7 @@ use crate::message::ApiError;
 const LEVELS_MAX: usize = 64;
 /// Maximum words, comparisons and values of lists.
 const CONDITIONS_MAX: usize = 1_000;
-/// Comparison operators; those that begin with another one precede it.
+/// Comparison operators; an operator such as `<=` precedes its prefix `<`.
 const OPERATORS: [(&str, CompareOp); 7] = [
     ("!=", CompareOp::Ne),
     ("<=", CompareOp::Le),
@@ -36,9 +36,9 @@ pub(super) enum EntryCondition {
     Not(Box<EntryCondition>),
     /// The name or a member contains this pattern.
     Contains(String),
-    /// A member compares in this way.
+    /// The value of a member fulfils this comparison.
     Compare(String, CompareOp, String),
-    /// A member equals one of these patterns.
+    /// A member matches one of these patterns.
     In(String, Vec<String>),
 }
 
@@ -154,7 +154,7 @@ fn tokens(text: &str, in_words: &BTreeSet<usize>) -> Result<(Vec<ConditionToken>
     Ok((tokens, open.into_iter().collect()))
 }
 
-/// The word, comparison or operator at the beginning of a text, and the rest.
+/// The word, comparison or operator at the beginning of a text, and the remaining text.
 fn operand(text: &str, is_in_group: bool) -> (ConditionToken, &str) {
     let quoted = quoted(text);
     let is_quoted = quoted.is_some();
@@ -185,7 +185,7 @@ fn operand(text: &str, is_in_group: bool) -> (ConditionToken, &str) {
     }
 }
 
-/// The value after a comparison operator, and the rest. The value is empty if a logical operator follows.
+/// The value after a comparison operator, and the remaining text. The value is empty if a logical operator follows.
 fn compared_value(text: &str, is_in_group: bool) -> (String, &str) {
     let spaced = text.trim_start();
     if let Some(found) = quoted(spaced) {
@@ -198,7 +198,7 @@ fn compared_value(text: &str, is_in_group: bool) -> (String, &str) {
     }
 }
 
-/// The values of `IN (VALUE, …)`, and the rest; `None` if the text does not begin with a complete list.
+/// The values of `IN (VALUE, …)`, and the remaining text; `None` if the text does not begin with a complete list.
 fn list(text: &str) -> Option<(Vec<String>, &str)> {
     let mut rest = text.strip_prefix("IN")?.trim_start().strip_prefix('(')?;
     let mut values = Vec::new();
@@ -222,7 +222,7 @@ fn list(text: &str) -> Option<(Vec<String>, &str)> {
     }
 }
 
-/// The word at the beginning of a text, and the rest. In a list, it also ends at a comma.
+/// The word at the beginning of a text, and the remaining text. In a list, a comma also ends the word.
 fn split_word(text: &str, is_in_group: bool, is_in_list: bool) -> (&str, &str) {
     let mut open = 0_usize;
     let end = text.find(|char: char| {
@@ -238,7 +238,7 @@ fn split_word(text: &str, is_in_group: bool, is_in_list: bool) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The quoted text at the beginning of a text, without its quotes and backslashes, and the rest.
+/// The quoted text at the beginning of a text, without its quotes and backslashes, and the remaining text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let inner = text.strip_prefix('"')?;
     let (mut value, mut chars) = (String::new(), inner.chars());

@@ -1,4 +1,4 @@
-//! The `search` parameter of collections: which entries fulfil its condition.
+//! Tests entries against the condition in the `search` parameter of collections.
 //!
 //! A word must occur in the name or in a member; `name=value` and the other comparisons test a member, with `*` as a
 //! wildcard. Members of the access list are called `eai:acl.NAME`, as in `| rest`. Source: Splunk's REST API Reference
@@ -50,7 +50,7 @@ fn holds(condition: &EntryCondition, entry: &Entry) -> bool {
     }
 }
 
-/// The values of a member; none if the entry lacks it.
+/// The values of a member; none if the entry lacks the member.
 fn member<'e>(entry: &'e Entry, name: &str) -> Vec<Cow<'e, str>> {
     match name {
         "name" | "title" => vec![Cow::Borrowed(&entry.name)],
@@ -68,7 +68,7 @@ fn compare(texts: &[Cow<'_, str>], op: CompareOp, value: &str) -> bool {
         (Ok(text), Ok(value)) => text.partial_cmp(&value),
         _ => Some(text.to_lowercase().cmp(&value.to_lowercase())),
     };
-    // The words of booleans have no order.
+    // `true` and `false` have no order.
     let is_word = |text: &str| matches!(text, "true" | "false");
     let ordered = |fits: fn(std::cmp::Ordering) -> bool| {
         texts.iter().filter(|text| !is_word(text)).any(|text| order(text).is_some_and(fits))
@@ -137,7 +137,7 @@ mod tests {
         ("error b", &[]),
         ("\"last hour\"", &[HOUR]),
         ("\"hour last\"", &[]),
-        // An unclosed quote is a character.
+        // An unclosed quote is an ordinary character.
         ("\"b", &[MACRO]),
         ("\"last hour", &[]),
         ("f($a$, \"b", &[MACRO]),

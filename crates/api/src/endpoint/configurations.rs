@@ -1,8 +1,8 @@
 //! Conf files by name: `configs/conf-NAME`, whose entities are its stanzas, and `properties`, which also addresses
 //! single settings.
 //!
-//! Any setting is accepted; its meaning is checked where it is used, and `btool check` reports errors. A setting at
-//! `properties/NAME/STANZA/KEY` is returned as plain text, as in Splunk.
+//! Any setting is accepted; its value is checked where the setting is used, and `btool check` reports errors. A setting
+//! at `properties/NAME/STANZA/KEY` is returned as plain text, as in Splunk.
 
 use std::borrow::Cow;
 use std::sync::Arc;

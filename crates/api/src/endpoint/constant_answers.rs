@@ -58,7 +58,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("data/federated/provider", &[]),
     ("data/ingest/rfsdestinations", &[]),
     ("data/ingest/rulesets", &[]),
-    // A file that is added once is no input after the request that added it.
+    // A file that is added once is no longer an input after the request.
     ("data/inputs/oneshot", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
     ("deployment/server", &[]),

@@ -40,7 +40,7 @@ const FIELDS: Fields =
     Fields { required: &[], optional: &["acceleration", "description", "eai:data", "provisional"], wildcard: &[] };
 /// Parameters with the definition: Splunk's manual names the first, its SDKs send the second.
 const DEFINITIONS: [&str; 2] = ["eai:data", "description"];
-/// Settings of an acceleration, as in its JSON object, with their defaults.
+/// Settings of an acceleration, named as in its JSON object, with their defaults.
 const ACCELERATION: [(&str, &str); 4] =
     [("earliest_time", ""), ("backfill_time", ""), ("cron_schedule", "*/5 * * * *"), ("max_time", "3600")];
 
@@ -192,7 +192,7 @@ fn model(objects: &Objects, name: &str, scope: &Scope, viewer: &Permissions) -> 
     found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
 }
 
-/// The name of the model that a request names, and whether it is accelerated.
+/// The name of the requested model, and whether the model is accelerated.
 pub(super) async fn requested_model(request: &ObjectRequest) -> Result<(String, bool), ApiError> {
     let (name, scope) = (request.name.clone(), request.scope.clone());
     let found = request.with(move |objects, viewer| model(objects, &name, &scope, viewer)).await?;
@@ -221,7 +221,7 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     Ok(request.answer(TITLE, path(), found.entry(is_concise)))
 }
 
-/// The change of a model that a request makes.
+/// The change of a model that a request describes.
 #[derive(Clone, Default)]
 struct Change {
     /// The definition to be stored.
@@ -259,7 +259,7 @@ impl Change {
     }
 }
 
-/// Settings of datamodels.conf for an acceleration: a flag, or a JSON object with its members.
+/// Settings of datamodels.conf for an acceleration, which the request gives as a flag or as a JSON object.
 fn parse_acceleration(text: &str) -> Result<Vec<(String, String)>, ApiError> {
     let wrong = || {
         ApiError::bad_request(format!(

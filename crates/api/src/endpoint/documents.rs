@@ -199,7 +199,7 @@ struct ReceivedDocuments {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads the documents of a request; large ones wait for a permit.
+/// Reads the documents of a request; a large body waits for a permit.
 async fn receive_documents(
     state: &ApiState,
     body: Body,

@@ -108,7 +108,7 @@ macro_rules! serve {
     }};
 }
 
-/// The rows of a collection and its entities; `access` is what reading and changing require, in this order.
+/// The rows of a collection and its entities; `access` is the access required for reading and for changing.
 pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindLookup) -> Vec<Endpoint> {
     let content = Content::for_stanza(path, fields);
     let mut rows = collection_rows(path, access, (fields, &content), &kind);
@@ -258,7 +258,7 @@ impl Request {
     fn settings(&self) -> Result<Vec<(String, String)>, ApiError> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         let given = self.parameters.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key));
-        // Clients expect `iseval` as 1 or 0, as Splunk stores it, however it was sent.
+        // Like Splunk, stores `iseval` as 1 or 0 in whatever form it was sent, because clients expect 1 or 0.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
             None => (key, value),
@@ -284,7 +284,8 @@ impl Request {
         }
     }
 
-    /// Fails if a change gives the entity another name. The names of inputs contain settings, and are not compared.
+    /// Fails if a change gives the entity another name. Names of inputs are not compared, because they contain
+    /// settings.
     fn check_not_renamed(&self) -> Result<(), ApiError> {
         let is_other = |name: &&str| self.kind.prefix.is_empty() && self.kind.only.is_none() && **name != self.name;
         match self.parameters.get("name").filter(is_other) {
@@ -411,7 +412,8 @@ async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, 
     with_objects(state, &request.caller, show).await
 }
 
-/// The objects that a request names: one object, or all of this name if the namespace covers all users or all apps.
+/// The objects that a request names: one object, or all objects of this name if the namespace covers all users or all
+/// apps.
 async fn find_targets(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
     if request.scope.includes_shadowed() {
         let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
@@ -450,7 +452,7 @@ async fn create_named(state: ApiState, request: Request) -> Result<Response, Api
     }
 }
 
-/// The defaults of a new entity. They cannot be changed, because that would change all other entities.
+/// The defaults of a new entity. The defaults cannot be changed, because a change would affect all other entities.
 async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let default = find_object(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
     let content = request.entry(&default).content;
@@ -487,7 +489,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
             beside(&kind, &name, &objects.list(&kind.conf, &scope, viewer)?)?;
         }
         let made = match objects.create(&kind.conf, &name, &settings, &scope, viewer) {
-            // The only entity always exists for clients, which configure it by creating it.
+            // For clients, the only entity always exists: they configure it with the request that creates an entity.
             Err(ObjectError::Exists(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
                 objects.edit(&kind.conf, &name, &settings, &scope, viewer)?
             }
@@ -523,7 +525,7 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     write(state, request, settings).await
 }
 
-/// Lets the program of an input check a stanza with these settings, if the kind of entity has such a check.
+/// Has the program of an input check a stanza with these settings, if the kind of entity has such a check.
 async fn check_by_program(
     state: &ApiState,
     kind: &Kind,
@@ -628,7 +630,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
     let value = |(key, text): (String, String)| {
-        // In a conf of any name, a setting need not be the list that its name stands for elsewhere.
+        // If the request names the conf, a setting need not be a list although its name stands for a list elsewhere.
         let value = Some(json_value(&key, &text)).filter(|value| !kind.is_by_name || !value.is_array());
         (key, value.unwrap_or_else(|| text.into()))
     };

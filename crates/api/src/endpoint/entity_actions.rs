@@ -32,7 +32,7 @@ use crate::parameters::Parameters;
 /// End of the path of an entity.
 const ONE: &str = "/{name}";
 
-/// Beginnings of paths that show lists: the settings of a stanza, below which `acl` is a setting, and the values that
+/// Prefixes of paths that show lists: the settings of a stanza (below which `acl` is a setting), and the values that
 /// have a tag.
 const LISTS: [&str; 2] = ["properties/", "search/tags/"];
 
@@ -60,7 +60,7 @@ struct Family<'r> {
     path: &'r str,
     list: &'r Endpoint,
     show: &'r Endpoint,
-    /// Access that changes of its entities require.
+    /// Access that a change of the entities requires.
     change: Access,
     create: Option<&'r Endpoint>,
 }
@@ -91,8 +91,8 @@ fn actions(family: &Family<'_>) -> Vec<Endpoint> {
     rows.into_iter().map(|row| Endpoint { is_namespaced: list.is_namespaced, ..row }).collect()
 }
 
-/// The answer of a `GET` handler to the path of a request. The request's parameters are not passed on, because they
-/// belong to an action.
+/// The answer of a `GET` handler to the path of a request. The request's parameters are not passed on, because they are
+/// meant for the action.
 async fn ask(handler: MethodRouter<ApiState>, state: ApiState, mut parts: Parts) -> Response {
     parts.method = Method::GET;
     if let Ok(path) = Uri::try_from(parts.uri.path()) {

@@ -22,7 +22,7 @@ use crate::message::ApiError;
 /// A collection of stanzas, as a row of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
-    /// Its path after the root.
+    /// Path of the collection after the root.
     pub(super) path: Cow<'static, str>,
     /// Title of the collection in Atom feeds.
     pub(super) title: Cow<'static, str>,
@@ -38,11 +38,12 @@ pub(super) struct Kind {
     pub(super) verbs: &'static [&'static str],
     /// Further actions of an entity, as links.
     pub(super) more: &'static [&'static str],
-    /// Prefix of its stanzas' names, not part of its entities' names.
+    /// Prefix of the stanzas' names, which the names of the entities omit.
     pub(super) prefix: Cow<'static, str>,
-    /// Name and stanza of the entity in a collection that has exactly one. The entity exists even without a stanza.
+    /// Name and stanza of the entity, in a collection that has exactly one entity. The entity exists even without a
+    /// stanza.
     pub(super) only: Option<(&'static str, &'static str)>,
-    /// Whether its stanzas are those of the node, whatever the namespace of a request.
+    /// Whether the stanzas belong to the node, whatever the namespace of a request.
     pub(super) is_of_node: bool,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
@@ -60,15 +61,15 @@ pub(super) struct Kind {
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
-    /// A capability that these settings require, in addition to that of the endpoint.
+    /// A capability that these settings require, in addition to the capability that the endpoint requires.
     pub(super) capability: fn(&[(String, String)]) -> Option<&'static str>,
-    /// The setting that is a search, which must parse.
+    /// The setting whose value is a search; the search must parse.
     pub(super) search_setting: Option<&'static str>,
     /// Check that runs a program, after all other checks, with the settings that the entity would have.
     pub(super) check_by_program: Option<ProgramCheck>,
     /// Validates new settings of an entity against its name.
     pub(super) validate_edit: ValidateEdit,
-    /// Called after the stanza of an entity has been moved or removed, so that data outside it follows.
+    /// Called after the stanza of an entity has been moved or removed, to move or remove the entity's other data.
     pub(super) move_data: MoveData,
 }
 
@@ -126,9 +127,10 @@ pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, 
     Ok(())
 }
 
-/// Moves the data stored outside an entity's stanza to the entity as it is now. If the entity was removed, removes the
-/// data, so that a later entity of the same name does not inherit them. Runs after the change of the stanza, because data
-/// removed first would be lost if the entity could not be removed. If this fails, a removed stanza is restored.
+/// Moves the data that an entity has outside its stanza to the entity's new location. If the entity was removed,
+/// removes the data, so that a later entity of the same name does not inherit them. Runs after the change of the
+/// stanza, because data removed first would be lost if the entity could not be removed. If moving or removing the data
+/// fails, a removed stanza is restored.
 pub(super) type MoveData = fn(&ApiState, &ConfObject, Option<&ConfObject>) -> Result<(), ApiError>;
 
 fn move_data(state: &ApiState, before: &ConfObject, now: Option<&ConfObject>) -> Result<(), ApiError> {
@@ -316,7 +318,7 @@ const SAVED_SEARCH: Fields = Fields {
     ],
 };
 
-/// Parameters of alert actions. Passwords are not among them: the conf would show them.
+/// Parameters of alert actions, without passwords, because the conf would show them.
 const ALERT_ACTION: Fields = Fields {
     required: &[],
     optional: &[
@@ -385,8 +387,8 @@ fn fill_event_type(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, Str
     add_defaults(&[("color", "none"), ("description", ""), ("priority", "1"), ("tags", "")], settings);
 }
 
-/// Refuses an event type whose search is not a condition: every search that reads event types would warn about it. The
-/// text of macros is known only when a search runs.
+/// Refuses an event type whose search is not a condition, because every search that reads event types would warn about
+/// it. Searches with macros are not checked, because the text of macros is known only when a search runs.
 fn check_condition(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     let search = settings.iter().find(|(key, _)| key == "search").map(|(_, text)| text.as_str());
     let Some(search) = search.filter(|text| !text.contains('`')) else { return Ok(()) };
@@ -455,8 +457,8 @@ fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses an extraction whose expression cannot be compiled: it would extract nothing, and every search would warn
-/// about it.
+/// Refuses an extraction whose expression cannot be compiled, because it would extract nothing and every search would
+/// warn about it.
 fn check_extraction(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     let regex = settings.iter().find(|(key, value)| key == "REGEX" && !value.is_empty());
     regex.map_or(Ok(()), |(key, regex)| {
@@ -468,7 +470,7 @@ fn check_extraction(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String
 pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> =
     LazyLock::new(|| vec![event_types("search/eventtypes"), macros("data/macros"), macros("search/macros")]);
 
-/// Collections whose entities can be created and changed, without those of other modules.
+/// Collections whose entities can be created and changed, except the collections that other modules define.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         Kind {
@@ -603,7 +605,7 @@ impl Kind {
         }
     }
 
-    /// The name of the entity of a stanza.
+    /// The name of the entity that a stanza defines.
     pub(super) fn entity<'s>(&self, stanza: &'s str) -> &'s str {
         match self.only {
             Some((entity, only)) if only == stanza => entity,
@@ -663,7 +665,7 @@ mod tests {
     use super::*;
     use crate::endpoint::{collector_tokens, indexes, inputs, outputs};
 
-    /// Warnings about a stanza with these settings, all of them empty.
+    /// Warnings about a stanza with these settings, each with an empty value.
     fn warnings(conf: &str, stanza: &str, settings: &[String]) -> Vec<String> {
         let lines: String = settings.iter().map(|key| format!("{key} =\n")).collect();
         let (file, text) = (format!("etc/system/local/{conf}.conf"), format!("[{stanza}]\n{lines}"));

@@ -194,7 +194,7 @@ fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
     }
 }
 
-/// Counts, for each of these fields and values, the events of a range with this value.
+/// For each of these fields and values, counts the events of a range that have the value.
 fn count_values(
     service: &SearchService,
     range: &SearchParams,
@@ -205,14 +205,14 @@ fn count_values(
     }
     let names: Vec<&str> = values.keys().map(String::as_str).collect();
     let fields = NodeBuilder::at(Span::default()).patterns(&names);
-    // The most frequent value is listed as well, because 0 would list all.
+    // The most frequent value is listed as well, because with `values_max: 0` all values would be listed.
     let summary = FieldSummaryCommand { values_max: 1, fields, also_listed: values };
     Ok(RangeFields::from_summary(&run(service, range, vec![summary.into()])?))
 }
 
 async fn compare(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
-    // Both searches of a range must mean the same instants.
+    // Both searches of a range must cover the same instants.
     let selected = request.params()?;
     let selected = SearchParams { now: selected.now.or_else(|| Some(request.now())), ..selected };
     check_events(&selected.text)?;

@@ -51,7 +51,7 @@ struct StreamedSearch {
     running: RunningSearch,
     /// Observes the rows, if hints are wanted.
     watch: Option<AnswerWatch>,
-    /// Messages on the request itself.
+    /// Messages about the request itself.
     told: Vec<String>,
     /// Names and patterns of the columns returned; all if empty.
     fields: Vec<String>,
@@ -155,8 +155,8 @@ impl StreamedSearch {
         warning_messages(told.collect()).into_iter().chain(hint_messages(hints)).collect()
     }
 
-    /// Sends each batch as it is found, except for its last row, which is held back because the last row of all is
-    /// marked.
+    /// Sends each batch as it is found, except for its last row, which is held back because the last row of the answer
+    /// is marked.
     fn send_tables(&mut self, outlet: &mut Outlet) -> Result<(), WriteError> {
         let mode = self.mode;
         let mut offset = 0;

@@ -51,7 +51,7 @@ pub(super) struct Child {
     name: String,
     /// Whether entities can be created below the entry.
     is_collection: bool,
-    /// Whether it has a template of a new entity, which is the target of Splunk's `create` link.
+    /// Whether the entry has a template of a new entity, which is the target of Splunk's `create` link.
     has_template: bool,
 }
 

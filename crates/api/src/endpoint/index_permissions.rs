@@ -1,8 +1,8 @@
 //! Permissions of indexes, as objects of the node.
 //!
 //! An index without permissions of its own is shown to all users who may search it, and users with the required
-//! capability may change it. Permissions of its own restrict both, but do not affect searches: a role names the indexes
-//! that its users may search ([`super::roles`]).
+//! capability may change it. An index's own permissions restrict who may see and change it, but do not affect searches:
+//! a role names the indexes that its users may search ([`super::roles`]).
 
 use quarry_apps::objects::{AclChange, NodeAcl, Objects};
 use quarry_conf::Permissions;

@@ -41,7 +41,8 @@ const COLLECTION: &str = "data/indexes";
 const TITLE: &str = "indexes";
 /// Folder of all indexes in the data directory.
 const FOLDER: &str = "db";
-/// Paths of an index, relative to its folder. They are fixed, but clients read them; `NAME_expanded` is the real path.
+/// Paths of an index, relative to its folder. The paths are fixed, but clients read them; `NAME_expanded` is the
+/// absolute path.
 const PATHS: [(&str, &str); 4] =
     [("coldPath", ""), ("homePath", ""), ("summaryHomePath", "/summary"), ("thawedPath", "/thaweddb")];
 /// Settings that are whole numbers.
@@ -51,7 +52,7 @@ const NUMBERS: [&str; 5] =
 const DATATYPE: &str = "datatype";
 const DATATYPES: [&str; 2] = ["event", "metric"];
 const NS_PER_MICROSECOND: i64 = 1_000;
-/// Maximum number of stanzas that the removal of an index removes.
+/// Maximum number of stanzas that are removed with an index.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
 pub(super) const FIELDS: Fields = Fields {

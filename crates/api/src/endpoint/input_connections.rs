@@ -34,13 +34,13 @@ const TITLE: &str = "connections";
 /// A kind of input that listens on a port.
 #[derive(Clone, Copy)]
 struct PortKind {
-    /// Path of its inputs after the root.
+    /// Path of the inputs after the root.
     path: &'static str,
-    /// Prefix of its stanzas.
+    /// Prefix of the stanzas.
     prefix: &'static str,
-    /// Capability that its inputs require.
+    /// Capability that the inputs require.
     capability: &'static str,
-    /// Whether its senders open connections, unlike over UDP.
+    /// Whether senders open connections, unlike over UDP.
     has_connections: bool,
 }
 

@@ -1,9 +1,9 @@
 //! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`. Modular inputs of apps are listed
 //! under their scheme, and `all` lists every input.
 //!
-//! A new or changed stanza is validated and written, and the running inputs adopt it; the answer says if they cannot.
-//! An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have an input for each of
-//! several hosts. Not here: tokens of the HTTP Event Collector ([`super::collector_tokens`]), and files added once
+//! A new or changed stanza is validated and written, and the running inputs adopt it; if they cannot, the answer says
+//! so. An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have an input for each
+//! of several hosts. Not here: tokens of the HTTP Event Collector ([`super::collector_tokens`]), and files added once
 //! ([`super::oneshot`]).
 
 use std::borrow::Cow;
@@ -125,7 +125,7 @@ const MONITOR_PREFIX: &str = "monitor://";
 /// Prefix of tokens that forwarders present, and their settings.
 const TOKEN: &str = "splunktcptoken://";
 const FORWARDER_TOKEN: &[&str] = &["disabled", "token"];
-/// Parameters of watched files with other names than their settings, as in Splunk.
+/// Parameters of watched files that are named differently from their settings, as in Splunk.
 const MONITOR_NAMES: [(&str, &str); 4] = [
     ("crc-salt", "crcSalt"),
     ("ignore-older-than", "ignoreOlderThan"),
@@ -264,7 +264,8 @@ fn scheme_kind(state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
     })
 }
 
-/// Has the program of a scheme check a stanza. As in Splunk, the stanza has an index.
+/// Has the program of a scheme check a stanza. As in Splunk, the program receives an index even if the stanza sets
+/// none.
 fn check_by_scheme(
     state: &ApiState,
     kind: &Kind,
@@ -323,7 +324,7 @@ async fn show_one(
     page("all", format!("/services/{ALL}"), vec![entry], &parameters.keep_only("output_mode"))
 }
 
-/// Adds the defaults of an input's unset settings, and the host of its events unless their sender sets another.
+/// Adds the defaults of an input's unset settings, and the host of its events unless the sender sets the host.
 fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
     if kind.prefix == TOKEN || object.name == DEFAULT_STANZA {
         return;
@@ -362,8 +363,8 @@ fn use_setting_names(stanza: &str, settings: &mut Vec<(String, String)>) {
     }
 }
 
-/// The name of a new watched file, which must exist if the request asks for that. Its index need not exist, because
-/// the first event creates it.
+/// The name of a new watched file, which must exist if the request says so. The index of the file need not exist,
+/// because the first event creates it.
 fn checked_path(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
     let must_exist = settings.iter().any(|(key, value)| key == CHECK_PATH && parse_flag(value) == Some(true));
     settings.retain(|(key, _)| key != CHECK_INDEX && key != CHECK_PATH);
@@ -402,7 +403,7 @@ fn port_name(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> R
 }
 
 /// Drops the restriction to a host from a change of a TCP input if the host is part of the input's name, because
-/// clients send it with every change. For the same reason, drops the setting that the input does not use TLS.
+/// clients send the restriction with every change. For the same reason, drops the parameter `SSL` if it is false.
 fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     settings.retain(|(key, value)| key != OVER_TLS || parse_flag(value) == Some(true));
     let name = TCP_PREFIXES.iter().find_map(|prefix| stanza.strip_prefix(prefix));
@@ -487,7 +488,7 @@ pub(super) fn validate_settings(
 /// Prefix of stanzas of programs.
 const SCRIPT_PREFIX: &str = "script://";
 
-/// Whether a text says when a program is started.
+/// Whether a text is a valid schedule of a program.
 fn is_schedule(text: &str) -> bool {
     let text = text.trim();
     text.is_empty() || text.parse::<f64>().is_ok_and(|seconds| seconds >= -1.0) || Cron::parse(text).is_some()

@@ -51,8 +51,8 @@ const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "zone",
 ];
 /// Splunk's arguments that cannot change an answer here, because they concern Splunk's processes or are only stored for
-/// its user interface. A real-time search never lags behind its window, which `rt_maximum_span` would limit: each of its
-/// rounds reads the whole window.
+/// its user interface. `rt_maximum_span` limits how far a real-time search may lag behind its window; here a search
+/// never lags, because each of its rounds reads the whole window.
 const IGNORED_ARGUMENTS: &[&str] = &[
     "allow_partial_results",
     "check_risky_command",

@@ -1,9 +1,9 @@
-//! Changes of a job over REST: `POST search/jobs/SID` stores fields of the client with it (`custom.NAME`), `POST
-//! search/jobs/SID/acl` shares it.
+//! Changes of a job over REST: `POST search/jobs/SID` stores fields of the client (`custom.NAME`) with the job, `POST
+//! search/jobs/SID/acl` shares the job.
 //!
-//! A job is private at first. `sharing=app` or `global` lets everyone read it, or the roles and users in `perms.read`;
-//! those in `perms.write` may also control and remove it. `sharing=user` makes it private again. Not here: control of
-//! the search ([`super::jobs`]).
+//! A job is private at first. With `sharing=app` or `global`, everyone may read the job, or only the roles and users in
+//! `perms.read`. Roles and users in `perms.write` may also control and remove the job. `sharing=user` makes the job
+//! private again. Not here: control of the search ([`super::jobs`]).
 
 use std::sync::Arc;
 

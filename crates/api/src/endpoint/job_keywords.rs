@@ -1,4 +1,4 @@
-//! `keywords` of a job: what its events must contain, as Splunk shows it.
+//! `keywords` of a job: the terms that its events must contain, in Splunk's form.
 //!
 //! These are the words, phrases and field values of the first search, in order, without those under `NOT`. A value of a
 //! field is written `field::value`. Not here: running the search.

@@ -1,9 +1,9 @@
 //! Contents of a job: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
 //!
-//! `results` is available when the job is done (before, its status is 204); `results_preview` and `events` return the
-//! rows found so far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns; other
-//! parameters limit rows to a time range, sort them, and format events ([`super::row_requests`]). Rows are written as
-//! they are read, with the limits of export.
+//! `results` is available when the job is done (until then, its status is 204); `results_preview` and `events` return
+//! the rows found so far. `offset` and `count` (default 100, 0 for the maximum) select rows; `f` and `field_list`
+//! select columns; other parameters limit rows to a time range, sort them, and format events ([`super::row_requests`]).
+//! Rows are written as they are read, with the same limits as an export.
 //!
 //! The events of a report are not stored; a request for them repeats the search over the data that the report read.
 //!
@@ -275,8 +275,8 @@ fn requested_page(parameters: &Parameters) -> Result<(usize, usize, Vec<String>)
     Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
 }
 
-/// Runs further commands over the rows of a job, in the request's namespace. `search` begins with a command; its syntax
-/// tree continues from the job's rows.
+/// Runs further commands over the rows of a job, in the request's namespace. `search` begins with a command, whose
+/// input is the rows of the job.
 async fn post_process(
     state: &ApiState,
     caller: &Caller,

@@ -2,8 +2,9 @@
 //!
 //! The events are `state` (progress), `timeline` (spans with changed counts), `fields` (changed statistics of the first
 //! events' fields), `preview` (the current rows of a report), `rows` (the first rows of the result, as they are found),
-//! `end`, and `error` instead of `end` if rows cannot be read. Each carries a JSON object. A new connection receives everything again. A stream counts as a reader of
-//! previews, so the job keeps making them.
+//! `end`, and `error` instead of `end` if rows cannot be read. The data of each event is a JSON object. A new
+//! connection receives everything again. A stream counts as a reader of previews, so the job continues to make
+//! previews.
 //!
 //! Not here: all rows of a result ([`super::job_results`]).
 

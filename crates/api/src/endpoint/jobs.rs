@@ -1,9 +1,9 @@
 //! `/services/search/jobs` and `/services/search/v2/jobs`: searches that outlive their request.
 //!
-//! `POST` with `exec_mode=normal` (default) returns the job's name at once, with `blocking` only when the job has
-//! ended; with `oneshot` it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST
-//! …/control` pauses, ends or keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users see
-//! their own jobs, administrators see all jobs.
+//! `POST` with `exec_mode=normal` (default) returns the job's name at once; with `blocking`, it returns the name when
+//! the job has ended; with `oneshot`, it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it,
+//! `POST …/control` pauses, ends or keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users
+//! see their own jobs, administrators see all jobs.
 //!
 //! Not here: real-time windows ([`super::real_time`]), scheduling.
 
@@ -50,7 +50,7 @@ pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
 pub(super) const APP: &str = "search";
 /// Default priority.
 pub(super) const PRIORITY: u8 = PRIORITY_DEFAULT;
-/// The capability with which a search of high priority starts before those of other users.
+/// The capability that lets searches of high priority start before the searches of other users.
 const HIGH_PRIORITY: &str = "edit_search_schedule_priority";
 /// The highest priority.
 const PRIORITY_MAX: u8 = 10;

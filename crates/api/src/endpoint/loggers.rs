@@ -1,4 +1,4 @@
-//! `server/logger`: the levels of the node's log, until it stops.
+//! `server/logger`: the levels of the node's log. A change of a level lasts until the node stops.
 //!
 //! `root` is the level of everything that the node writes to its log; less important messages are dropped. Audit events
 //! have a logger too, because clients change its level, but every audit event is recorded, whatever the level.
@@ -37,7 +37,7 @@ const AUDIT: &str = "AuditLogger";
 const LOGGERS: [&str; 2] = [AUDIT, ROOT];
 /// Parameter with the new level.
 const LEVEL: &str = "level";
-/// Splunk's levels and their equivalents here. The node writes no messages for debugging, and none graver than errors.
+/// Splunk's levels and their equivalents here, where `Info` is the most detailed and `Error` the most severe level.
 const LEVELS: [(&str, Level); 7] = [
     ("DEBUG", Level::Info),
     ("INFO", Level::Info),

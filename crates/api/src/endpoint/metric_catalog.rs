@@ -1,7 +1,7 @@
 //! `catalog/metricstore`: the names of metrics, their dimensions, and the values of a dimension.
 //!
 //! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` contains comparisons as after
-//! `WHERE` in that command; `earliest` and `latest` are the time range. Not here: the search itself (engine).
+//! `WHERE` in `mcatalog`; `earliest` and `latest` are the time range. Not here: the search itself (engine).
 
 use axum::http::Method;
 use axum::response::Response;
@@ -80,7 +80,7 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 
-/// Parses a filter, which may contain comparisons only, no subsearch.
+/// Parses a filter, which may contain only comparisons, no subsearches.
 fn parse_filter(filter: &str) -> Result<SearchExpr, ApiError> {
     let condition = parse_condition(filter).ok().filter(|condition| condition.subsearches().is_empty());
     condition.ok_or_else(|| {

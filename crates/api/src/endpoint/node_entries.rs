@@ -126,7 +126,7 @@ pub(super) fn place_of(collection: &str) -> String {
     format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}")
 }
 
-/// The error that a collection has no entry of this name.
+/// The error for a name that no entry of the collection has.
 pub(super) fn missing(name: &str) -> ApiError {
     ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
 }
@@ -145,7 +145,7 @@ pub(super) async fn read(state: &ApiState, caller: &Caller, collection: &str) ->
     Ok(entries.into_iter().map(|node| entry(node, &place)).collect())
 }
 
-/// Adds members that only a running server knows to the entry of `server/info`.
+/// Adds to the entry of `server/info` the members that only a running server knows.
 async fn add_state(state: &ApiState, entries: &mut [NodeEntry]) -> Result<(), ApiError> {
     let facts = read_facts(state).await?;
     let status = if has_disk_space(&facts) { "ready" } else { "failed" };

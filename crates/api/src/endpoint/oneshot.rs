@@ -1,4 +1,4 @@
-//! `POST /services/data/inputs/oneshot`: indexes a file on the server once. Stops if the client disconnects.
+//! `POST /services/data/inputs/oneshot`: indexes a file on the server once. Indexing stops if the client disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("warnings", Shape::List(&Shape::Text)),
 ]));
 
-/// Tells the node that the client has disconnected, because the file may never end.
+/// Tells the node when the client disconnects, because without this the node would read a file that never ends.
 pub(super) struct DisconnectGuard(Arc<AtomicBool>);
 
 impl DisconnectGuard {

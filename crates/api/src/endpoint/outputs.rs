@@ -88,13 +88,13 @@ const UNUSED_SERVER_SETTINGS: [&str; 3] = ["sslAltNameToCheck", "sslCipher", "ss
 /// Message after a change of one of [`UNUSED_SERVER_SETTINGS`].
 const UNUSED_MESSAGE: &str = "The change is saved and takes effect at the next start of `quarry forward`, except \
      sslAltNameToCheck, sslCipher and sslPassword, which have no effect.";
-/// Splunk's parameter for the servers of a group, which is the setting [`SERVER_LIST`].
+/// Splunk's parameter for the servers of a group, which are stored as the setting [`SERVER_LIST`].
 const SERVERS_PARAMETER: &str = "servers";
 /// Setting with the addresses of a group's servers.
 const SERVER_LIST: &str = "server";
 /// Parameter that says how a group's servers are used.
 const METHOD: &str = "method";
-/// Its only value: servers of a group are always load-balanced.
+/// The only value of this parameter: servers of a group are always load-balanced.
 const BALANCED: &str = "autobalance";
 /// Settings of a group.
 const GROUP_SETTINGS: &[&str] = &[
@@ -169,8 +169,8 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     }
 });
 
-/// Replaces `servers`, which may be a list or be given several times, by the setting, and removes the method of all
-/// groups.
+/// Replaces the parameter `servers`, a list that may be given several times, by the setting, and removes the method if
+/// it is load balancing, which all groups use.
 fn expand_group(_: &str, settings: &mut Vec<(String, String)>) {
     let servers: Vec<String> =
         settings.iter().filter(|(key, _)| key == SERVERS_PARAMETER).flat_map(|(_, list)| addresses(list)).collect();
@@ -285,7 +285,7 @@ struct Server {
     address: String,
     groups: Vec<String>,
     settings: Map<String, Value>,
-    /// Its own stanza, if it has one.
+    /// The server's own stanza, if any.
     stanza: Option<ConfObject>,
 }
 

@@ -15,7 +15,8 @@ use quarry_auth::Auth;
 /// The segment with the user of a namespace.
 const USER: &str = "user";
 
-/// A path parameter that a path does not contain, because its alias stands for one value; an extension of the request.
+/// A path parameter that a path does not contain, because the alias of the path fixes its value; an extension of the
+/// request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FixedPart {
     pub(super) name: &'static str,

@@ -53,7 +53,7 @@ struct Cell {
     label: String,
 }
 
-/// A field, and whether it belongs to the object or is a field of every event.
+/// A field, and whether it is defined by the object or is a field of every event.
 #[derive(Clone, Debug)]
 struct Field {
     name: String,
@@ -72,7 +72,7 @@ struct Split {
 
 #[derive(Debug)]
 enum Filter {
-    /// Arguments of `FILTER` after the field, and the same condition as search terms, if they can express it.
+    /// Arguments of `FILTER` after the field, and the same condition as search terms, if search terms can express it.
     Rule { field: Field, text: String, condition: Option<String> },
     /// Arguments of `LIMIT`.
     Limit(String),

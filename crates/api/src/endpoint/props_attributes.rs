@@ -206,7 +206,7 @@ const ATTRIBUTES: [Attribute; 5] = [
 /// The value of an extraction: an expression and possibly the field that it reads, or names of transforms.
 fn extraction_value(form: &Parameters) -> Result<String, ApiError> {
     let value = required_value(form)?;
-    // A change names the setting in its path. The names of transforms are valid expressions, too.
+    // A change needs no `type`, because its path names the setting. Names of transforms pass the check of expressions.
     let is_inline = form.get("type").is_none_or(|kind| kind.eq_ignore_ascii_case("EXTRACT"));
     if is_inline {
         let (regex, _) = split_extract(&value);

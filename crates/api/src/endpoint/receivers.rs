@@ -1,8 +1,8 @@
 //! `receivers/simple` and `receivers/stream`: text in a request body, broken into events by the rules of its
 //! sourcetype.
 //!
-//! The events are durable when the request is answered. With the header `X-Splunk-Input-Mode: Streaming` the body may
-//! last as long as the connection, as the `attach` functions of Splunk's SDKs send it. Not here: the HTTP Event
+//! The events are durable when the request is answered. With the header `X-Splunk-Input-Mode: Streaming`, which the
+//! `attach` functions of Splunk's SDKs send, the body may last as long as the connection. Not here: the HTTP Event
 //! Collector, which is for high volume.
 
 use std::time::Duration;
@@ -86,8 +86,9 @@ async fn receive(
 }
 
 /// Receives events as they arrive. Complete lines are stored when there are many or the client has been idle for a
-/// while. The remaining text is stored when the connection ends, even if it breaks, because the client will not send it
-/// again; a broken connection is an error, because the body may be incomplete. Returns the number of bytes.
+/// while. The remaining text is stored when the connection ends, even if the connection breaks, because the client will
+/// not send this text again; a broken connection is an error, because the body may be incomplete. Returns the number of
+/// bytes.
 async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
     let mut frames = body.into_data_stream();
     let (mut text, mut bytes, mut is_open, mut is_broken) = (Vec::new(), 0, true, false);

@@ -9,8 +9,8 @@ use quarry_event::{TimeNs, TimeRange};
 
 use crate::message::ApiError;
 
-/// A bound as the client wrote it, or as seconds since 1970 if it has the format of the request. Other texts are time
-/// modifiers, also in a request with a format.
+/// A bound in seconds since 1970, if its text has the format of the request. Any other text is returned unchanged,
+/// because it is a time modifier.
 pub(super) fn in_format(text: String, format: Option<&str>, zone: &TimeZone) -> String {
     let time = format.and_then(|format| strptime(text.trim(), format, zone));
     time.map_or(text, seconds_text)
@@ -20,13 +20,13 @@ pub(super) fn in_format(text: String, format: Option<&str>, zone: &TimeZone) -> 
 fn seconds_text(time: TimeNs) -> String {
     match time.rem_euclid(NS_PER_SEC) {
         0 => time.div_euclid(NS_PER_SEC).to_string(),
-        // Time modifiers are not negative fractions of seconds.
+        // A time modifier cannot be a negative number with a fraction.
         _ if time < 0 => time.div_euclid(NS_PER_SEC).to_string(),
         rest => format!("{}.{rest:09}", time.div_euclid(NS_PER_SEC)),
     }
 }
 
-/// The limits of arrival that a request gives, by the names of its parameters.
+/// The limits of the arrival time that a request sets, by the names of their parameters.
 pub(super) fn arrival_range(
     [earliest, latest]: [(&str, Option<&str>); 2],
     resolve: impl Fn(&str) -> Result<TimeNs, ModifierError>,

@@ -392,7 +392,7 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     Ok(settings)
 }
 
-/// Settings with which a role's own capabilities are exactly these.
+/// Settings that make the capabilities of the role itself exactly the wanted ones.
 fn capability_settings(
     wanted: &[String],
     known: &Roles,

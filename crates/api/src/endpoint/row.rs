@@ -106,7 +106,7 @@ pub(crate) const API: &str = "/api/v1";
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(super) method: Method,
-    /// Root of its path.
+    /// Root of the path.
     pub(super) root: &'static str,
     /// Path after the root; variable segments are written `{name}`.
     pub(super) path: String,
@@ -141,7 +141,7 @@ pub struct EndpointRow {
     pub path: String,
     /// Required access.
     pub access: Access,
-    /// Whether it is also served below `/servicesNS/USER/APP`.
+    /// Whether the endpoint is also served below `/servicesNS/USER/APP`.
     pub is_namespaced: bool,
     /// Parameters.
     pub takes: &'static [&'static str],
@@ -149,8 +149,8 @@ pub struct EndpointRow {
     pub needs: &'static [&'static str],
     /// Kind of the body.
     pub body: RequestBody,
-    /// Answers of successful requests, by status; empty if the endpoint refuses all, `None` if the row does not state
-    /// them.
+    /// Answers of successful requests, by status; empty if the endpoint refuses all requests, `None` if the row does
+    /// not state the answers.
     pub(crate) answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Path of the row that this row repeats at another path, if this row is an alias.
     pub alias_of: Option<String>,
@@ -159,7 +159,7 @@ pub struct EndpointRow {
 }
 
 impl Endpoint {
-    /// A row whose `path` is relative to the root. It is also served below namespaces.
+    /// A row whose `path` is relative to the root. The row is also served below namespaces.
     pub(crate) fn new(
         method: Method,
         path: impl Into<String>,

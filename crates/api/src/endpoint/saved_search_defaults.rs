@@ -1,8 +1,8 @@
 //! Settings that every saved search has over REST, whether its stanza sets them or not, and `actions`.
 //!
 //! Clients read these members without asking whether they exist. `actions` is the list of the actions whose setting
-//! `action.NAME` is on. It is derived from these settings when a saved search is shown, and sets them when a saved
-//! search is written. Not here: what the settings do ([`super::saved_searches`]).
+//! `action.NAME` is on. The list is derived from these settings when a saved search is shown, and sets them when a
+//! saved search is written. Not here: the effects of the settings ([`super::saved_searches`]).
 
 use std::collections::BTreeMap;
 

@@ -561,8 +561,8 @@ pub(super) fn wants_hints(parameters: &Parameters) -> bool {
     parameters.get("hints").is_none_or(|_| parameters.is_set("hints"))
 }
 
-/// Whether an answer with rows also has hints. Only on request, because Splunk's clients take every message for a
-/// result.
+/// Whether an answer with rows also has hints. Hints are added only on request, because Splunk's clients take every
+/// message for a result.
 pub(super) fn shows_hints(parameters: &Parameters) -> bool {
     parameters.is_set("hints")
 }
@@ -641,8 +641,8 @@ pub(super) fn send_collected(
     };
 }
 
-/// Sends messages after the last row; raw text has no place for them. In XML, a document is sent even for a search
-/// without rows and messages.
+/// Sends messages after the last row, except in raw text, which has no place for messages. In XML, a document is sent
+/// even for a search without rows and messages.
 pub(super) fn send_messages(
     messages: &[WireMessage],
     (offset, has_rows): (usize, bool),
@@ -675,7 +675,7 @@ pub(super) fn flag(is_set: bool) -> &'static str {
     if is_set { "1" } else { "0" }
 }
 
-/// Whether the answer is partial; the command line derives its exit code from it.
+/// Whether the answer is partial; the command line derives its exit code from this header.
 pub(super) const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
 
 /// Whether the rows are events; if so, the command line shows only time and text.

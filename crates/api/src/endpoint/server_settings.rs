@@ -162,7 +162,7 @@ async fn set(State(state): State<ApiState>, caller: Caller, Settings(form): Sett
     answer(&state, &form.keep_only("output_mode"), waits.then_some(LATER)).await
 }
 
-/// Conf and stanza of a setting, and when its change takes effect; `None` if it has this value already.
+/// Conf and stanza of a setting, and when its change takes effect; `None` if the setting has this value already.
 fn place_of(key: &str, value: &str, shown: &Value) -> Result<Option<(&'static str, &'static str, Effect)>, ApiError> {
     let unknown = || ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler."));
     let (_, change) = CHANGES.iter().find(|(name, _)| *name == key).ok_or_else(unknown)?;

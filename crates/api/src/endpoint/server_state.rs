@@ -1,9 +1,9 @@
 //! State of the node: `server/status`, `server/introspection`, `server/health`, `server/control/restart`, and
 //! `messages`.
 //!
-//! Members have Splunk's names; those that do not apply to this node are omitted. Not here: `server/info`
-//! ([`super::node_entries`]), `server/settings` ([`super::server_settings`]), folder listings
-//! ([`super::folders`]), metrics over time (the index `_internal`).
+//! Members have Splunk's names; members that do not apply to this node are omitted. Not here: `server/info`
+//! ([`super::node_entries`]), `server/settings` ([`super::server_settings`]), folder listings ([`super::folders`]),
+//! metrics over time (the index `_internal`).
 
 use std::sync::Arc;
 
@@ -419,7 +419,7 @@ fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / MEGABYTE as f64)
 }
 
-/// The messages that a user sees as entities, including the node's own.
+/// The messages that a user sees, including the node's own, as entities.
 async fn bulletins_of(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let condition = read_facts(state).await?.condition;
     let entry = |name: &str, bulletin: &Bulletin| {
@@ -451,7 +451,7 @@ fn is_for(bulletin: &Bulletin, caller: &Caller) -> bool {
     bulletin.author == caller.identity.user || has_role && has_capabilities
 }
 
-/// The roles and the capabilities of the users to whom a message is shown; all of them must exist.
+/// The roles and the capabilities of the users to whom a message is shown; all roles and capabilities must exist.
 fn addressees(state: &ApiState, form: &Parameters) -> Result<[Vec<String>; 2], ApiError> {
     let known = state.auth.roles();
     let (roles, capabilities) = (state.auth.stored_role_names(&form.list("role")), form.list("capability"));

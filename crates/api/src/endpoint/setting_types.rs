@@ -1,10 +1,10 @@
 //! Types of settings in JSON: one table by name for all stanzas shown as entities.
 //!
 //! A setting is a text in its file. If a setting is declared as a boolean or a number, Splunk's handlers answer in JSON
-//! with a value of this type, and clients in typed languages expect it. Whether a text looks like a number says nothing:
-//! `alert_threshold` and `schedule_window` are texts even if they are `0`. A value that does not have the declared type
-//! (`interval = */5 * * * *`) stays a text. Types are those in answers of Splunk 10 and in the models of its Terraform
-//! provider.
+//! with a value of this type, and clients in typed languages expect it. A text that looks like a number need not be
+//! declared as a number: `alert_threshold` and `schedule_window` are texts even if they are `0`. A value that does not
+//! have the declared type (`interval = */5 * * * *`) stays a text. Types are those in answers of Splunk 10 and in the
+//! models of its Terraform provider.
 //!
 //! Not here: types of request parameters ([`crate::parameter_types`]).
 
@@ -216,7 +216,7 @@ fn type_of(name: &str) -> Option<SettingType> {
         types.binary_search_by(|(other, _)| (*other).cmp(name)).ok().map(|at| types[at].1)
     };
     match name.strip_prefix("action.").map(|of_action| of_action.split_once('.')) {
-        // The switch of the action.
+        // `action.NAME` switches the action on or off.
         Some(None) => Some(Flag),
         Some(Some((_, setting))) => find(ACTION_TYPES, setting),
         None => find(TYPES, name),

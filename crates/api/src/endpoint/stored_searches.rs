@@ -1,7 +1,7 @@
 //! Checks of searches that are stored: a saved search that no user could run is refused when it is written, as in Splunk.
 //!
-//! Texts with macros or with `$placeholders$` are known only when they run, and are stored unchecked. Not here: event
-//! types, which are conditions ([`super::entity_kinds`]).
+//! The final text of a search with macros or `$placeholders$` is known only when the search runs, so such a search is
+//! stored unchecked. Not here: event types, which are conditions ([`super::entity_kinds`]).
 
 use quarry_search::{SearchError, SearchParams};
 use quarry_spl::Severity;
@@ -20,7 +20,7 @@ fn has_placeholder(text: &str) -> bool {
         !part.is_empty() && part.chars().all(is_part)
     };
     let parts: Vec<&str> = text.split('$').collect();
-    // The first part is before all `$`, the last one after them.
+    // The first part precedes all `$`, the last part follows them.
     parts.iter().skip(1).take(parts.len().saturating_sub(2)).any(|part| is_name(part))
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn check_search(
     }
     let service = service_of(state, caller, place).await?;
     let typed = TypedSearch { text: text.to_owned(), prefix: 0 };
-    // Whether the user who stores a search may run it does not matter: others may.
+    // The permissions of the user who stores a search do not matter, because other users may run it.
     let params = SearchParams { text: text.to_owned(), ..SearchParams::for_owner() };
     let found = run_blocking(move || service.diagnose(params)).await?;
     let found = found.map_err(|error| ApiError::from_typed_search(&typed, error))?;

@@ -82,7 +82,7 @@ pub(super) fn view_kind(kind: &'static str) -> Kind {
 /// Root elements of views that are dashboards.
 const DASHBOARDS: [&str; 2] = ["dashboard", "form"];
 
-/// Members that follow from a file's content.
+/// Adds the members that are derived from a file's content.
 fn fill_view(kind: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
     let root = settings.get(TEXT).and_then(|text| RootElement::of(text)).unwrap_or_default();
     let flag = |is_set: bool| if is_set { "1" } else { "0" };

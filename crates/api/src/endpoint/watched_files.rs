@@ -26,7 +26,7 @@ use crate::parameters::Parameters;
 
 /// The collection of input states.
 const STATUS: &str = "admin/inputstatus";
-/// Its entity with the watched files.
+/// The entity of this collection that shows the watched files.
 const FILE_STATUS: &str = "TailingProcessor:FileStatus";
 /// Path of the stanzas.
 const MONITORS: &str = "data/inputs/monitor";
@@ -105,7 +105,7 @@ fn content(file: &WatchedFile) -> Map<String, Value> {
         FileProgress::Read { offset, bytes } if offset < bytes => (offset, bytes, "open file"),
         FileProgress::Read { offset, bytes } => (offset, bytes, "finished reading"),
     };
-    // A share of a hundred needs no more precision than this.
+    // A percentage needs no more than two decimals.
     let percent = if bytes == 0 { 100.0 } else { (position as f64 / bytes as f64 * 10_000.0).round() / 100.0 };
     let members = json!({
         "file position": position, "file size": bytes, "parent": file.stanza, "percent": percent, "type": state,
