@@ -116,8 +116,8 @@ pub enum JsonType {
 
 /// Determines whether all values of a column are numbers.
 ///
-/// They are numbers if each is written as the number would print (`200`, `-1.5`), or if all have the same number of
-/// decimals, as `round(x, 2)` produces (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
+/// The values are numbers if each is written as its number would print (`200`, `-1.5`), or if all have the same number
+/// of decimals, such as results of `round(x, 2)` (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonTypeDetector {
     canonical: bool,

@@ -7,8 +7,7 @@
 //! become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
 //! Online Log Parsing Approach with Fixed Depth Tree", 2017).
 //!
-//! As for Splunk's patterns, only the newest [`SAMPLE_MAX`] events are read. Not here: `cluster`, which compares sets
-//! of words.
+//! As in Splunk, only the newest [`SAMPLE_MAX`] events are read. Not here: `cluster`, which compares sets of words.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ const PATTERNS_MAX: usize = 5_000;
 /// Maximum number of patterns with which a text is compared. At this limit, texts that fit no pattern are only
 /// counted.
 const COMPARED_MAX: usize = 200;
-/// Maximum number of words of a text that are compared; the rest is ignored.
+/// Maximum number of words of a text that are compared; further words are ignored.
 const WORDS_MAX: usize = 200;
 /// Marks after which a word ends.
 const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";

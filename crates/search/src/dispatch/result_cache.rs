@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
-/// Maximum size of a cached result; larger ones are written to files.
+/// Maximum size of a cached result; larger results are written to files.
 pub(crate) const RECENT_BYTES_MAX: usize = 32 << 10;
 
 /// A cached result.

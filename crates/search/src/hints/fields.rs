@@ -1,4 +1,4 @@
-//! Hints for fields that no event has: misspelt, in other case, or removed by an earlier command.
+//! Hints for fields that no event has: misspelt, in a different case, or removed by an earlier command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,8 +191,8 @@ fn find_unquoted_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) ->
     at_hand.iter().filter(is_in_parts).find(|name| command.contains(**name)).copied()
 }
 
-/// Whether an event has the value that the search requires of a field. Such a field may be too rare to be among the
-/// known fields.
+/// Whether an event has the value that the search requires of a field. The field may be too rare to be among the known
+/// fields.
 fn has_required_value(name: &str, commands: &[Stage], scope: &str, ask: DynProbes<'_>) -> bool {
     required_values(commands, name).first().is_some_and(|value| {
         let found = newest_value(&format!("{scope} {}", any_value_condition(name, &[value])), name, ask);

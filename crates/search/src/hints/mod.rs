@@ -65,7 +65,7 @@ fn missing_data_notes(
     ask: DynProbes<'_>,
 ) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
-    // A warning about a command already covers the fields it reads.
+    // A warning about a command already covers the fields that the command reads.
     let is_explained = |field: &ReadField| {
         let covers = |place: Span| field.stage.start <= place.start && place.end <= field.stage.end;
         parsed.diagnostics.iter().any(|remark| covers(remark.span))

@@ -101,8 +101,8 @@ pub(super) fn find_index(condition: &str, ask: DynProbes<'_>) -> Option<String> 
     rows.into_iter().next()?.remove("index")
 }
 
-/// An index with a field in one of the newest events. Older events are not searched, because term dictionaries do not
-/// list names of fields, so every event would have to be read.
+/// An index with a field in one of the newest events. Older events are not searched: term dictionaries do not list
+/// names of fields, so the search would read every event.
 pub(super) fn find_index_with_field(field: &str, ask: DynProbes<'_>) -> Option<String> {
     let search = format!("index=* | head {SAMPLED_EVENTS_MAX} | search {field}=* | head 1 | table index");
     ask.rows_of_all_time(&search)?.into_iter().next()?.remove("index")
@@ -120,7 +120,7 @@ pub(super) fn event_counts_by(
     Some(rows.iter().filter_map(pair).collect())
 }
 
-/// A text as a quoted string of SPL.
+/// A text as an SPL string with quotes.
 pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

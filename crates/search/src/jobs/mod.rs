@@ -129,7 +129,7 @@ pub struct Jobs {
     jobs: Mutex<BTreeMap<String, Arc<SearchJob>>>,
     /// Names of jobs that have a folder but are not yet in `jobs`. Folders of jobs are created and removed under this
     /// lock, so that a job never uses the folder of another job of the same name. Lock order: this lock is taken before
-    /// that of `jobs`.
+    /// the lock of `jobs`.
     beginning: Mutex<BTreeSet<String>>,
 }
 
@@ -178,7 +178,7 @@ impl Jobs {
     }
 
     /// Number of bytes that a new job of a user may take: the quota minus the size of existing jobs. Each of several
-    /// concurrent jobs may take this number.
+    /// concurrent jobs may take all of these bytes.
     fn remaining_quota(&self, viewer: &Permissions) -> Result<u64, CreateError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
         let own: Vec<Arc<SearchJob>> = self.lock().values().filter(|job| job.user() == viewer.user).cloned().collect();
@@ -260,7 +260,7 @@ impl Jobs {
         repeated.max_by_key(|job| job.began_ns())
     }
 
-    /// Creates the folder of a job; its name stays reserved until the returned value is dropped.
+    /// Creates the folder of a job; the job's name stays reserved until the returned value is dropped.
     fn begin(
         &self,
         wanted: Option<&str>,
@@ -373,7 +373,7 @@ impl Jobs {
     }
 }
 
-/// The text of a search with its macros expanded; `None` if it has no macros, or will be refused because of them.
+/// The text of a search with its macros expanded; `None` if the search has no macros or if their expansion fails.
 fn expanded_text(service: &SearchService, params: &SearchParams) -> Option<String> {
     let expansion = params.text.contains('`').then(|| service.expand_macros(params.clone()))?.ok()?;
     expansion.diagnostics.is_empty().then_some(expansion.text)

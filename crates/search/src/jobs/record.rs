@@ -81,7 +81,7 @@ pub struct JobRecord {
     pub(crate) user: String,
     pub(crate) app: String,
     pub(crate) search: String,
-    /// The search with its macros expanded, if it has any.
+    /// The search with its macros expanded, if the search has macros.
     #[serde(default)]
     pub(crate) expanded: Option<String>,
     pub(crate) saved: Option<String>,
@@ -220,7 +220,7 @@ impl JobRecord {
         self.level
     }
 
-    /// Reads one in this many events; 1 is all.
+    /// Sampling ratio N: one of N events is read; 1 reads all events.
     pub fn sample_ratio(&self) -> u32 {
         self.sample_ratio.max(1)
     }
@@ -260,7 +260,8 @@ impl JobRecord {
         &self.sharing
     }
 
-    /// Whether a request for this job repeats the search of another one: same text, times and options, in the same app.
+    /// Whether this job repeats the search of the job `other`: same user, app, text, times and options. False for
+    /// real-time searches.
     pub(super) fn repeats(&self, other: &JobRecord) -> bool {
         let what = |record: &JobRecord| {
             let JobRecord { user, app, search, earliest, latest, now_ns, level, sample_ratio, arrived, .. } = record;

@@ -71,7 +71,7 @@ pub(crate) enum Capacity {
 }
 
 impl JobRows {
-    /// Empty rows, which will be written to `path`.
+    /// No rows yet; rows will be written to `path`.
     pub(crate) fn new(path: PathBuf) -> JobRows {
         JobRows {
             path,
