@@ -2,7 +2,7 @@
 //! of lower precedence.
 //!
 //! The global order, lowest precedence first: system/default, then apps' default folders, then apps' local folders,
-//! then system/local; of two apps the one whose name sorts first wins. A [`View`] uses the order of an app and user
+//! then system/local; of two apps, the app whose name sorts first wins. A [`View`] uses the order of an app and user
 //! instead, for the confs that searches read: system/default, system/local, settings shared by other apps, the app's
 //! default and local, the user's own.
 
@@ -59,7 +59,7 @@ impl Layers {
         layers
     }
 
-    /// Like [`Layers::readable`], with a user's own files over all others, for the confs that searches read.
+    /// Like [`Layers::readable`], but a user's own files override all other files, for the confs that searches read.
     pub fn with_private(
         sources: impl IntoIterator<Item = ConfSource>,
         own: &[ConfSource],

@@ -52,7 +52,7 @@ impl SearchTimeRules {
 pub struct TableStanza {
     /// Name of the stanza.
     pub name: String,
-    /// Its settings; `None` if the stanza does not exist.
+    /// Settings of the stanza; `None` if the stanza does not exist.
     pub settings: Option<BTreeMap<String, String>>,
 }
 

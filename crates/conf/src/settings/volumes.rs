@@ -112,7 +112,7 @@ pub(super) const CACHE_ROWS: &[Row] = &[
 /// A volume that buckets are uploaded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSettings {
-    /// Location of its objects.
+    /// Location of the volume's objects.
     pub location: VolumeLocation,
 }
 
@@ -131,7 +131,7 @@ pub enum VolumeLocation {
 pub struct S3VolumeSettings {
     /// The S3 bucket.
     pub container: String,
-    /// Prefix of its object keys.
+    /// Prefix of the volume's object keys.
     pub prefix: String,
     /// `remote.s3.endpoint`: URLs of servers.
     pub endpoints: Vec<String>,
@@ -181,7 +181,7 @@ pub enum VolumeEncryption {
     Server,
     /// A key of the key management service.
     KeyService(String),
-    /// Encrypted before the upload, with the keys of this file.
+    /// Encryption before the upload, with the keys in this file.
     Client(String),
 }
 
@@ -203,7 +203,7 @@ pub struct RemoteStorage {
     pub default: Option<RemotePathSetting>,
     /// Remote paths of indexes with a stanza.
     pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
-    /// `hotlist_recency_secs` of indexes that have their own.
+    /// `hotlist_recency_secs` of indexes that set their own value.
     pub hotlist_of_index: BTreeMap<String, u64>,
     /// `[cachemanager]`, with the `hotlist_recency_secs` of `[default]` in indexes.conf if that is set.
     pub cache: CacheManagerSettings,
