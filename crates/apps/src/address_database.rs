@@ -98,7 +98,7 @@ impl InMemoryDatabase {
 
 impl AddressLocations for InMemoryDatabase {
     fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
-        // An IPv4-only database fails for IPv6 addresses instead of finding nothing.
+        // For an IPv6 address, an IPv4-only database would return an error instead of no result.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl AddressLocations for InMemoryDatabase {
     }
 }
 
-/// The name of a part of a record, in the first of `languages` for which it has a name; English is tried last.
+/// The name of a part of a record, in the first of `languages` in which the part has a name; English is tried last.
 fn name_of(part: &Value, code: &str, languages: &[String]) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let asked = languages.iter().map(String::as_str).chain([ENGLISH]);
@@ -140,7 +140,7 @@ mod tests {
                 out.push(7 << 5 | members.len() as u8);
                 for (name, value) in members {
                     encode(&Value::String(name.clone()), out);
-                    // These two have wider types.
+                    // These two members have wider types.
                     match name.as_str() {
                         "node_count" => out.extend([6 << 5 | 1, value.as_u64().unwrap() as u8]),
                         "build_epoch" => out.extend([1, 9 - 7, value.as_u64().unwrap() as u8]),

@@ -63,7 +63,8 @@ fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf>
     folders.flat_map(readable_of).collect()
 }
 
-/// Whether a model may be read. Metadata may name its kind `models` or `datamodels`, and both must permit it.
+/// Whether a model may be read. Metadata may name the kind of a model `models` or `datamodels`; both must permit
+/// reading.
 fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }

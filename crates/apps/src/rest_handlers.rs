@@ -11,7 +11,7 @@ use quarry_conf::Conf;
 use crate::configuration::read_text;
 use crate::folders::{app_name, enabled_apps};
 
-/// The conf file of such endpoints.
+/// The conf file that declares these endpoints.
 const CONF: &str = "restmap.conf";
 /// Prefixes of stanzas that declare paths.
 const SCRIPT: &str = "script:";

@@ -12,9 +12,9 @@ const ADMIN_ROLE: &str = "admin";
 /// Users who see an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectSharing {
-    /// Only its user.
+    /// Only the user of the object.
     User,
-    /// Users of its app.
+    /// Users of the object's app.
     App,
     /// Everyone.
     Global,
@@ -78,7 +78,7 @@ impl LocationAcl {
         LocationAcl { location: location.clone(), access, sharing }
     }
 
-    /// Permissions of all objects of the location that have none of their own.
+    /// Permissions of all objects of the location that have no permissions of their own.
     pub(super) fn of_all(&self) -> ObjectAcl {
         // No object has this kind and name, so only the stanza `[]` applies.
         let (kind, name) = ("", "");
@@ -134,7 +134,7 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the metadata name an owner of the object, as they do once its permissions have been set.
+    /// Whether the metadata name an owner of the object. They do once permissions of the object have been set.
     pub(super) fn names_owner(&self, kind: &str, name: &str) -> bool {
         self.access.owner(kind, name).is_some()
     }

@@ -60,7 +60,7 @@ fn is_visible(conf: &str, name: &str, location: &LocationConf, scope: &Scope, vi
     is_near && location.acl.may_read(conf, name, viewer)
 }
 
-/// The visible objects of one name: only the one with the highest precedence, or all of them if the scope does not
+/// The visible objects of one name: only the object with the highest precedence, or all of them if the scope does not
 /// merge objects. `locations` are in descending order of precedence.
 fn visible_objects(
     conf: &str,

@@ -100,7 +100,7 @@ impl Objects {
             Ok(self.files.move_into_place(&unfinished, &target)?)
         };
         if let Err(error) = moved() {
-            // A leftover file does not count as a table, and the first error is returned.
+            // A leftover file is not a table, so a failure to remove it is ignored.
             drop(std::fs::remove_file(&unfinished));
             return Err(error);
         }
@@ -124,8 +124,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
     }
 
-    /// Changes owner, sharing or roles of a lookup file, moving it if necessary. Returns it as changed, even if it has
-    /// left the scope.
+    /// Changes owner, sharing or roles of a lookup file, and moves the file if necessary. Returns the changed object,
+    /// even if it has left the scope.
     pub fn set_table_acl(
         &self,
         name: &str,
@@ -226,7 +226,7 @@ impl Objects {
         let path = folder.join(format!(".upload-{:x}", u64::from_le_bytes(number)));
         let written = self.fill(&path, content);
         if let Err(error) = written {
-            // A leftover file does not count as a table, and the first error is returned.
+            // A leftover file is not a table, so a failure to remove it is ignored.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }

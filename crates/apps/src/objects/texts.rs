@@ -45,7 +45,7 @@ fn folder_of(kind: &str) -> PathBuf {
 }
 
 impl Objects {
-    /// The visible objects of a kind; in a merged scope, only the one with the highest precedence of each name.
+    /// The visible objects of a kind; in a merged scope, only the object with the highest precedence of each name.
     pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         check_kind(kind)?;
         let mut found: Vec<ConfObject> = Vec::new();
@@ -139,8 +139,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))
     }
 
-    /// Changes owner, sharing or roles of an object, moving its file if necessary. Returns it as changed, even if it has
-    /// left the scope.
+    /// Changes owner, sharing or roles of an object, and moves its file if necessary. Returns the changed object, even
+    /// if it has left the scope.
     pub fn set_text_acl(
         &self,
         kind: &str,
