@@ -8,7 +8,7 @@ use crate::keyed_hash::KeyedHash;
 
 /// Seconds for which the outcome of a check is used without hashing again.
 pub const VERIFIED_S_MAX: i64 = 300;
-/// Maximum cached credentials; the oldest is evicted.
+/// Maximum number of cached credentials; the oldest credentials are evicted.
 const VERIFIED_MAX: usize = 1_000;
 
 /// Recently checked credentials with the same outcome.

@@ -63,7 +63,7 @@ const LOGIN: &str = "login attempt";
 /// Error of authenticating a request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AuthError {
-    /// No `Authorization` header, or one of an unknown form.
+    /// No `Authorization` header, or a header of an unknown form.
     #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
     Missing,
     /// Wrong user name, password or session key, or an expired session.
@@ -149,7 +149,7 @@ struct State {
 /// A token to be created.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Login name of the user whose permissions it grants.
+    /// Login name of the user whose permissions the token grants.
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,
@@ -171,7 +171,7 @@ impl Auth {
         self.clock.now_ns()
     }
 
-    /// Creates the authentication of `users`; `store` persists them when they change. The holder of
+    /// Creates the authentication of `users`; `store` persists changes of the users. The holder of
     /// [`Auth::local_token`] is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
@@ -289,7 +289,7 @@ impl Auth {
         })
     }
 
-    /// Removes a token; it is refused from now on.
+    /// Removes a token, which is refused from now on.
     pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), UserError> {
         self.change_token(by, id, origin, "remove", |draft| {
             draft.remove(|record| record.id == id);
@@ -374,7 +374,7 @@ impl Auth {
     }
 
     /// Replaces the roles, which apply to the next request of every session. The closure `read` runs under the lock, so
-    /// that of two concurrent changes the later read wins.
+    /// that the later of two concurrent reads wins.
     pub fn set_roles(&self, read: impl FnOnce() -> Roles) {
         let mut roles = self.roles.write().unwrap_or_else(PoisonError::into_inner);
         *roles = Arc::new(read());
@@ -392,12 +392,12 @@ impl Auth {
         user_position(&self.lock().users, name).is_some()
     }
 
-    /// Names of roles as authorize.conf writes them, found in any case; unknown ones are returned unchanged.
+    /// Names of roles as authorize.conf writes them, found in any case; unknown names are returned unchanged.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())
     }
 
-    /// A change with the names as they are stored.
+    /// The change with user and role names in their stored spelling.
     fn with_stored_names(&self, change: &UserChange) -> UserChange {
         let roles = self.roles();
         match change.clone() {
@@ -596,8 +596,8 @@ impl Auth {
         self.check_grants(by, change, &before)?;
         let users = apply_change(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
-            // A later user of the same name must not inherit tokens. They are removed before the user, because if only
-            // this step succeeds, the user can still create new tokens.
+            // A later user of the same name must not inherit tokens. The tokens are removed before the user: if only
+            // their removal succeeds, the user can still create new tokens.
             let draft = self.lock().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)
@@ -605,7 +605,7 @@ impl Auth {
                 self.persist_tokens(draft)?;
             }
         }
-        // Persisted before it takes effect, so that a restart cannot undo an effective change.
+        // The change is persisted before it takes effect, so that a restart cannot undo an effective change.
         self.store.save(&users).map_err(UserError::Failed)?;
         let mut state = self.lock();
         state.users = users;
@@ -637,7 +637,7 @@ impl Auth {
         }
     }
 
-    /// Records a change by a caller: `operation` in Splunk's words, and its object.
+    /// Records a change by a caller: `operation` (in Splunk's words) and the changed `object`.
     pub fn record_change(&self, by: &Identity, origin: &Origin, operation: &'static str, object: String) {
         let (user, object) = (by.user.clone(), Some((operation, object)));
         let event =
@@ -663,7 +663,7 @@ impl Auth {
         self.lock().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    /// Checks a password; `found` runs under the lock, while the user cannot change.
+    /// Checks a password. `found` runs under the lock, so that the user cannot change meanwhile.
     fn check_password(
         &self,
         user: &str,
@@ -716,7 +716,8 @@ impl Auth {
         Ok(identity)
     }
 
-    /// The result of an attempt if it needs no hash: it is throttled, or its credentials were checked recently.
+    /// The result of an attempt that needs no hash, because the attempt is throttled or its credentials were checked
+    /// recently.
     fn check_without_hash(
         &self,
         attempt: &Attempt<'_>,

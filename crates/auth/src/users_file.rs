@@ -45,7 +45,7 @@ impl UsersFile {
         Ok(users)
     }
 
-    /// Reads the users, if there are any.
+    /// Reads the users; `None` if the file does not exist.
     fn read(&self, known: &Roles) -> Result<Option<Vec<UserRecord>>, Fault> {
         let file = self.path.display();
         match std::fs::read_to_string(&self.path) {
