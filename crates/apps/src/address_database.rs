@@ -1,8 +1,8 @@
 //! The geolocation database of `iplocation`: a file in MaxMind's format (GeoLite2, GeoIP2, DB-IP).
 //!
-//! The file is named by limits.conf `[iplocation] db_path`, or else found in the folder `share` of the data directory.
-//! It is loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is
-//! supported.
+//! The setting `[iplocation] db_path` of limits.conf names the file; without this setting, the file is searched for in
+//! the folder `share` of the data directory. The file is loaded into memory and reloaded when it changes. Only the
+//! layout of the *City* and *Country* databases is supported.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Entries of the archives from which apps are installed, read with the `tar` library.
 //!
-//! Archives come from elsewhere, so their headers are checked in a first pass ([`check_headers`]): the library reads long
-//! names and attributes into memory, whatever their size. Not here: where entries are written
-//! ([`crate::app_installs`]), and writing archives ([`crate::app_packages`]).
+//! Archives are not trusted, so their headers are checked in a first pass ([`check_headers`]): the library would read
+//! long names and attributes of any size into memory. Not here: where entries are written ([`crate::app_installs`]),
+//! and writing archives ([`crate::app_packages`]).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};

@@ -1,7 +1,7 @@
 //! Installs apps from archives: `.spl`, `.tgz` and `.tar`, compressed by gzip or not, with one folder that is the app.
 //!
-//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and moved
-//! into place by one rename. If the node is killed meanwhile, the app stays as it was. An update replaces the whole app
+//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from code that reads apps, and moved into
+//! place by one rename. If the node is killed meanwhile, the app stays as it was. An update replaces the whole app
 //! except `local/`, `metadata/local.meta`, and files of `lookups/` that the archive lacks.
 //!
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
@@ -34,7 +34,7 @@ const FILE_MODE: u32 = 0o600;
 /// Mode of an app's programs.
 const PROGRAM_MODE: u32 = 0o700;
 
-/// Held during an installation: there is one folder for unfinished installations.
+/// Held during an installation, because all installations use the same folder.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
 /// An app to be installed.

@@ -15,7 +15,7 @@ pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// Folders of all installed apps, sorted by name, including disabled ones.
+/// Folders of all installed apps, including disabled apps, sorted by name.
 pub fn installed_apps(data_dir: &Path) -> Vec<PathBuf> {
     let mut apps = folders_in(&data_dir.join("etc/apps"));
     apps.retain(|app| !app_name(app).starts_with('.'));

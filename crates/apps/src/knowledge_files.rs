@@ -36,7 +36,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Combines a configuration with the data models at a location, without those that `readable` excludes.
+    /// Combines a configuration with the data models at a location, without models that `readable` excludes.
     pub fn new(layers: &Layers, place: KnowledgeLocation<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
             KnowledgeLocation::None => BTreeMap::new(),

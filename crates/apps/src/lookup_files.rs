@@ -1,9 +1,10 @@
-//! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working directory for searches
-//! without a data directory. A namespace sees the files of its view, private ones first. Collections (KV store) are
-//! tables too. Names must be bare file names; paths are refused, so that a search cannot read other folders.
+//! Lookup tables as files: in `etc/apps/*/lookups` and `etc/system/lookups` of the data directory, and, for searches
+//! without a data directory, in the working directory. A namespace sees the files of its view, private files first.
+//! Collections (KV store) are tables, too. Names must be bare file names; paths are refused, so that a search cannot
+//! read other folders.
 //!
-//! Users can change files of an app if its metadata permits it ([`ObjectAccess`]). New files of users without this
-//! permission are private.
+//! Users can change files of an app if the app's metadata permits such changes ([`ObjectAccess`]). New files of users
+//! without this permission are private.
 
 use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -95,7 +96,8 @@ impl LookupFiles {
         LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None, shared: None }
     }
 
-    /// Lookups visible to a view: those of the user, of the app, shared by other apps, and of the system.
+    /// Lookups visible to a view: lookups of the user and the app, lookups that other apps share, and lookups of the
+    /// system.
     pub fn for_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
         let place = TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view));
         LookupFiles { place, user: None, shared: None }

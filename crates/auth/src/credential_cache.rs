@@ -1,6 +1,6 @@
 //! Cache of recently checked credentials, right or wrong, by keyed hash. For a client that sends credentials with every
 //! request, the password is hashed only once every few minutes. A client that keeps sending an old password is refused
-//! without hashing, and its failures count once.
+//! without hashing, and its repeated failures count only once.
 
 use std::collections::BTreeMap;
 

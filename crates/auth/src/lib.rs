@@ -1,11 +1,12 @@
 //! Authentication: users with passwords, sessions, tokens, and the ways a client proves its identity.
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
-//! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A
-//! login with an unknown user takes the same time and gets the same answer as a login with a wrong password. Users are
-//! records persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
-//! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
+//! [`Auth::authenticate`] turns this header into an [`Identity`]. Anyone may send requests, so every resource is
+//! bounded: running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records
+//! (`audit_buffer`). A login with an unknown user takes the same time and gets the same answer as a login with a wrong
+//! password. Users are records persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data
+//! directory. [`permissions`] computes the effective permissions of an identity from the current authorize.conf. Not
+//! here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod audit_buffer;
@@ -108,8 +109,8 @@ pub struct Identity {
     pub user: String,
     /// Roles of the user.
     pub roles: Vec<String>,
-    /// Whether the request comes from the command line, run by the server's own account, which can read the server's
-    /// files anyway.
+    /// Whether the request comes from the command line of the server's own account, which can read the server's files
+    /// anyway.
     pub is_console: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data directory (HMAC-SHA-256, `HS256`).
 //!
-//! A token names its user and expiry. Its record, which can be disabled or removed, decides whether it is accepted; the
-//! user's current roles decide what it permits. The token itself is not stored. Not here: who may create tokens
+//! A token names its user and expiry. The token is accepted only if its record exists and is not disabled; the user's
+//! current roles decide what the token permits. The token itself is not stored. Not here: who may create tokens
 //! ([`crate::Auth`]), sessions, tokens of the HTTP Event Collector.
 
 use std::collections::BTreeMap;

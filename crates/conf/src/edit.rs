@@ -120,7 +120,7 @@ fn split_settings(text: &str) -> Vec<&str> {
         pieces.push(&text[..at]);
     }
     for line in text[at..].split_inclusive('\n') {
-        // The same line ends as in `str::lines`, which splits files when they are read.
+        // The same line ends as in `str::lines`, with which the reader splits a file.
         let bare = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         let is_first = from == at;
         at += line.len();

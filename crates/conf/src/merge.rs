@@ -83,8 +83,8 @@ impl Layers {
     fn merge_sources(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
-        // Lowest precedence first, because later files overwrite earlier ones: within a layer, the app whose name sorts
-        // first comes last.
+        // Lowest precedence first, because later files overwrite earlier files: within a layer, the app whose name
+        // sorts first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {

@@ -31,7 +31,7 @@ pub const EDIT_ROLES: &str = "edit_roles";
 /// User name of the data directory's owner in searches.
 const OWNER: &str = "admin";
 
-/// The permissions of one user. The default user has none.
+/// The permissions of one user. The default value grants no permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Name of the user.

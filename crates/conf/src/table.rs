@@ -29,7 +29,7 @@ pub struct Section {
     pub rows: &'static [Row],
 }
 
-/// Concatenates the sections of several modules, `N` in all, for a table.
+/// Concatenates the sections of several modules for a table; `N` is the total number of sections.
 pub(crate) const fn concat_sections<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
     let mut all = [Section { stanza: StanzaName::Any, rows: &[] }; N];
     let (mut part, mut count) = (0, 0);

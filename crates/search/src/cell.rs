@@ -121,7 +121,7 @@ pub enum JsonType {
 #[derive(Clone, Copy, Debug)]
 pub struct JsonTypeDetector {
     canonical: bool,
-    /// Number of decimals of every value; `None` if it differs between values or no value was seen.
+    /// Number of decimals of every value; `None` if the number differs between values or if no value was seen.
     digits: Option<usize>,
     is_empty: bool,
 }

@@ -45,7 +45,7 @@ pub struct JobFacts {
     pub user: String,
     /// Text of the search.
     pub search: String,
-    /// Name of the saved search that the search ran, if it did nothing else.
+    /// Name of the saved search that the search ran; `None` if the search did anything else.
     pub saved: Option<String>,
     /// Start time.
     pub started: TimeNs,
@@ -127,7 +127,7 @@ impl Drop for ResultCollector {
     }
 }
 
-/// Copies the texts of rows, because texts from a scan point into pages, which would stay in memory.
+/// Copies the texts of rows, because texts from a scan point into pages, and the pages would otherwise stay in memory.
 pub(crate) fn copy_texts(batch: &RecordBatch) -> RecordBatch {
     let own = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {

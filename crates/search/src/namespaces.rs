@@ -78,7 +78,7 @@ pub struct Namespaces {
     read: ReadSettings,
     source: Arc<dyn SnapshotSource>,
     jobs: Arc<JobStore>,
-    /// The service whose memory and threads all others use.
+    /// The service whose memory and threads all other services use.
     first: Arc<SearchService>,
     /// Jobs of all namespaces.
     pub lasting: Arc<Jobs>,
@@ -227,7 +227,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // Never drops the unrestricted service of all apps, nor the requested one.
+        // Never drops the unrestricted service of all apps or the requested service.
         let may_go =
             |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::unrestricted();
         let is_over = |stays: &[CachedService]| {

@@ -17,10 +17,10 @@ const USERS_UNLIMITED: u32 = u32::MAX;
 /// Kilobytes per megabyte.
 const KILOBYTE: u64 = 1 << 10;
 
-/// Identity of a node: what distinguishes it from others.
+/// Identity of a node, which distinguishes the node from other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeIdentity {
-    /// GUID of the data directory; empty if it has none yet.
+    /// GUID of the data directory; empty if the directory has no GUID yet.
     pub guid: String,
     /// Start time of the process.
     pub started: TimeNs,

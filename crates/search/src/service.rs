@@ -290,8 +290,8 @@ impl SearchService {
         self.0.engine.check_data_model(name, text, request).map_err(SearchError::Engine)
     }
 
-    /// Refuses a search with a command that its user may not run. A search that runs once is refused when it runs, but a
-    /// repeated search is checked in advance, because otherwise each of its rounds would be refused.
+    /// Refuses a search with a command that its user may not run. A search that runs once is refused when it runs, but
+    /// a repeated search is checked in advance, because otherwise each round of the search would be refused.
     pub(crate) fn check_permitted(&self, params: SearchParams) -> Result<(), SearchError> {
         let (request, _) = self.request(params)?;
         self.0.engine.permit(request).map_err(SearchError::Engine)
@@ -375,7 +375,7 @@ impl SearchService {
     }
 }
 
-/// Name of the saved search that a search runs, if it does nothing else.
+/// Name of the saved search that a search runs; `None` if the search does anything else.
 pub(crate) fn saved_name(text: &str) -> Option<String> {
     // Most searches run no saved search and need not be parsed for this.
     if !text.to_ascii_lowercase().contains("savedsearch") {

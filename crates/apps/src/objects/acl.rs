@@ -105,8 +105,8 @@ impl LocationAcl {
         }
     }
 
-    /// A setting of a stanza, at the path of conf, stanza and setting. Its permissions are those of the stanza, unless
-    /// the metadata name the setting.
+    /// A setting of a stanza, at the path of conf, stanza and setting. The permissions of the stanza apply, unless the
+    /// metadata name the setting.
     pub(super) fn setting(&self, path: [&str; 3], value: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
         let [kind, name, key] = path;
         let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);

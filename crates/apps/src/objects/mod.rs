@@ -1,8 +1,8 @@
 //! Knowledge objects and other stanzas of `.conf` files: their visibility, permissions and files.
 //!
 //! An object is in an [`ObjectLocation`]: the bundled defaults and `etc/system`, an app, or a user's private files in
-//! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the
-//! caller's private files of the app `search`. Of objects with one name, the object closest to the scope's user is
+//! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or no namespace, which means all apps and
+//! the caller's private files of the app `search`. Of objects with one name, the object closest to the scope's user is
 //! shown, with settings inherited from locations of lower precedence. If all users or all apps are in scope, each
 //! object is shown separately. A change rewrites each file atomically, keeps the comments in the file, and is on disk
 //! before the request is answered.

@@ -75,7 +75,7 @@ fn visible_objects(
     let mut objects = Vec::new();
     for (at, location) in seen.iter().enumerate().filter(|(_, location)| has(location)) {
         let mut shown = object(conf, name, location, viewer);
-        // In ascending order of precedence, so that later locations overwrite earlier ones; `[default]` of every
+        // In ascending order of precedence, so that later locations overwrite earlier locations; `[default]` of every
         // location comes before the stanza of any location.
         let behind: Vec<&LocationConf> = match scope.is_merged {
             true => seen[at..].iter().rev().copied().collect(),

@@ -1,8 +1,8 @@
 //! Lookup files as objects: `lookups/NAME.csv` of a location.
 //!
-//! Locations, sharing and permissions are those of stanzas, under `lookups` in metadata. Content is sent as text or
-//! staged in a folder of the node, as in Splunk; it is validated and written atomically. Searches see the new content
-//! at once. Not here: how searches read and write the files ([`crate::LookupFiles`]).
+//! Locations, sharing and permissions work as for stanzas; metadata lists the files under `lookups`. Content is sent as
+//! text or staged in a folder of the node, as in Splunk; the content is validated and written atomically. Searches see
+//! the new content at once. Not here: how searches read and write the files ([`crate::LookupFiles`]).
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};

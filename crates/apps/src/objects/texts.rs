@@ -27,7 +27,7 @@ pub const DIGEST: &str = "eai:digest";
 const DIGEST_BYTES: usize = 16;
 /// The name of an app's navigation. The name is reserved among stanzas, but not among files.
 const DEFAULT_NAME: &str = "default";
-/// Maximum bytes of a file; a larger one is refused.
+/// Maximum bytes of a file; a larger file is refused.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Kinds of objects of the user interface, as in paths and metadata.
 pub const KINDS: [&str; 4] = ["views", "nav", "panels", "times"];
@@ -165,7 +165,7 @@ impl Objects {
             let (from, to) =
                 (self.file_of(&found.location, LOCAL, kind, name), self.file_of(location, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
-            // The new file is written before the old one is removed, so that a crash loses nothing.
+            // The new file is written before the old file is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
             self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))

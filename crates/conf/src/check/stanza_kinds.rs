@@ -1,6 +1,6 @@
 //! Kinds of stanzas, identified by a prefix such as `monitor://` or `source::`, and suggestions for misspelt kinds.
 //!
-//! Not here: stanzas with a fixed name, whose misspellings are detected like those of settings.
+//! Not here: stanzas with a fixed name, whose misspellings are detected like misspellings of settings.
 
 use crate::props::{DELAYED_RULE_PREFIX, HOST_PREFIX, RULE_PREFIX, SOURCE_PREFIX, table::PROPS};
 use crate::settings::http_input::INPUTS;

@@ -148,7 +148,7 @@ pub struct RoleSettings {
     pub default_app: String,
 }
 
-/// The roles of a node in file order, the shipped ones first.
+/// The roles of a node in file order, shipped roles first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     roles: Vec<RoleSettings>,

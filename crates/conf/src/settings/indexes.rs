@@ -257,7 +257,7 @@ pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.
     pub frozen_time_period_seconds: u64,
     /// Maximum size of the index's objects in MB; 0 is unlimited. As in Splunk, this is `maxGlobalDataSizeMB` for an
-    /// index with `remotePath`, and `maxTotalDataSizeMB` for others.
+    /// index with `remotePath`, and `maxTotalDataSizeMB` for other indexes.
     pub max_data_size_mb: u64,
     /// `maxGlobalRawDataSizeMB`: maximum size of the events of an index with `remotePath`, in MB; 0 is unlimited.
     pub max_raw_data_size_mb: u64,

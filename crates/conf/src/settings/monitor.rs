@@ -1,7 +1,7 @@
 //! inputs.conf `[monitor://PATH]` and `[batch://PATH]`: files that are watched, and files that are removed after
 //! reading.
 //!
-//! Patterns stay text here; the file watcher compiles them and reports invalid ones.
+//! Patterns stay text here; the file watcher compiles them and reports invalid patterns.
 
 use quarry_stdx::Fault;
 

@@ -286,7 +286,7 @@ fn parse_address(place: &str) -> Option<(Option<String>, u16)> {
     Some(((!remote.is_empty()).then(|| remote.to_owned()), port.parse().ok()?))
 }
 
-/// Settings of a stanza, except those in its name, which the caller adds.
+/// Settings of a stanza, except the settings in its name, which the caller adds.
 fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
     let is_raw = kind != NetworkKind::Forwarders;
     let host = own.optional("host").filter(|host| host != "$decideOnStartup");

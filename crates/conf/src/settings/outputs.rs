@@ -1,7 +1,7 @@
 //! outputs.conf: the indexers that a forwarder sends to, in stanzas `[tcpout]`, `[tcpout:GROUP]` and
 //! `[tcpout-server://HOST:PORT]`.
 //!
-//! Settings of a group override those of `[tcpout]`. The stanza of a server overrides its group's TLS settings and
+//! Settings of a group override settings of `[tcpout]`. The stanza of a server overrides its group's TLS settings and
 //! token. Patterns of indexes stay text here; the forwarder compiles them.
 //!
 //! Not here: sockets, certificates, name resolution.

@@ -429,8 +429,8 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// Settings that a user of SmartStore has in these files: all are known, and a setting is reported only if it would change
-    /// something here.
+    /// Settings that a user of SmartStore has in these files. All settings are known; a setting is reported only if it
+    /// would have an effect in Splunk that is missing here.
     #[test]
     fn settings_of_smartstore_are_known() {
         let indexes = "[default]\nremotePath = volume:s3/$_index_name\nrepFactor = auto\nmaxDataSize = auto\n\

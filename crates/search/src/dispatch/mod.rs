@@ -44,7 +44,7 @@ pub const JOBS_FOLDER: &str = "dispatch";
 const RESULTS: &str = "results.arrow";
 /// File with the outcome of a job.
 const FACTS: &str = "facts.json";
-/// Log of finished searches, one JSON object per line, and its predecessor.
+/// Log of finished searches (one JSON object per line), and the name of the previous log.
 const HISTORY: &str = "history.jsonl";
 const PREVIOUS_HISTORY: &str = "history.before.jsonl";
 /// Size in bytes at which a new log is started.
@@ -174,7 +174,7 @@ impl JobStore {
             }
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
-            // A job of a running server is kept regardless of its name, which need not contain the start time. If a
+            // A job of a running server is kept regardless of its age: its name need not contain the start time. If a
             // server dies, its next start marks the running jobs as failed.
             let is_running = !has_facts && is_job;
             let facts = self.facts(&sid);
@@ -293,7 +293,7 @@ impl JobStore {
         Ok(())
     }
 
-    /// The search log and its size; starts a new one if it is full.
+    /// The search log and its size; if the log is full, starts a new log.
     fn open_log(&self) -> std::io::Result<(File, u64)> {
         let path = self.folder.join(HISTORY);
         if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {

@@ -93,7 +93,7 @@ fn value_note(field: &str, value: &SearchPattern, known: &[&str], by_name: bool)
     let remark = Diagnostic::warning(message, value.span);
     match closest_name(text, known.iter().copied()) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        // At this limit, more values than the known ones may exist.
+        // At this limit, the events may have values that are not in `known`.
         None if known.len() >= VALUES_MAX => {
             remark.with_hint(format!("existing values: {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
         }
@@ -159,7 +159,7 @@ pub(super) fn unknown_value_notes(
     if known.is_empty() { Vec::new() } else { missing_value_notes(field, &asked, &known, ask) }
 }
 
-/// Notes on those values in `asked` that `known` does not contain.
+/// Notes on the values in `asked` that `known` does not contain.
 pub(super) fn missing_value_notes(
     field: &str,
     asked: &[&SearchPattern],

@@ -16,7 +16,7 @@ const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "
 /// Names that get no notes: default fields, which any event may have, and names that are not fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
-/// Prefixes of names like those in [`DEFAULT_FIELDS`].
+/// Prefixes of further default names, which get no notes either.
 const DEFAULT_PREFIXES: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
 /// The options of a search that set its time range.
@@ -80,7 +80,8 @@ pub(super) fn unknown_field_notes(
         return Vec::new();
     }
     let asked = required_values(commands, "sourcetype");
-    // If the search finds events, their fields are more relevant than those of other events of the sourcetype.
+    // If the search finds events, the fields of these events are more relevant than fields of other events of the
+    // sourcetype.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));

@@ -115,8 +115,8 @@ pub(super) fn suggest_other_indexes(
     Some(remark.with_hint(format!("events are in {}: write index={}", list_names(&others), others[0])))
 }
 
-/// A condition for the indexes that a search reads. It covers all indexes if the search selects them by patterns,
-/// exclusion or alternatives.
+/// A condition for the indexes that a search reads. If the search selects indexes by patterns, exclusion or
+/// alternatives, the condition covers all indexes.
 pub(super) fn scope_condition(commands: &[Stage], asked: &[&SearchPattern]) -> String {
     match asked {
         [] if mentions_field(commands, "index") => ALL_INDEXES.to_owned(),

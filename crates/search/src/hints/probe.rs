@@ -22,7 +22,7 @@ pub trait Probes {
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>>;
 }
 
-/// One function runs both kinds of search if the request sets no time range.
+/// If the request sets no time range, one function runs both kinds of search.
 impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
         self(search)
@@ -60,7 +60,7 @@ impl Probes for BoundedProbes<'_> {
 pub(super) type DynProbes<'a> = &'a mut dyn Probes;
 
 /// A field of the newest event that a search finds; an empty text if that event lacks the field. The outer `Option` is
-/// `None` if the search failed, the inner one if it found no event.
+/// `None` if the search failed; the inner `Option` is `None` if the search found no event.
 pub(super) fn newest_value(search: &str, field: &str, ask: DynProbes<'_>) -> Option<Option<String>> {
     let rows = ask.rows(&format!("{search} | head 1 | table {field}"))?;
     Some(rows.into_iter().next().map(|mut row| row.remove(field).unwrap_or_default()))

@@ -135,7 +135,7 @@ pub(super) struct MutableState {
     pub(super) state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
-    /// Messages of the job, in addition to those of its search.
+    /// Messages of the job, in addition to messages of its search.
     pub(super) notes: Vec<String>,
     /// Reason why the job waits for a search slot.
     waiting: Option<String>,
@@ -658,7 +658,7 @@ impl SearchJob {
         self.lock().timeline.clone()
     }
 
-    /// Field statistics of the rows so far; of a running report, those of its latest preview.
+    /// Field statistics of the rows so far; for a running report, statistics of the latest preview.
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
         let (live, times) = {
             let changing = self.lock();
@@ -805,7 +805,7 @@ impl SearchJob {
         !was_removed
     }
 
-    /// Sets the expiry to `seconds` from now, or from the end of the search if it is still running.
+    /// Sets the expiry to `seconds` from now or, if the search still runs, from its end.
     pub fn set_ttl(&self, seconds: i64) {
         let seconds = seconds.clamp(0, TTL_MAX_S);
         let mut changing = self.lock();

@@ -280,7 +280,7 @@ impl Jobs {
         self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job of this name; `None` if it does not exist, has expired, or may not be seen by `viewer`.
+    /// The job of this name; `None` if the job does not exist or has expired, or if `viewer` may not see it.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
         let job = self.find(sid).filter(|job| job.is_readable_by(viewer))?;
         job.record_access();
@@ -359,7 +359,7 @@ impl Jobs {
             } else if job.exceeds_run_time() {
                 job.finalize_on_timeout();
             } else if job.is_unwatched() {
-                // If too many jobs are paused, this one runs on.
+                // If too many jobs are paused, this job continues to run.
                 drop(self.pause(&job));
             }
         }

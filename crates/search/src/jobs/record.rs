@@ -89,7 +89,7 @@ pub struct JobRecord {
     pub(crate) earliest: Option<String>,
     pub(crate) latest: Option<String>,
     pub(crate) began_ns: TimeNs,
-    /// Time that `now` means in the search, if it is not the creation time.
+    /// Time that `now` means in the search; `None` means the creation time.
     #[serde(default)]
     pub(crate) now_ns: Option<TimeNs>,
     pub(crate) status_buckets: usize,
@@ -185,7 +185,7 @@ impl JobRecord {
         self.expanded.as_deref().unwrap_or(&self.search)
     }
 
-    /// Name of the saved search that the job runs, if it does nothing else.
+    /// Name of the saved search that the job runs; `None` if the job does anything else.
     pub fn saved(&self) -> Option<&str> {
         self.saved.as_deref()
     }

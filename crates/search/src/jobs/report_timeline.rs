@@ -1,6 +1,6 @@
 //! The timeline of a report: the number of events that the report read, by time.
 //!
-//! A report passes on no events that could be counted while it runs. When a client requests the timeline, the part of
+//! While a report runs, it passes on no events that could be counted. When a client requests the timeline, the part of
 //! the search before the first reporting command is run again over the events that were stored when the job was
 //! created: once for the times of the first and last event, and once for the counts.
 //!

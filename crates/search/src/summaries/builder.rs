@@ -122,7 +122,7 @@ struct BuilderThread {
 
 impl BuilderThread {
     fn run(&mut self) {
-        // A failure is harmless: without a lower priority, the thread only competes with others.
+        // A failure is harmless: without a lower priority, the thread only competes with other threads.
         #[cfg(target_os = "linux")]
         let _refused = rustix::process::nice(NICENESS);
         let mut goes_on = self.signal.pause(FIRST_ROUND_DELAY);
