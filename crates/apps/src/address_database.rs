@@ -20,7 +20,7 @@ const DATABASE_BYTES_MAX: u64 = 1 << 30;
 const FOLDER: &str = "share";
 /// Preferred file names in the folder.
 const PREFERRED: [&str; 3] = ["GeoLite2-City.mmdb", "GeoIP2-City.mmdb", "dbip-city-lite.mmdb"];
-/// Prefix of paths in Splunk's installation folder, which stands for the data directory here.
+/// Prefix of paths below Splunk's installation folder; here the prefix stands for the data directory.
 const HOME_PREFIX: &str = "$SPLUNK_HOME/";
 /// Default language of names.
 const ENGLISH: &str = "en";

@@ -29,7 +29,7 @@ const UNFINISHED: &str = ".installing/app";
 const LOCAL_SETTINGS: &str = "local/app.conf";
 /// Prefix of files in which macOS stores attributes of other files.
 const APPLE_ATTRIBUTES: &str = "._";
-/// An app's settings may contain keys, so only the node's account may read its files.
+/// An app's settings may contain keys, so only the node's account may read the app's files.
 const FILE_MODE: u32 = 0o600;
 /// Mode of an app's programs.
 const PROGRAM_MODE: u32 = 0o700;
@@ -161,7 +161,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
     if !archive.is_absolute() {
         return Err(invalid("give the absolute path of an archive on the node"));
     }
-    // A named pipe would block and a device might never end.
+    // Reading a named pipe would block, and reading a device might never end.
     match fs::metadata(archive) {
         Ok(metadata) if metadata.is_file() => {}
         Ok(_) => return Err(invalid("it is not a file")),

@@ -176,7 +176,8 @@ fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<
             append(&mut tar, &format!("{name}/"), EntryType::Directory, &[], seconds)?;
             continue;
         }
-        // A header states the size before the content, so a file that may grow or shrink must be read first.
+        // An entry's header, which states the size, precedes the content. The file is read first, because it may grow
+        // or shrink.
         let mut content = Vec::new();
         match File::open(&entry.path) {
             Ok(file) => file.take(APP_BYTES_MAX).read_to_end(&mut content)?,

@@ -147,7 +147,7 @@ impl Objects {
     }
 
     /// Changes the permissions that apply to objects of an app without permissions of their own. The caller has checked
-    /// that this is permitted. An app has no owner, so a new owner has no effect.
+    /// that the change is permitted. An app has no owner, so a new owner has no effect.
     pub fn edit_app_acl(&self, name: &str, change: &AclChange) -> Result<LocalApp, ObjectError> {
         let _change = self.files().change()?;
         self.app(name)?;

@@ -70,7 +70,7 @@ pub fn declared_endpoints(data_dir: &Path) -> Vec<DeclaredEndpoint> {
     enabled_apps(data_dir).iter().flat_map(|folder| declared_in(folder)).collect()
 }
 
-/// The endpoint that an enabled app declares for a path after the root, or for a path above it.
+/// The endpoint that an enabled app declares for `path`, which is relative to the root, or for a parent of `path`.
 pub fn declared_endpoint(data_dir: &Path, path: &str) -> Option<DeclaredEndpoint> {
     let path = format!("/{}", path.trim_matches('/'));
     let covers = |endpoint: &DeclaredEndpoint| {

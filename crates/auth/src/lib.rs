@@ -381,7 +381,7 @@ impl Auth {
         *roles = Arc::new(read());
     }
 
-    /// The name under which a user is stored, found in any case; `name` in lower case if there is no such user.
+    /// The stored spelling of a user's name, which is found in any case; `name` in lower case if no such user exists.
     pub fn stored_name(&self, name: &str) -> String {
         let state = self.lock();
         let stored = user_position(&state.users, name).and_then(|at| state.users.get(at));
@@ -393,7 +393,7 @@ impl Auth {
         user_position(&self.lock().users, name).is_some()
     }
 
-    /// Names of roles as authorize.conf writes them, found in any case; unknown names are returned unchanged.
+    /// Names of roles, found in any case, in the spelling of authorize.conf; unknown names are returned unchanged.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())
     }
@@ -508,7 +508,8 @@ impl Auth {
         shown
     }
 
-    /// Ends the session of a key or an id, if `by` is its user or an administrator; returns whether it did.
+    /// Ends the session of a key or an id, if `by` is its user or an administrator; returns whether a session was
+    /// ended.
     pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
         let hash = self.key.hash(&[key.as_bytes()]);
         let may_end_any = self.permissions(by).has_capability(EDIT_USER);
@@ -764,7 +765,8 @@ struct Attempt<'a> {
     origin: &'a Origin,
     user_hash: KeyedHash,
     credentials: KeyedHash,
-    /// Keyed hash of the credentials and the address, so that a failure from one address does not affect others.
+    /// Keyed hash of the credentials and the address, so that a failure from one address does not affect other
+    /// addresses.
     credentials_here: KeyedHash,
     /// Whether correct credentials would be accepted from this origin.
     may_be_right: bool,
@@ -817,7 +819,7 @@ fn no_tokens() -> UserError {
     UserError::Invalid("this node has no store for tokens".to_owned())
 }
 
-/// User of the sessions of programs, which has no password.
+/// User of the sessions of programs. This user has no password.
 const PROGRAM_USER: &str = "splunk-system-user";
 
 /// The identity of the programs that the node runs.

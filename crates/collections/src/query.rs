@@ -1,9 +1,9 @@
 //! The query language: conditions on documents.
 //!
-//! The language has the operators of MongoDB that Splunk documents for its KV store (`$gt $gte $lt $lte $ne $and $or
-//! $not`), plus `$eq`, `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field with an array matches if
-//! one of its elements does; values of different types are neither equal nor ordered; `null` also matches a missing
-//! field.
+//! The language has the MongoDB operators that Splunk documents for its KV store, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`,
+//! `$and`, `$or` and `$not`, plus `$eq`, `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field with an
+//! array matches if one of its elements does; values of different types are neither equal nor ordered; `null` also
+//! matches a missing field.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};

@@ -21,7 +21,7 @@ use crate::{ResultTable, Row};
 
 /// Maximum total time of the small searches of an answer; beyond it, they are stopped and the answer gets no hints.
 const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
-/// Interval between checks for whether a client still waits for the hints.
+/// Interval at which a client is checked for still waiting for the hints.
 const CLIENT_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Maximum number of rows of a small search.
 const ROWS_MAX: usize = 2_000;

@@ -170,7 +170,7 @@ impl Namespaces {
         self.service_for_visibility(Visibility::Apps, viewer)
     }
 
-    /// The service of a namespace; `viewer` may be another user than the namespace's.
+    /// The service of a namespace; `viewer` need not be the user of the namespace.
     pub fn service(&self, namespace: Namespace, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // Users without private files share the service of the app.
         let namespace = match user_folder(&self.data_dir, &namespace) {

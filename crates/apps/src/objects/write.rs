@@ -71,7 +71,7 @@ impl Objects {
     }
 
     /// Changes settings of the node in `etc/system/local`, each with its stanza, which may be `default`. The caller has
-    /// checked that this is permitted.
+    /// checked that the change is permitted.
     pub fn set_node_settings(
         &self,
         conf: &str,

@@ -249,7 +249,7 @@ fn character_of(reference: &BytesRef<'_>) -> Option<String> {
     }
 }
 
-/// A fault of the syntax in the words of this program.
+/// Describes a syntax error in this program's own words.
 fn explain(error: &quick_xml::Error) -> String {
     let what = match error {
         quick_xml::Error::IllFormed(IllFormedError::MismatchedEndTag { expected, found }) => {

@@ -36,7 +36,7 @@ pub(super) struct TouchedDocuments(BTreeMap<(String, String), Touched>);
 
 #[derive(Clone, Copy, Debug)]
 struct Touched {
-    /// Position in the order of the first changes, which is the order of new documents.
+    /// Position in the order of first changes; new documents are written in this order.
     at: usize,
     bytes: usize,
 }

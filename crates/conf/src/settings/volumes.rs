@@ -139,7 +139,7 @@ pub struct S3VolumeSettings {
     pub region: String,
     /// `remote.s3.access_key` and `remote.s3.secret_key`.
     pub key: Option<VolumeKey>,
-    /// `remote.s3.url_version` is v1.
+    /// Whether `remote.s3.url_version` is v1.
     pub path_style: bool,
     /// `remote.s3.sslRootCAPath`.
     pub authorities: Option<String>,
@@ -429,8 +429,8 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// Settings that a user of SmartStore has in these files. All settings are known; a setting is reported only if it
-    /// would have an effect in Splunk that is missing here.
+    /// Settings that a user of SmartStore has in these files are known. Only settings and values without support cause
+    /// warnings.
     #[test]
     fn settings_of_smartstore_are_known() {
         let indexes = "[default]\nremotePath = volume:s3/$_index_name\nrepFactor = auto\nmaxDataSize = auto\n\

@@ -234,7 +234,7 @@ fn collect_names(expr: &SearchExpr, found: &mut Vec<NamedItem>) {
     }
 }
 
-/// Names that an `mcatalog` lists values of or groups by.
+/// Names whose values an `mcatalog` lists, and names by which an `mcatalog` groups.
 fn names_of_catalog(commands: &[Stage]) -> Vec<NamedItem> {
     let stats = commands.iter().find_map(|stage| match &stage.command {
         Command::Stats(stats) => Some((stats, stage.span)),

@@ -120,7 +120,7 @@ pub(super) fn event_counts_by(
     Some(rows.iter().filter_map(pair).collect())
 }
 
-/// A text as an SPL string with quotes.
+/// A text as a quoted SPL string.
 pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
