@@ -1,4 +1,4 @@
-//! Endpoints that apps declare in restmap.conf. Their programs are not run.
+//! Endpoints that apps declare in restmap.conf. The programs of these endpoints are not run.
 //!
 //! `[script:NAME]` declares the path `match`; `[admin:NAME]` declares `match/MEMBER` for each of its `members`, and
 //! `[admin_external:MEMBER]` declares the program of a member. These declarations are read so that requests,

@@ -1,6 +1,6 @@
 //! The effective permissions of a user's roles.
 //!
-//! A user has the capabilities and indexes of all roles, including imported ones, except the indexes in
+//! A user has the capabilities and indexes of all roles, including imported roles, except the indexes in
 //! `srchIndexesDisallowed`. If roles have different limits, the most generous limit applies. Filters are joined by OR;
 //! filters of roles with `srchFilterSelecting = false` are joined by AND. An unknown role grants nothing. The rules are
 //! those of Splunk's authorize.conf. Not here: parsing authorize.conf ([`Roles`]).

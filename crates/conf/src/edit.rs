@@ -95,8 +95,8 @@ pub fn without_stanza(text: &str, stanza: &str) -> String {
     split_settings(text).into_iter().filter(stays).collect()
 }
 
-/// Writes a value as lines, each but the last ending with a backslash. A value that itself ends with a backslash gets a
-/// trailing blank, which the reader strips.
+/// Writes a value as lines, each but the last ending with a backslash. If the value itself ends with a backslash, it
+/// gets a trailing blank, which the reader strips.
 fn continue_lines(value: &str) -> String {
     let mut written = value.replace("\r\n", "\n").replace('\n', "\\\n");
     if written.ends_with('\\') {

@@ -4,7 +4,7 @@
 //! The global order, lowest precedence first: system/default, then apps' default folders, then apps' local folders,
 //! then system/local; of two apps, the app whose name sorts first wins. A [`View`] uses the order of an app and user
 //! instead, for the confs that searches read: system/default, system/local, settings shared by other apps, the app's
-//! default and local, the user's own.
+//! default and local settings, the user's own settings.
 
 use crate::check::check;
 use crate::default_files::builtin_sources;

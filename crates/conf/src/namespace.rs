@@ -1,9 +1,10 @@
-//! The settings visible to searches of one user in one app: those of the app, those shared by other apps, and the
-//! user's own.
+//! The settings visible to searches of one user in one app: settings of the app, settings shared by other apps, and the
+//! user's own settings.
 //!
 //! An app declares in `metadata/default.meta` and `local.meta` which objects it shares with other apps. A stanza names
 //! a kind (`[props]`), an object (`[props/STANZA]`), a setting (`[props/STANZA/SETTING]`) or everything (`[]`), each
-//! part URL-encoded. The most specific stanza that sets `export` applies; if no stanza sets it, nothing is shared.
+//! part URL-encoded. The most specific stanza that sets `export` applies; if no stanza sets `export`, nothing is
+//! shared.
 //!
 //! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
 

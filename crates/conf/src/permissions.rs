@@ -36,7 +36,7 @@ const OWNER: &str = "admin";
 pub struct Permissions {
     /// Name of the user.
     pub user: String,
-    /// The user's roles, including imported ones.
+    /// The user's roles, including imported roles.
     pub roles: BTreeSet<String>,
     /// Capabilities held.
     pub capabilities: BTreeSet<String>,

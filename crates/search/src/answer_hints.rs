@@ -1,8 +1,8 @@
 //! Hints on the answers of a server's searches: messages of a job, or of a request that waits for the rows.
 //!
 //! The reader of a search's rows passes each batch to an [`AnswerWatch`]. An answer with rows and a value in each
-//! column costs no more than that inspection. For any other answer, [`crate::hints`] runs small searches with the
-//! permissions and the time range of the search itself, for at most [`PROBE_TIME_MAX`] in all.
+//! column needs no further work. For any other answer, [`crate::hints`] runs small searches with the permissions and
+//! the time range of the search itself, for at most [`PROBE_TIME_MAX`] in all.
 //!
 //! Not here: the texts of the hints, and the hints of the command line, which runs its small searches as a client.
 

@@ -1,7 +1,7 @@
 //! Permissions of a job: its readers and writers besides its user and administrators.
 //!
-//! The rows of a job were found with the permissions of its user; whoever may read the job sees all of them. Not here:
-//! changes of a job ([`crate::jobs`]).
+//! The rows of a job were found with the permissions of its user; whoever may read the job sees all of these rows. Not
+//! here: changes of a job ([`crate::jobs`]).
 
 use quarry_conf::Permissions;
 use serde::{Deserialize, Serialize};

@@ -6,8 +6,8 @@
 //! Beyond the limit, the least recently used service is dropped.
 //!
 //! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the
-//! same permissions ([`Reader`]). Usually one service is enough. A user never gets a service that contains objects which
-//! this user may not read.
+//! same permissions ([`Reader`]). Usually one service is enough. A user never gets a service with objects that the user
+//! may not read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

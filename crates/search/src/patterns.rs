@@ -1,7 +1,7 @@
 //! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
 //!
 //! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A date or a
-//! time of day is a word of its own, and always a variable ([`super::written_times`]). A text is only compared with the
+//! time of day is a word of its own, and always a variable ([`super::written_times`]). A text is compared only with the
 //! few patterns that have the same number of words and the same first word without a digit. The text joins the pattern
 //! with which it shares the most words, if the share of equal words reaches a threshold, and the words that differ
 //! become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An Online

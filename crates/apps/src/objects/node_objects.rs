@@ -1,5 +1,5 @@
-//! Permissions of objects that belong to the node and have their own endpoints and capability: tokens of the HTTP Event
-//! Collector (stanzas of inputs.conf), indexes.
+//! Permissions of objects that belong to the node and have their own endpoints and capability, such as indexes and
+//! tokens of the HTTP Event Collector (stanzas of inputs.conf).
 //!
 //! The permissions are in the metadata of the location whose file defines the stanza. A user needs the capability, and
 //! one of the roles that the metadata name; without metadata, the capability suffices.

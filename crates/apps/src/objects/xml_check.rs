@@ -3,7 +3,7 @@
 //! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. Entities are
 //! the predefined entities and character references. A document type without an internal subset is skipped.
 //!
-//! Not here: whether the elements are those of a view.
+//! Not here: the elements that a view may contain.
 
 use quick_xml::Reader;
 use quick_xml::errors::{IllFormedError, SyntaxError};

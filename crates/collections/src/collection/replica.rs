@@ -2,8 +2,8 @@
 //!
 //! The table `shared` has the database's id and the number up to which changes of all nodes were applied to this file.
 //! A write excludes other nodes, applies their changes, runs here without a commit, writes the changed documents to the
-//! database, and is then committed here with the number of the change. If the process dies in between, the file applies
-//! its own change from the database later.
+//! database, and is then committed here with the number of the change. If the process dies before this commit, the file
+//! later applies its own change from the database.
 //!
 //! A file that does not come from this database joins it: documents that only the file has are given to the other
 //! nodes. Of documents in both, the database's version wins; if versions differ, a copy of the file is kept.

@@ -40,7 +40,7 @@ fn settings_without_effect_are_reported_and_kept() {
     assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "LEARN_MODEL"));
 }
 
-/// Every setting with a row is read somewhere, so no such setting may be listed as having no effect.
+/// Every setting with a row is read somewhere, so settings with rows must not be listed as having no effect.
 #[test]
 fn a_setting_with_a_row_is_never_without_effect() {
     for table in crate::tables::TABLES {

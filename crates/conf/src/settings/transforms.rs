@@ -1,6 +1,6 @@
 //! transforms.conf: lookup tables, and transforms that extract fields at search time.
 //!
-//! A stanza with `filename` is a lookup in a CSV file, a stanza with `external_type = kvstore` is a lookup in a
+//! A stanza with `filename` is a lookup in a CSV file; a stanza with `external_type = kvstore` is a lookup in a
 //! collection. Index-time rules are in [`index_rules`](super::index_rules).
 
 use std::collections::BTreeMap;

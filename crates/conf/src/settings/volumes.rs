@@ -1,7 +1,7 @@
 //! `[volume:NAME]` and `remotePath` of indexes.conf: remote storage for buckets, in addition to the data directory.
 //!
-//! The names are those of Splunk's SmartStore. A local volume (`storageType = local`) has no effect: the store lays
-//! out its own folder.
+//! The setting names are the names of Splunk's SmartStore. A local volume (`storageType = local`) has no effect: the
+//! store lays out its own folder.
 
 use std::collections::BTreeMap;
 use std::fmt;

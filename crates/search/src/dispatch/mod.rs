@@ -3,8 +3,8 @@
 //!
 //! A search gets a folder with its name when it starts, so that two processes never use the same name; in a server, the
 //! folder is created only when the result is written. The folder of a finished search contains its rows
-//! (`results.arrow`: Arrow IPC streams, a new one whenever the columns change) and its outcome (`facts.json`, written
-//! last: a folder without this file holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or
+//! (`results.arrow`: Arrow IPC streams; each change of columns begins a new stream) and its outcome (`facts.json`,
+//! written last: a folder without this file holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or
 //! [`BYTES_MAX`] bytes, the oldest results are removed first, except results of clients' jobs, which have limits of
 //! their own. If the folder cannot be written, nothing is stored. Files that the `dump` command writes are in the
 //! subfolder `dump` of the search's folder, whether or not the result of the search is stored, and are kept for

@@ -59,7 +59,7 @@ pub const ROWS_MAX: usize = 500_000;
 /// Maximum number of unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
 
-/// Maximum number of jobs, including finished ones (Splunk warns from half of this number on).
+/// Maximum number of jobs, including finished jobs (Splunk warns from half of this number on).
 pub const JOBS_MAX: usize = 10_000;
 /// Maximum total size of the rows of all jobs, in bytes.
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
