@@ -1,8 +1,8 @@
 //! The geolocation database of `iplocation`: a file in MaxMind's format (GeoLite2, GeoIP2, DB-IP).
 //!
-//! The file is named by limits.conf `[iplocation] db_path`, or else found in the folder `share` of the data directory.
-//! It is loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is
-//! supported.
+//! The setting `[iplocation] db_path` of limits.conf names the file; without this setting, the file is searched for in
+//! the folder `share` of the data directory. The file is loaded into memory and reloaded when it changes. Only the
+//! layout of the *City* and *Country* databases is supported.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const DATABASE_BYTES_MAX: u64 = 1 << 30;
 const FOLDER: &str = "share";
 /// Preferred file names in the folder.
 const PREFERRED: [&str; 3] = ["GeoLite2-City.mmdb", "GeoIP2-City.mmdb", "dbip-city-lite.mmdb"];
-/// Prefix of paths in Splunk's installation folder, which stands for the data directory here.
+/// Prefix of paths below Splunk's installation folder; here the prefix stands for the data directory.
 const HOME_PREFIX: &str = "$SPLUNK_HOME/";
 /// Default language of names.
 const ENGLISH: &str = "en";
@@ -98,7 +98,7 @@ impl InMemoryDatabase {
 
 impl AddressLocations for InMemoryDatabase {
     fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
-        // An IPv4-only database fails for IPv6 addresses instead of finding nothing.
+        // For an IPv6 address, an IPv4-only database would return an error instead of no result.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl AddressLocations for InMemoryDatabase {
     }
 }
 
-/// The name of a part of a record, in the first of `languages` for which it has a name; English is tried last.
+/// The name of a part of a record, in the first of `languages` in which the part has a name; English is tried last.
 fn name_of(part: &Value, code: &str, languages: &[String]) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let asked = languages.iter().map(String::as_str).chain([ENGLISH]);
@@ -140,7 +140,7 @@ mod tests {
                 out.push(7 << 5 | members.len() as u8);
                 for (name, value) in members {
                     encode(&Value::String(name.clone()), out);
-                    // These two have wider types.
+                    // These two members have wider types.
                     match name.as_str() {
                         "node_count" => out.extend([6 << 5 | 1, value.as_u64().unwrap() as u8]),
                         "build_epoch" => out.extend([1, 9 - 7, value.as_u64().unwrap() as u8]),

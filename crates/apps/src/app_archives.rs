@@ -1,8 +1,8 @@
 //! Entries of the archives from which apps are installed, read with the `tar` library.
 //!
-//! Archives come from elsewhere, so their headers are checked in a first pass ([`check_headers`]): the library reads long
-//! names and attributes into memory, whatever their size. Not here: where entries are written
-//! ([`crate::app_installs`]), and writing archives ([`crate::app_packages`]).
+//! Archives are not trusted, so their headers are checked in a first pass ([`check_headers`]): the library would read
+//! long names and attributes of any size into memory. Not here: where entries are written ([`crate::app_installs`]),
+//! and writing archives ([`crate::app_packages`]).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -27,7 +27,7 @@ const REST_BYTES_MAX: u64 = 1 << 20;
 pub(crate) enum ArchiveError {
     /// The file could not be opened.
     Open(io::Error),
-    /// Its content is not a valid archive.
+    /// The content of the file is not a valid archive.
     Damaged(String),
 }
 
@@ -50,7 +50,7 @@ fn damaged(reason: &str) -> ArchiveError {
 pub(crate) enum MemberKind {
     File,
     Folder,
-    /// A link, a device, a named pipe, or an extension of some writer.
+    /// A link, a device, a named pipe, or a kind that only some archive writers use.
     Other,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct ArchiveMember {
     pub(crate) name: String,
     pub(crate) kind: MemberKind,
     pub(crate) bytes: u64,
-    /// Whether its owner may execute it.
+    /// Whether the entry's owner may execute the file.
     pub(crate) is_executable: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) type OpenArchive = Archive<ArchiveInput>;
 /// The decompressed bytes of an archive.
 pub(crate) struct ArchiveInput {
     bytes: Box<dyn Read>,
-    /// Number of zero bytes at the end of what was read, by which a complete archive is recognised.
+    /// Number of zero bytes at the end of the bytes read so far; a complete archive ends with zero bytes.
     zeros: usize,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn open(archive: &Path) -> Result<OpenArchive, ArchiveError> {
 }
 
 /// Reads all headers of an archive and checks their sizes: at most `entries_max` entries with `bytes_max` bytes in all.
-/// The outer result is an error if the archive is damaged, the inner one is false if it is too large.
+/// Returns an error if the archive is damaged, and false if it is too large.
 pub(crate) fn check_headers(archive: &Path, entries_max: usize, bytes_max: u64) -> Result<bool, ArchiveError> {
     let mut tar = open(archive)?;
     let (mut entries, mut bytes, mut headers) = (0, 0u64, 0);
@@ -151,8 +151,8 @@ pub(crate) fn copy_content(entry: &mut Entry<'_, ArchiveInput>, out: &mut impl W
     if io::copy(entry, out)? == bytes { Ok(()) } else { Err(damaged("it ends early")) }
 }
 
-/// Ends reading: checks that the archive is complete, and reads the bytes after it, so that a wrong checksum of the
-/// compression is noticed.
+/// Ends reading: checks that the archive is complete, and reads the bytes after its end, so that a wrong checksum of
+/// the compression is noticed.
 pub(crate) fn end(tar: OpenArchive) -> Result<(), ArchiveError> {
     let mut input = tar.into_inner();
     let is_complete = input.zeros >= BLOCK;

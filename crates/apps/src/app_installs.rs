@@ -1,8 +1,8 @@
 //! Installs apps from archives: `.spl`, `.tgz` and `.tar`, compressed by gzip or not, with one folder that is the app.
 //!
-//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and moved
-//! into place by one rename. If the node is killed meanwhile, the app stays as it was. An update replaces the whole
-//! app except `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
+//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from code that reads apps, and moved into
+//! place by one rename. If the node is killed meanwhile, the app stays as it was. An update replaces the whole app
+//! except `local/`, `metadata/local.meta`, and files of `lookups/` that the archive lacks.
 //!
 //! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
 
@@ -22,19 +22,19 @@ use crate::local_apps::{LocalApp, MemberSetting, check_new_name, member_settings
 use crate::objects::{ObjectError, Objects};
 use crate::rest_handlers::{DeclaredEndpoint, declared_in};
 
-/// Folder below `etc/apps` in which an archive is unpacked. It has one more level, so that nodes that share files do
-/// not take it for an app.
+/// Folder below `etc/apps` in which an archive is unpacked. The folder has a second level, so that nodes that share
+/// files do not take it for an app.
 const UNFINISHED: &str = ".installing/app";
 /// The file with the attributes of an app that were set on the node.
 const LOCAL_SETTINGS: &str = "local/app.conf";
 /// Prefix of files in which macOS stores attributes of other files.
 const APPLE_ATTRIBUTES: &str = "._";
-/// An app's settings may contain keys, so only the node's account may read its files.
+/// An app's settings may contain keys, so only the node's account may read the app's files.
 const FILE_MODE: u32 = 0o600;
 /// Mode of an app's programs.
 const PROGRAM_MODE: u32 = 0o700;
 
-/// Held during an installation: there is one folder for unfinished installations.
+/// Held during an installation, because all installations use the same folder.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
 /// An app to be installed.
@@ -42,11 +42,11 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 pub struct AppInstall {
     /// Absolute path of the archive on the node.
     pub archive: PathBuf,
-    /// Name for the app; `None` takes the name of the archive's folder.
+    /// Name for the app; `None` means the name of the archive's folder.
     pub name: Option<String>,
     /// Whether an app of this name is replaced.
     pub is_update: bool,
-    /// Attributes of the app, which replace those of the archive.
+    /// Attributes of the app, which replace the attributes in the archive.
     pub members: Vec<(String, String)>,
 }
 
@@ -68,11 +68,12 @@ impl Objects {
             Err(TryLockError::WouldBlock) => {
                 return Err(ObjectError::Busy("another app is being installed: try again when it is done".to_owned()));
             }
-            // Every installation begins with an empty folder, so an installation that panicked left nothing that matters.
+            // Every installation begins with an empty folder, so leftovers of an installation that panicked are
+            // harmless.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Ok(installing) => installing,
         };
-        // Everything that can be refused is refused before the app is moved into place.
+        // Every reason for a refusal is checked before the app is moved into place.
         let settings = member_settings(&install.members)?;
         let unfinished = Unfinished::new(&self.apps_folder())?;
         let named = unpack(&install.archive, &unfinished.app)?;
@@ -103,8 +104,8 @@ impl Objects {
     }
 }
 
-/// Writes settings into `local/app.conf` of an app that is not in place yet. The file is replaced and not changed,
-/// because it may also be the file of the app's old version (a hard link).
+/// Writes settings into `local/app.conf` of an app that is not in place yet. The file is replaced, not changed in
+/// place, because it may be a hard link to a file of the app's old version.
 fn write_settings(app: &Path, settings: &[MemberSetting]) -> Result<(), ObjectError> {
     if settings.is_empty() {
         return Ok(());
@@ -135,7 +136,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// An empty folder; what a killed node left in it is removed.
+    /// Creates the empty folder, and removes files that a killed node has left in it.
     fn new(apps: &Path) -> Result<Unfinished, ObjectError> {
         let app = apps.join(UNFINISHED);
         let folder = app.parent().unwrap_or(apps).to_owned();
@@ -149,7 +150,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // What cannot be removed now is removed before the next installation.
+        // Files that cannot be removed now are removed before the next installation.
         drop(fs::remove_dir_all(&self.folder));
     }
 }
@@ -160,7 +161,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
     if !archive.is_absolute() {
         return Err(invalid("give the absolute path of an archive on the node"));
     }
-    // A named pipe would block and a device might never end.
+    // Reading a named pipe would block, and reading a device might never end.
     match fs::metadata(archive) {
         Ok(metadata) if metadata.is_file() => {}
         Ok(_) => return Err(invalid("it is not a file")),
@@ -254,8 +255,8 @@ fn copy_local_changes(old: &Path, new: &Path) -> io::Result<()> {
     link_missing(&old.join("lookups"), &new.join("lookups"))
 }
 
-/// Links into `to` the files of `from` that `to` lacks. Settings and lookup files are replaced as a whole, never written
-/// in place, so a hard link to a file is as good as a copy.
+/// Links into `to` the files of `from` that `to` lacks. Settings and lookup files are replaced as a whole, never
+/// written in place, so hard links are as safe as copies.
 fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
     let mut pairs = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = pairs.pop() {

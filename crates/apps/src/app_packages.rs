@@ -1,9 +1,9 @@
 //! Apps packed into files for other nodes: `NAME.spl`, a gzip-compressed tar archive of the app's folder, as in Splunk.
 //!
 //! Packages are in [`FOLDER`] of the data directory, one per app; packing an app again replaces its package. An archive
-//! contains regular files only, because symbolic links could lead out of the app. Hidden files are excluded. So is
-//! `local/passwords.conf`, because its secrets are encrypted with a key of this data directory and could not be
-//! decrypted elsewhere.
+//! contains regular files only, because symbolic links could lead out of the app. Hidden files are excluded.
+//! `local/passwords.conf` is also excluded, because its secrets are encrypted with a key of this data directory and
+//! could not be decrypted elsewhere.
 //!
 //! Not here: installing packages ([`crate::app_installs`]).
 
@@ -29,7 +29,7 @@ const EXTENSION: &str = ".spl";
 const SECRETS: &str = "local/passwords.conf";
 /// Maximum total size of the files of a packed app, in bytes.
 pub(crate) const APP_BYTES_MAX: u64 = 256 << 20;
-/// Maximum bytes of the packages of other apps when an app is packed.
+/// Maximum total bytes of the other apps' packages when an app is packed.
 const PACKAGES_BYTES_MAX: u64 = 1 << 30;
 /// Maximum number of files and folders of a packed app.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
@@ -82,7 +82,7 @@ impl Objects {
         Ok(AppPackage { app: app.name, path })
     }
 
-    /// The bytes of an app's package; `file` is its name without folders.
+    /// The bytes of an app's package; `file` is the package's name without folders.
     pub fn app_package(&self, name: &str, file: &str) -> Result<Vec<u8>, ObjectError> {
         let unknown = || ObjectError::Unknown(format!("{name}/package/{file}"));
         if check_file_name(name).is_err() || file.strip_suffix(EXTENSION) != Some(name) {
@@ -96,7 +96,7 @@ impl Objects {
     }
 }
 
-/// Refuses a new package if the existing ones take too much space.
+/// Refuses a new package if the existing packages take too much space.
 fn check_space(folder: &Path, file: &str) -> io::Result<Result<(), ObjectError>> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -118,7 +118,7 @@ fn check_space(folder: &Path, file: &str) -> io::Result<Result<(), ObjectError>>
 /// A file or folder of an app.
 struct PackedEntry {
     path: PathBuf,
-    /// Its path in the app, separated by `/`.
+    /// Path of the entry in the app, separated by `/`.
     name: String,
     metadata: Metadata,
 }
@@ -176,7 +176,8 @@ fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<
             append(&mut tar, &format!("{name}/"), EntryType::Directory, &[], seconds)?;
             continue;
         }
-        // A header states the size before the content, so a file that may grow or shrink must be read first.
+        // An entry's header, which states the size, precedes the content. The file is read first, because it may grow
+        // or shrink.
         let mut content = Vec::new();
         match File::open(&entry.path) {
             Ok(file) => file.take(APP_BYTES_MAX).read_to_end(&mut content)?,

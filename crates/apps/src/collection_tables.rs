@@ -1,10 +1,10 @@
 //! Collections (KV store) as lookup tables: resolving a stanza of transforms.conf to a collection, and converting
 //! documents to rows and back.
 //!
-//! A table contains the shared documents of a collection. A row becomes a document with only the listed fields, which
-//! replaces the whole document with its key. If rows are added to a table, all other documents stay unchanged,
-//! except those with the same value of a key field; otherwise the rows replace all documents. Each write is one
-//! transaction.
+//! A table contains the shared documents of a collection. A row becomes a document with only the listed fields; this
+//! document completely replaces the existing document of the same key. If rows are added to a table, all other
+//! documents stay unchanged, except documents with the same value of a key field; otherwise the rows replace all
+//! documents. Each write is one transaction.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +53,8 @@ impl Lookups {
         }
     }
 
-    /// The home of the collection that the lookup `name` reads: an app of the view that defines the collection, else
-    /// any app that defines it, else `etc/system`; if no conf defines it, the app of the lookup.
+    /// The app and definition of the collection that the lookup `name` reads: an app of the view that defines the
+    /// collection, else any app that defines it, else `etc/system`; if no conf defines it, the app of the lookup.
     fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
         let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
         let system = data_dir.join("etc/system");
@@ -62,7 +62,7 @@ impl Lookups {
             TableFolders::Namespace(_, view) => app_folder(data_dir, CONF, collection, Some((view, COLLECTIONS_KIND))),
             _ => None,
         };
-        // If several apps define it, the one whose name sorts last wins, as for objects.
+        // If several apps define the collection, the app whose name sorts last wins, as for objects.
         let folder = seen
             .or_else(|| app_folders_with(data_dir, CONF, collection, None).pop())
             .or_else(|| has_stanza(&system, CONF, collection).then(|| system.clone()))
@@ -94,7 +94,7 @@ impl Lookups {
         Ok(collections.get(&home.app, collection)?)
     }
 
-    /// The documents of a collection as CSV: the fields listed by the lookup, else all, and `_key`.
+    /// The documents of a collection as CSV: the fields that the lookup lists (all fields without a list), and `_key`.
     pub(crate) fn collection(&self, name: &str, collection: &str, fields: &[String]) -> Result<String, Fault> {
         let home = self.home(name, collection)?;
         if !self.files.user().is_none_or(|user| access_of(&home.folder).may_read(COLLECTIONS_KIND, collection, user)) {

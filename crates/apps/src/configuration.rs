@@ -58,8 +58,8 @@ pub fn read_with_private(data_dir: &Path, user: &str, readable: &Readable) -> La
     Layers::with_private(sources(data_dir), &own, readable)
 }
 
-/// The configuration visible to a namespace, without the objects that `readable` excludes; fails if its app does not
-/// exist or is disabled.
+/// The configuration visible to a namespace, without the objects that `readable` excludes; fails if the namespace's app
+/// does not exist or is disabled.
 pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> Result<(Layers, View), Fault> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();
@@ -97,7 +97,7 @@ fn sources(data_dir: &Path) -> Vec<ConfSource> {
     sources
 }
 
-/// Reads each `*.conf` of a folder; unreadable ones are reported and skipped.
+/// Reads each `*.conf` of a folder; unreadable files are reported and skipped.
 fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<ConfSource>) {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .into_iter()
@@ -116,7 +116,7 @@ fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<C
 
 /// Warnings already logged; files are read again for each namespace.
 static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Maximum remembered warnings; beyond it, repeated warnings are logged again.
+/// Maximum number of remembered warnings; beyond the limit, repeated warnings are logged again.
 const LOGGED_MAX: usize = 1_000;
 
 fn log_once(text: String) {

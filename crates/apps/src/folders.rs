@@ -1,4 +1,4 @@
-//! Folders of apps and users in order of precedence, and which app defines a stanza.
+//! Folders of apps and users in order of precedence; finds the app that defines a stanza.
 //!
 //! Hidden folders of `etc/apps` are not apps: they contain apps that are being installed or removed. A disabled app
 //! (`state = disabled` in the stanza `install` of its app.conf) is installed, but nothing in it takes effect.
@@ -15,7 +15,7 @@ pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// Folders of all installed apps, sorted by name, including disabled ones.
+/// Folders of all installed apps, including disabled apps, sorted by name.
 pub fn installed_apps(data_dir: &Path) -> Vec<PathBuf> {
     let mut apps = folders_in(&data_dir.join("etc/apps"));
     apps.retain(|app| !app_name(app).starts_with('.'));
@@ -38,7 +38,7 @@ pub fn is_disabled(app: &Path) -> bool {
     state.is_some_and(|state| state == "disabled")
 }
 
-/// Folders of enabled apps: all of them, sorted by name, or those of a view in its order of precedence.
+/// Folders of all enabled apps, sorted by name, or of the apps of a view, in the view's order of precedence.
 pub fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
     let apps = data_dir.join("etc/apps");
     match view {
@@ -60,7 +60,7 @@ pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, 
     apps.into_iter().find(|app| has_stanza(app, conf, name))
 }
 
-/// Like [`app_folder`], but the folders of all such apps, in the order of [`app_folders`].
+/// Like [`app_folder`], but returns the folders of all these apps, in the order of [`app_folders`].
 pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = visible_apps(data_dir, name, seen);
     apps.retain(|app| has_stanza(app, conf, name));

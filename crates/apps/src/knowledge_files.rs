@@ -36,7 +36,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Combines a configuration with the data models at a location, without those that `readable` excludes.
+    /// Combines a configuration with the data models at a location, without models that `readable` excludes.
     pub fn new(layers: &Layers, place: KnowledgeLocation<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
             KnowledgeLocation::None => BTreeMap::new(),
@@ -63,7 +63,8 @@ fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf>
     folders.flat_map(readable_of).collect()
 }
 
-/// Whether a model may be read. Metadata may name its kind `models` or `datamodels`, and both must permit it.
+/// Whether a model may be read. Metadata may name the kind of a model `models` or `datamodels`; both must permit
+/// reading.
 fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }

@@ -1,8 +1,8 @@
 //! Files of apps and users in the data directory, and their visibility in each namespace.
 //!
-//! [`read_configuration`] merges the `.conf` files of all apps, [`read_view`] the files visible to a user in an app.
-//! Searches look up objects that apps define: [`KnowledgeFiles`] has macros, saved searches, event types, tags and data
-//! models; [`Lookups`] has lookup tables, collections and the geolocation database. [`folders`] finds the app that
+//! [`read_configuration`] merges the `.conf` files of all apps; [`read_view`] merges the files visible to a user in an
+//! app. Searches look up objects that apps define: [`KnowledgeFiles`] has macros, saved searches, event types, tags and
+//! data models; [`Lookups`] has lookup tables, collections and the geolocation database. [`folders`] finds the app that
 //! defines a stanza. [`objects`] shows and changes single stanzas, subject to permissions.
 //!
 //! Not here: the meaning of settings (`quarry_conf`), programs of apps (`quarry_programs`), users.

@@ -1,8 +1,9 @@
 //! Apps as folders of `etc/apps`: listing, creating, changing and removing them.
 //!
-//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`; settings in `local` override those
-//! in `default`. An app to be removed is first renamed, while no other change is running, so that a half-removed app is
-//! never visible. Not here: packing ([`crate::app_packages`]) and installing archives ([`crate::app_installs`]).
+//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`; settings in `local` override
+//! settings in `default`. An app to be removed is first renamed, while no other change is running, so that a
+//! half-removed app is never visible. Not here: packing ([`crate::app_packages`]) and installing archives
+//! ([`crate::app_installs`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use crate::objects::{APP_DEFAULT, APP_SYSTEM, AclChange, ObjectAcl, ObjectError,
 pub(crate) const CONF: &str = "app";
 /// Apps that cannot be created or removed.
 const BUILT_IN_APPS: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
-/// Attributes of these apps, unless app.conf sets others.
+/// Attributes of built-in apps, unless app.conf sets other values.
 const BUILT_IN_MEMBERS: [(&str, &str); 3] = [
     ("author", "Quarry"),
     ("description", "The app for searches and reports."),
@@ -43,17 +44,17 @@ const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
 /// An app and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalApp {
-    /// Name of its folder.
+    /// Name of the app's folder.
     pub name: String,
-    /// Its attributes by name.
+    /// Attributes of the app by name.
     pub members: BTreeMap<String, String>,
-    /// Whether it can be removed.
+    /// Whether the app can be removed.
     pub is_removable: bool,
-    /// Whether its objects are visible in other apps, unless their own metadata say otherwise.
+    /// Sharing of objects whose own metadata set no sharing.
     pub sharing: ObjectSharing,
-    /// Roles that may read its objects, unless their own metadata say otherwise.
+    /// Roles that may read objects whose own metadata name no readers.
     pub readers: Vec<String>,
-    /// Roles that may change its objects, unless their own metadata say otherwise.
+    /// Roles that may change objects whose own metadata name no writers.
     pub writers: Vec<String>,
 }
 
@@ -116,7 +117,7 @@ impl Objects {
         let mut all = vec![("version".to_owned(), "1.0.0".to_owned()), ("label".to_owned(), name.to_owned())];
         all.retain(|(member, _)| !members.iter().any(|(given, _)| given == member));
         all.extend_from_slice(members);
-        // Everything that can be refused is refused before the app exists.
+        // Every reason for a refusal is checked before the app exists.
         member_settings(&all)?;
         let folder = self.apps_folder().join(name);
         {
@@ -146,7 +147,7 @@ impl Objects {
     }
 
     /// Changes the permissions that apply to objects of an app without permissions of their own. The caller has checked
-    /// that this is permitted. An app has no owner, so a new owner has no effect.
+    /// that the change is permitted. An app has no owner, so a new owner has no effect.
     pub fn edit_app_acl(&self, name: &str, change: &AclChange) -> Result<LocalApp, ObjectError> {
         let _change = self.files().change()?;
         self.app(name)?;

@@ -1,9 +1,10 @@
-//! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working directory for searches
-//! without a data directory. A namespace sees the files of its view, private ones first. Collections (KV store) are
-//! tables too. Names must be bare file names; paths are refused, so that a search cannot read other folders.
+//! Lookup tables as files: in `etc/apps/*/lookups` and `etc/system/lookups` of the data directory, and, for searches
+//! without a data directory, in the working directory. A namespace sees the files of its view, private files first.
+//! Collections (KV store) are tables, too. Names must be bare file names; paths are refused, so that a search cannot
+//! read other folders.
 //!
-//! Users can change files of an app if its metadata permits it ([`ObjectAccess`]). New files of users without this
-//! permission are private.
+//! Users can change files of an app if the app's metadata permits such changes ([`ObjectAccess`]). New files of users
+//! without this permission are private.
 
 use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -55,7 +56,7 @@ pub(crate) enum TableFolders {
     DataFolder(PathBuf),
     /// A data directory restricted to a namespace.
     Namespace(PathBuf, Arc<View>),
-    /// The working directory, and with lower precedence a data directory, which is only read.
+    /// The working directory and, with lower precedence, a read-only data directory.
     WorkingFolder(Option<PathBuf>),
 }
 
@@ -95,13 +96,14 @@ impl LookupFiles {
         LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None, shared: None }
     }
 
-    /// Lookups visible to a view: those of the user, of the app, shared by other apps, and of the system.
+    /// Lookups visible to a view: lookups of the user and the app, lookups that other apps share, and lookups of the
+    /// system.
     pub fn for_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
         let place = TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view));
         LookupFiles { place, user: None, shared: None }
     }
 
-    /// Lookups of the working directory, and with lower precedence those of a data directory, which are only read.
+    /// Lookups of the working directory and, with lower precedence, read-only lookups of a data directory.
     pub fn for_working_folder(data_dir: Option<&Path>) -> LookupFiles {
         LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None, shared: None }
     }
@@ -139,7 +141,8 @@ impl LookupFiles {
         folders
     }
 
-    /// A folder as messages show it: below the data directory, whose own place ordinary users of a server need not know.
+    /// A folder as messages show it: relative to the data directory, because ordinary users of a server need not know
+    /// the location of the data directory.
     fn shown_path(&self, folder: &Path) -> String {
         let data_dir = match &self.place {
             TableFolders::WorkingFolder(data_dir) => data_dir.as_ref(),
@@ -196,14 +199,15 @@ impl LookupFiles {
         self.folders().iter().flat_map(names_in).collect()
     }
 
-    /// Writes the file `name` atomically: where it exists, else in the folder that `context` selects.
+    /// Writes the file `name` atomically: in its current folder if it exists, else in the folder that `context`
+    /// selects.
     pub fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
         self.write_atomically(&self.target(name, context)?, name, fill)
     }
 
-    /// The folder in which the file `name` is written: its current folder, else the folder that `context` selects. Without
-    /// a context, this is the folder of the app (of the namespace, or `search`), or the user's private folder if the user
-    /// may not write to the app's. An error names the roles that may write.
+    /// The folder in which the file `name` is written: its current folder, else the folder that `context` selects.
+    /// Without a context, this is the folder of the namespace's app (without a namespace, of `search`), or the user's
+    /// private folder if the user may not write to the app's folder. An error names the roles that may write.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_writable_name(name)?;
         let is_here = matches!(self.place, TableFolders::WorkingFolder(_));
@@ -258,8 +262,8 @@ impl LookupFiles {
         )))
     }
 
-    /// The folder of private files, existing or not: of the namespace's user, else of the acting user; `None` without a
-    /// user.
+    /// The folder of private files of the namespace's user, else of the acting user; `None` without a user. The folder
+    /// may not exist.
     fn private_folder(&self) -> Option<PrivateFolder> {
         let (data_dir, named, app) = match &self.place {
             TableFolders::WorkingFolder(_) => return None,
@@ -341,7 +345,7 @@ impl LookupFiles {
         Ok(true)
     }
 
-    /// The visible models by name; the first found of each name.
+    /// The visible models by name; of several models with one name, the first in order of lookup.
     pub(crate) fn models(&self) -> Vec<ModelFile> {
         let mut names = std::collections::BTreeSet::new();
         for (folder, _) in self.model_folders(false) {
@@ -371,7 +375,7 @@ impl LookupFiles {
             None => std::fs::rename(&unfinished, folder.join(name)).map_err(failed),
         });
         if moved.is_err() {
-            // A leftover file does not count as a table, and the first error is returned.
+            // A leftover file is not a table, so a failure to remove it is ignored.
             drop(std::fs::remove_file(&unfinished));
         }
         moved
@@ -426,7 +430,7 @@ fn model_file(name: &str) -> String {
 /// Number of tables that this process has begun to write; makes temporary names unique.
 static WRITE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Content of a file up to a maximum size; `what` names it in messages.
+/// Content of a file up to a maximum size; `what` names the file in messages.
 fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Fault> {
     let failed = |error: std::io::Error| Fault::io(format_args!("{what} {}", path.display()), error);
     let length = path.metadata().map_err(failed)?.len();

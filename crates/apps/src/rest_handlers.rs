@@ -1,4 +1,4 @@
-//! Endpoints that apps declare in restmap.conf. Their programs are not run.
+//! Endpoints that apps declare in restmap.conf. The programs of these endpoints are not run.
 //!
 //! `[script:NAME]` declares the path `match`; `[admin:NAME]` declares `match/MEMBER` for each of its `members`, and
 //! `[admin_external:MEMBER]` declares the program of a member. These declarations are read so that requests,
@@ -11,7 +11,7 @@ use quarry_conf::Conf;
 use crate::configuration::read_text;
 use crate::folders::{app_name, enabled_apps};
 
-/// The conf file of such endpoints.
+/// The conf file that declares these endpoints.
 const CONF: &str = "restmap.conf";
 /// Prefixes of stanzas that declare paths.
 const SCRIPT: &str = "script:";
@@ -70,7 +70,7 @@ pub fn declared_endpoints(data_dir: &Path) -> Vec<DeclaredEndpoint> {
     enabled_apps(data_dir).iter().flat_map(|folder| declared_in(folder)).collect()
 }
 
-/// The endpoint that an enabled app declares for a path after the root, or for a path above it.
+/// The endpoint that an enabled app declares for `path`, which is relative to the root, or for a parent of `path`.
 pub fn declared_endpoint(data_dir: &Path, path: &str) -> Option<DeclaredEndpoint> {
     let path = format!("/{}", path.trim_matches('/'));
     let covers = |endpoint: &DeclaredEndpoint| {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use quarry_stdx::{Fault, private_file};
 use serde_json::{Map, Value, json};
 
-/// Path relative to the data directory. Readable only by its owner, because it contains a token.
+/// Path of the run file relative to the data directory. Only its owner may read the file, because it contains a token.
 pub const RUN_FILE: &str = "run/server.json";
 /// Path at which the file is written before it has a lock.
 const UNLOCKED_FILE: &str = "run/server.starting";
@@ -34,7 +34,8 @@ impl RunFile {
         let cannot = |error| Fault::io(format_args!("cannot write {}", path.display()), error);
         facts.insert(PLACE.to_owned(), json!(device_and_inode(data_dir).map_err(cannot)?));
         private_file::write(&unlocked, &Value::Object(facts).to_string())?;
-        // The file is locked before it gets its name, so that no process sees it without a lock while the server runs.
+        // The file is locked before it gets its name, so that no process sees the file without a lock while the server
+        // runs.
         let file = OpenOptions::new().write(true).open(&unlocked).map_err(cannot)?;
         file.lock().map_err(cannot)?;
         fs::rename(&unlocked, &path).map_err(cannot)?;
@@ -69,7 +70,7 @@ pub fn management_address(data_dir: &Path) -> Option<String> {
     read(data_dir)?["mgmt"].as_str().map(str::to_owned)
 }
 
-/// Device and inode of a directory, which no copy of it shares.
+/// Device and inode of a directory; a copy of the directory differs in at least one of these.
 fn device_and_inode(data_dir: &Path) -> io::Result<[u64; 2]> {
     let facts = fs::metadata(data_dir)?;
     Ok([facts.dev(), facts.ino()])

@@ -1,8 +1,8 @@
 //! Encrypts secrets of apps, such as passwords, in conf files with a key of the data directory.
 //!
-//! AES-256-GCM with a random nonce per text. The encrypted form is `$q1$` followed by the hexadecimal nonce, ciphertext
-//! and tag. The key is a file readable only by the node's account, created on first use. Not here: who may see
-//! decrypted secrets.
+//! The cipher is AES-256-GCM with a random nonce per text. The encrypted form is `$q1$` followed by the hexadecimal
+//! nonce, ciphertext and tag. The key is a file readable only by the node's account, created on first use. Not here:
+//! who may see decrypted secrets.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ impl Secret {
         Ok(format!("{ENCRYPTED_PREFIX}{}{}", to_hex(&nonce), to_hex(&sealed)))
     }
 
-    /// Decrypts a text; one without the prefix was written by hand and is returned unchanged.
+    /// Decrypts a text; a text without the prefix was written by hand and is returned unchanged.
     pub fn decrypt(&self, sealed: &str) -> Result<String, Fault> {
         let Some(hidden) = sealed.strip_prefix(ENCRYPTED_PREFIX) else { return Ok(sealed.to_owned()) };
         let wrong = || Fault::corrupt(format!("it was not encrypted with the key in {}", self.path.display()));

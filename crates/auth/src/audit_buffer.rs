@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Maximum number of distinct events per round; further ones are counted without user, object and client.
+/// Maximum number of distinct events per round; further events are counted without user, object and client.
 const EVENTS_MAX: usize = 100;
 /// Maximum characters of a recorded name: failed logins contain arbitrary names.
 const NAME_CHARS_MAX: usize = 100;

@@ -1,6 +1,6 @@
 //! Cache of recently checked credentials, right or wrong, by keyed hash. For a client that sends credentials with every
 //! request, the password is hashed only once every few minutes. A client that keeps sending an old password is refused
-//! without hashing, and its failures count once.
+//! without hashing, and its repeated failures count only once.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::keyed_hash::KeyedHash;
 
 /// Seconds for which the outcome of a check is used without hashing again.
 pub const VERIFIED_S_MAX: i64 = 300;
-/// Maximum cached credentials; the oldest is evicted.
+/// Maximum number of cached credentials; the oldest credentials are evicted.
 const VERIFIED_MAX: usize = 1_000;
 
 /// Recently checked credentials with the same outcome.

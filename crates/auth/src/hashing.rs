@@ -11,7 +11,7 @@ use crate::password::Memory;
 
 /// Maximum concurrent hashes.
 pub const HASHES_MAX: usize = 2;
-/// Maximum number of logins waiting for a slot; further ones are refused at once.
+/// Maximum number of logins waiting for a slot; further logins are refused at once.
 pub const HASH_WAITERS_MAX: usize = 64;
 /// Longest wait for a slot.
 const HASH_WAIT: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ impl HashKey {
         HashKey(key)
     }
 
-    /// Hash of the parts. Lengths are hashed too, so that different lists of parts with the same concatenation have
+    /// Hash of the parts. Lengths are hashed, too, so that different lists of parts with the same concatenation have
     /// different hashes.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> KeyedHash {
         let inner = parts.iter().fold(Sha256::new_with_prefix(padded(&self.0, 0x36)), |hash, part| {

@@ -1,11 +1,12 @@
 //! Authentication: users with passwords, sessions, tokens, and the ways a client proves its identity.
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
-//! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
-//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`audit_buffer`). A
-//! login with an unknown user takes the same time and gets the same answer as a login with a wrong password. Users are
-//! records persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
-//! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
+//! [`Auth::authenticate`] turns this header into an [`Identity`]. Anyone may send requests, so every resource is
+//! bounded: running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records
+//! (`audit_buffer`). A login with an unknown user takes the same time and gets the same answer as a login with a wrong
+//! password. Users are records persisted by a [`UserStore`]; [`UsersFile`] keeps them in `etc/passwd` of a data
+//! directory. [`permissions`] computes the effective permissions of an identity from the current authorize.conf. Not
+//! here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod audit_buffer;
@@ -63,7 +64,7 @@ const LOGIN: &str = "login attempt";
 /// Error of authenticating a request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AuthError {
-    /// No `Authorization` header, or one of an unknown form.
+    /// No `Authorization` header, or a header of an unknown form.
     #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
     Missing,
     /// Wrong user name, password or session key, or an expired session.
@@ -108,8 +109,8 @@ pub struct Identity {
     pub user: String,
     /// Roles of the user.
     pub roles: Vec<String>,
-    /// Whether the request comes from the command line, run by the server's own account, which can read the server's
-    /// files anyway.
+    /// Whether the request comes from the command line of the server's own account, which can read the server's files
+    /// anyway.
     pub is_console: bool,
 }
 
@@ -149,7 +150,7 @@ struct State {
 /// A token to be created.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Login name of the user whose permissions it grants.
+    /// Login name of the user whose permissions the token grants.
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,
@@ -171,7 +172,7 @@ impl Auth {
         self.clock.now_ns()
     }
 
-    /// Creates the authentication of `users`; `store` persists them when they change. The holder of
+    /// Creates the authentication of `users`; `store` persists changes of the users. The holder of
     /// [`Auth::local_token`] is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
@@ -289,7 +290,7 @@ impl Auth {
         })
     }
 
-    /// Removes a token; it is refused from now on.
+    /// Removes a token, which is refused from now on.
     pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), UserError> {
         self.change_token(by, id, origin, "remove", |draft| {
             draft.remove(|record| record.id == id);
@@ -374,13 +375,13 @@ impl Auth {
     }
 
     /// Replaces the roles, which apply to the next request of every session. The closure `read` runs under the lock, so
-    /// that of two concurrent changes the later read wins.
+    /// that the later of two concurrent reads wins.
     pub fn set_roles(&self, read: impl FnOnce() -> Roles) {
         let mut roles = self.roles.write().unwrap_or_else(PoisonError::into_inner);
         *roles = Arc::new(read());
     }
 
-    /// The name under which a user is stored, found in any case; `name` in lower case if there is no such user.
+    /// The stored spelling of a user's name, which is found in any case; `name` in lower case if no such user exists.
     pub fn stored_name(&self, name: &str) -> String {
         let state = self.lock();
         let stored = user_position(&state.users, name).and_then(|at| state.users.get(at));
@@ -392,12 +393,12 @@ impl Auth {
         user_position(&self.lock().users, name).is_some()
     }
 
-    /// Names of roles as authorize.conf writes them, found in any case; unknown ones are returned unchanged.
+    /// Names of roles, found in any case, in the spelling of authorize.conf; unknown names are returned unchanged.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())
     }
 
-    /// A change with the names as they are stored.
+    /// The change with user and role names in their stored spelling.
     fn with_stored_names(&self, change: &UserChange) -> UserChange {
         let roles = self.roles();
         match change.clone() {
@@ -507,7 +508,8 @@ impl Auth {
         shown
     }
 
-    /// Ends the session of a key or an id, if `by` is its user or an administrator; returns whether it did.
+    /// Ends the session of a key or an id, if `by` is its user or an administrator; returns whether a session was
+    /// ended.
     pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
         let hash = self.key.hash(&[key.as_bytes()]);
         let may_end_any = self.permissions(by).has_capability(EDIT_USER);
@@ -596,8 +598,8 @@ impl Auth {
         self.check_grants(by, change, &before)?;
         let users = apply_change(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
-            // A later user of the same name must not inherit tokens. They are removed before the user, because if only
-            // this step succeeds, the user can still create new tokens.
+            // A later user of the same name must not inherit tokens. The tokens are removed before the user: if only
+            // their removal succeeds, the user can still create new tokens.
             let draft = self.lock().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)
@@ -605,7 +607,7 @@ impl Auth {
                 self.persist_tokens(draft)?;
             }
         }
-        // Persisted before it takes effect, so that a restart cannot undo an effective change.
+        // The change is persisted before it takes effect, so that a restart cannot undo an effective change.
         self.store.save(&users).map_err(UserError::Failed)?;
         let mut state = self.lock();
         state.users = users;
@@ -637,7 +639,7 @@ impl Auth {
         }
     }
 
-    /// Records a change by a caller: `operation` in Splunk's words, and its object.
+    /// Records a change by a caller: `operation` (in Splunk's words) and the changed `object`.
     pub fn record_change(&self, by: &Identity, origin: &Origin, operation: &'static str, object: String) {
         let (user, object) = (by.user.clone(), Some((operation, object)));
         let event =
@@ -663,7 +665,7 @@ impl Auth {
         self.lock().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    /// Checks a password; `found` runs under the lock, while the user cannot change.
+    /// Checks a password. `found` runs under the lock, so that the user cannot change meanwhile.
     fn check_password(
         &self,
         user: &str,
@@ -716,7 +718,8 @@ impl Auth {
         Ok(identity)
     }
 
-    /// The result of an attempt if it needs no hash: it is throttled, or its credentials were checked recently.
+    /// The result of an attempt that needs no hash, because the attempt is throttled or its credentials were checked
+    /// recently.
     fn check_without_hash(
         &self,
         attempt: &Attempt<'_>,
@@ -762,7 +765,8 @@ struct Attempt<'a> {
     origin: &'a Origin,
     user_hash: KeyedHash,
     credentials: KeyedHash,
-    /// Keyed hash of the credentials and the address, so that a failure from one address does not affect others.
+    /// Keyed hash of the credentials and the address, so that a failure from one address does not affect other
+    /// addresses.
     credentials_here: KeyedHash,
     /// Whether correct credentials would be accepted from this origin.
     may_be_right: bool,
@@ -815,7 +819,7 @@ fn no_tokens() -> UserError {
     UserError::Invalid("this node has no store for tokens".to_owned())
 }
 
-/// User of the sessions of programs, which has no password.
+/// User of the sessions of programs. This user has no password.
 const PROGRAM_USER: &str = "splunk-system-user";
 
 /// The identity of the programs that the node runs.

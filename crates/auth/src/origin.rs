@@ -19,7 +19,7 @@ impl Origin {
     /// A request from this machine.
     pub const LOCAL: Origin = Origin { address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_local: true };
 
-    /// A request from `peer` to a port at `listener`; `is_forwarded` if it shows signs of a proxy.
+    /// A request from `peer` to a port at `listener`; `is_forwarded` is true if the request shows signs of a proxy.
     pub fn of(peer: IpAddr, listener: IpAddr, is_forwarded: bool) -> Origin {
         let address = peer.to_canonical();
         let is_local = address.is_loopback() && listener.to_canonical().is_loopback() && !is_forwarded;

@@ -1,9 +1,9 @@
 //! The effective permissions of a user's roles.
 //!
-//! A user has the capabilities and indexes of all roles, including imported ones, except the indexes in
-//! `srchIndexesDisallowed`. Of different limits, the most generous applies. Filters are joined by OR; filters of roles
-//! with `srchFilterSelecting = false` are joined by AND. An unknown role grants nothing. The rules are those of
-//! Splunk's authorize.conf. Not here: parsing authorize.conf ([`Roles`]).
+//! A user has the capabilities and indexes of all roles, including imported roles, except the indexes in
+//! `srchIndexesDisallowed`. If roles have different limits, the most generous limit applies. Filters are joined by OR;
+//! filters of roles with `srchFilterSelecting = false` are joined by AND. An unknown role grants nothing. The rules are
+//! those of Splunk's authorize.conf. Not here: parsing authorize.conf ([`Roles`]).
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
         .with_limits(limits)
 }
 
-/// The named roles and those they import, each once.
+/// The named roles and the roles that they import, each once.
 fn with_imports<'r>(known: &'r Roles, names: &'r [String]) -> Vec<&'r RoleSettings> {
     let mut open: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut found: Vec<&RoleSettings> = Vec::new();

@@ -1,7 +1,7 @@
 //! Open sessions by key. A session ends after some time without use (an hour unless configured), when its user or an
 //! administrator ends it, or when its user is changed or removed.
 //!
-//! A new session beyond a user's limit ends the user's least recently used session, preferably one from the same
+//! A new session beyond a user's limit ends the user's least recently used session, preferably a session from the same
 //! address, so that a client that logs in for each call does not end other clients' sessions.
 
 use std::collections::BTreeMap;
@@ -37,9 +37,9 @@ impl Default for Sessions {
 pub struct SessionInfo {
     /// Hash of the session's key.
     pub id: String,
-    /// Login name of its user.
+    /// Login name of the session's user.
     pub user: String,
-    /// Time of its last request.
+    /// Time of the session's last request.
     pub last_use_ns: i64,
 }
 
@@ -47,7 +47,7 @@ struct Session {
     identity: Identity,
     address: IpAddr,
     last_use_ns: i64,
-    /// Whether it ends after some time without a request.
+    /// Whether the session ends after some time without a request.
     ends_when_idle: bool,
 }
 
@@ -68,7 +68,7 @@ impl Sessions {
         self.idle_limit_s = seconds;
     }
 
-    /// Adds a session, ending another one if necessary.
+    /// Adds a session; ends another session if a limit is reached.
     pub(crate) fn open(&mut self, key: KeyedHash, identity: Identity, address: IpAddr, now_ns: i64) {
         let of_user = self.by_key.values().filter(|session| session.identity.user == identity.user).count();
         if of_user >= SESSIONS_PER_USER_MAX {
@@ -83,7 +83,7 @@ impl Sessions {
         self.by_key.insert(key, Session { identity, address, last_use_ns: now_ns, ends_when_idle: true });
     }
 
-    /// Adds a session that does not end by itself: whoever opens it ends it.
+    /// Adds a session that does not end by itself: the code that opens the session also ends it.
     pub(crate) fn open_until_ended(&mut self, key: KeyedHash, identity: Identity, address: IpAddr, now_ns: i64) {
         self.open(key, identity, address, now_ns);
         if let Some(session) = self.by_key.get_mut(&key) {
@@ -91,7 +91,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the session that is first in this order; among equals, the least recently used one.
+    /// Ends the session that is first in this order; of equal sessions, the least recently used session.
     fn end_first<K: Ord>(&mut self, order: impl Fn(&Session) -> K) {
         let first =
             self.by_key.iter().min_by_key(|(_, session)| (order(session), session.last_use_ns)).map(|(key, _)| *key);

@@ -2,8 +2,8 @@
 //! to a minute.
 //!
 //! Failures are counted per user and address, per address, and per user. For a user who logged in successfully from an
-//! address within the last day, only the first count applies at this address, so that password guessing from other
-//! addresses does not lock out legitimate users. Not here: the response.
+//! address within the last day, only the count per user and address applies at this address, so that password guessing
+//! from other addresses does not lock out legitimate users. Not here: the response.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data directory (HMAC-SHA-256, `HS256`).
 //!
-//! A token names its user and expiry. Its record, which can be disabled or removed, decides whether it is accepted; the
-//! user's current roles decide what it permits. The token itself is not stored. Not here: who may create tokens
+//! A token names its user and expiry. The token is accepted only if its record exists and is not disabled; the user's
+//! current roles decide what the token permits. The token itself is not stored. Not here: who may create tokens
 //! ([`crate::Auth`]), sessions, tokens of the HTTP Event Collector.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const ALGORITHM: &str = "HS256";
 pub struct TokenRecord {
     /// Id: a random number in hexadecimal.
     pub id: String,
-    /// Login name of the user whose permissions it grants.
+    /// Login name of the user whose permissions the token grants.
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,
@@ -46,9 +46,9 @@ pub struct TokenRecord {
     pub issued_s: i64,
     /// Expiry.
     pub expires_s: Option<i64>,
-    /// Time before which it is refused.
+    /// Time before which the token is refused.
     pub not_before_s: i64,
-    /// Whether it is enabled.
+    /// Whether the token is enabled.
     pub is_enabled: bool,
 }
 
@@ -103,7 +103,7 @@ impl TokensFile {
         TokensFile(files.clone())
     }
 
-    /// Reads the tokens and their key. If the key is missing, a new one is created, and earlier tokens are invalid.
+    /// Reads the tokens and their key. If the key is missing, a new key is created, which makes earlier tokens invalid.
     pub fn read_or_create(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
@@ -227,7 +227,7 @@ impl Tokens {
         format!("{text}.{signature}")
     }
 
-    /// The record of a token whose signature is right, if it exists, and whether the token is currently valid.
+    /// The record of a token with a correct signature, if the record exists, and whether the token is currently valid.
     pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
         let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
         let (_, claims) = text.split_once('.')?;
@@ -272,7 +272,7 @@ impl Draft {
         }
     }
 
-    /// Removes the tokens selected by `is_gone`; returns whether there were any.
+    /// Removes the tokens selected by `is_gone`; returns whether any token was removed.
     pub(crate) fn remove(&mut self, is_gone: impl Fn(&TokenRecord) -> bool) -> bool {
         let before = self.records.len();
         self.records.retain(|_, record| !is_gone(record));

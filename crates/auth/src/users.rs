@@ -64,7 +64,7 @@ pub enum UserChange {
         name: String,
         /// New password.
         password: Option<String>,
-        /// The current password, required of users who change their own.
+        /// The current password, required of users who change their own password.
         old_password: Option<String>,
         /// New roles.
         roles: Option<Vec<String>>,
@@ -150,7 +150,7 @@ pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
     })
 }
 
-/// Names of roles as authorize.conf writes them, found in any case; unknown ones are returned unchanged.
+/// Names of roles, found in any case, in the spelling of authorize.conf; unknown names are returned unchanged.
 pub(crate) fn known_names(roles: &[String], known: &Roles) -> Vec<String> {
     let name = |role: &String| known.get(role).map_or_else(|| role.clone(), |found| found.name.clone());
     roles.iter().map(name).collect()

@@ -45,7 +45,7 @@ impl UsersFile {
         Ok(users)
     }
 
-    /// Reads the users, if there are any.
+    /// Reads the users; `None` if the file does not exist.
     fn read(&self, known: &Roles) -> Result<Option<Vec<UserRecord>>, Fault> {
         let file = self.path.display();
         match std::fs::read_to_string(&self.path) {
@@ -61,7 +61,7 @@ impl UsersFile {
     }
 }
 
-/// Logs unknown roles of a user, which grant nothing and would otherwise only show as permission errors.
+/// Logs unknown roles of a user. Unknown roles grant nothing and would otherwise show only as permission errors.
 fn log_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
         let known = known.names();

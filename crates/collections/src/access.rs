@@ -130,8 +130,8 @@ impl Coverage {
                 reach.worth += EQUAL_SELECTIVITY;
                 continue;
             }
-            // Both bounds can be combined only for single values: of several values, one may satisfy the lower bound
-            // and another the upper one.
+            // Both bounds can be combined only for single values: of several values, one value may satisfy the lower
+            // bound and another value the upper bound.
             let bounds = own.by_ref().filter_map(bounds);
             reach.bounds = match kept.is_exact {
                 true => bounds.reduce(|(from, to), (other_from, other_to)| (from.max(other_from), to.min(other_to))),

@@ -158,8 +158,8 @@ impl Collection {
         })
     }
 
-    /// Deletes the `removed` documents and writes new documents, which replace existing documents with their keys, all
-    /// atomically; returns the keys written. `fill` must pass each document to the consumer that is its argument.
+    /// Atomically deletes the `removed` documents and writes new documents, which replace existing documents of the
+    /// same keys. Returns the keys written. `fill` must pass each document to its argument, a consumer.
     pub fn save_all(
         &self,
         user: &str,
@@ -222,7 +222,7 @@ impl Collection {
         locked(&self.adopted).as_ref() == Some(&definition.accelerations)
     }
 
-    /// The document with this key as JSON, from the first of the users that has one.
+    /// The document with this key as JSON, from the first of the users with such a document.
     pub fn document(&self, users: &[&str], key: &str) -> Result<String, CollectionError> {
         let mut out = String::new();
         let is_found = self.read(users, |reading| {
@@ -305,7 +305,7 @@ impl Collection {
         if self.is_in_doubt.load(Ordering::Acquire) {
             self.clear_failed_commit(&mut locked(&self.writer))?;
         }
-        // A reader must not create the file, which may have been removed.
+        // The file may have been removed, and a reader must not create it again.
         let existing = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
         let idle = locked(&self.idle).pop();
         let connection = match idle.map_or_else(|| self.connect(READER_KIB, existing, ""), Ok) {
@@ -391,7 +391,7 @@ impl Collection {
         Ok(connection)
     }
 
-    /// Creates the tables of a new file and migrates older documents; returns whether any were migrated.
+    /// Creates the tables of a new file and migrates older documents; returns whether documents were migrated.
     fn set_up(&self, connection: &mut Connection) -> Result<bool, Failure> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -417,7 +417,7 @@ impl Collection {
         Ok(!documents.is_empty())
     }
 
-    /// Writes documents in one transaction; if nodes share them, for all nodes.
+    /// Writes documents in one transaction, for all nodes if nodes share the documents.
     fn write<T>(
         &self,
         definition: &CollectionDefinition,
@@ -430,8 +430,8 @@ impl Collection {
         }
     }
 
-    /// Writes in one transaction, after bringing the accelerations in line with the definition. Changed documents are
-    /// not shared, so the file no longer counts as a copy of the database of a cluster.
+    /// Writes in one transaction, after bringing the accelerations in line with the definition. The changes are not
+    /// shared, so the file no longer counts as a copy of a cluster's database.
     fn write_here<T>(
         &self,
         writer: &mut Writer,
@@ -574,7 +574,7 @@ impl<'t> FileWriter<'t> {
         Ok(statement.query_row(params![user, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
     }
 
-    /// Writes a document, replacing an existing document with its key.
+    /// Writes a document, replacing an existing document of the same key.
     fn put(&mut self, user: &str, key: &str, prepared: &PreparedDocument) -> Result<(), Failure> {
         check_key(key)?;
         self.touch(user, key, prepared.body.len());

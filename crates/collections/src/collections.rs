@@ -9,7 +9,7 @@ use crate::{Collection, CollectionError, SharedDocuments};
 
 /// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
-/// Maximum open collections. Beyond it, the least recently used of the collections that are not in use is closed.
+/// Maximum open collections. Beyond the limit, the least recently used collection that is not in use now is closed.
 const OPEN_MAX: usize = 32;
 /// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
@@ -29,14 +29,14 @@ pub struct Collections {
 
 #[derive(Debug, Default)]
 struct OpenCollections {
-    /// By app and name, with the sequence number of the last access.
+    /// Open collections by app and name, each with the sequence number of its last access.
     collections: BTreeMap<(String, String), (Arc<Collection>, u64)>,
     /// Sequence number of the last access.
     accesses: u64,
 }
 
-/// All instances in this process, by folder. One folder has one instance, so that the object that removes a file is the
-/// object that has the file open.
+/// All instances in this process, by folder. A folder has only one instance, so that a file is removed by the object
+/// that has the file open.
 static INSTANCES: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 
 impl Collections {
@@ -79,7 +79,7 @@ impl Collections {
         open.collections.insert(key, (Arc::clone(&collection), access));
         while open.collections.len() > OPEN_MAX {
             // Only unused collections are closed. Even two handles to one file would be safe, because SQLite serialises
-            // them.
+            // their transactions.
             let idle = open.collections.iter().filter(|(_, (collection, _))| Arc::strong_count(collection) == 1);
             let Some(oldest) = idle.min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone()) else { break };
             open.collections.remove(&oldest);
@@ -89,10 +89,10 @@ impl Collections {
 
     /// Shares the documents of all collections with other nodes from now on. Call it before collections are used.
     ///
-    /// Documents that only this node has are given to the others; if a document differs, the database wins, and the
-    /// file of the collection is kept beside the new one.
+    /// Documents that only this node has are given to the other nodes; if a document differs, the database wins, and
+    /// the file of the collection is kept beside the new one.
     pub fn share_through(&self, shared: Arc<dyn SharedDocuments>) -> Result<(), CollectionError> {
-        // Those that are open do not know the database.
+        // Open collections do not know the database.
         self.lock().collections.clear();
         drop(self.shared.set(shared));
         for (app, name) in self.existing()? {
@@ -101,8 +101,8 @@ impl Collections {
         self.apply_shared_changes()
     }
 
-    /// Applies the changes of documents by other nodes. A collection that fails does not keep the others back; the first
-    /// error is returned, and the next call tries again.
+    /// Applies the changes of documents by other nodes. A collection that fails does not delay the other collections;
+    /// the first error is returned, and the next call tries again.
     pub fn apply_shared_changes(&self) -> Result<(), CollectionError> {
         let Some(shared) = self.shared.get() else { return Ok(()) };
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ fn name_of(file: &str) -> Option<String> {
     String::from_utf8(name).ok().filter(|name| file_name(name).is_ok_and(|encoded| encoded == file))
 }
 
-/// Names of the entries of a folder; none if it does not exist.
+/// Names of the entries of a folder; none if the folder does not exist.
 fn entries(folder: &Path) -> Result<Vec<String>, CollectionError> {
     let failed = |error: std::io::Error| CollectionError::Failed { path: folder.to_owned(), reason: error.to_string() };
     if !folder.is_dir() {

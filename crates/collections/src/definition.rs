@@ -33,7 +33,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// Parses the type of a field; `None` for any other word, which then has no effect.
+    /// Parses the type of a field; `None` for any other word, which has no effect.
     pub fn parse(word: &str) -> Option<FieldType> {
         match word.trim().to_ascii_lowercase().as_str() {
             "number" => Some(FieldType::Number),
@@ -85,7 +85,7 @@ fn number_of(text: &str) -> Option<Value> {
 /// Fields with a sorted index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acceleration {
-    /// Its name after `accelerated_fields.`.
+    /// Name of the acceleration, which follows `accelerated_fields.`.
     pub name: String,
     /// The fields, most significant first.
     pub(crate) fields: Vec<FieldPath>,

@@ -25,7 +25,7 @@ pub type ObjectConsumer<'t> = &'t mut dyn FnMut(Object) -> Result<(), Collection
 pub(crate) struct PreparedDocument {
     pub(crate) key: Option<String>,
     pub(crate) members: Object,
-    /// Its members as JSON, without key and user.
+    /// Members of the document as JSON, without key and user.
     pub(crate) body: String,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A value is a type byte followed by the value: numbers as order-preserving float bits, texts with escaped zero bytes
 //! and a double zero terminator. Several fields are concatenated. Long texts are truncated and integers beyond a
-//! float's precision are rounded, so entries only narrow a search; each document found is compared with the query
-//! again. A field with an array has one entry per element.
+//! float's precision are rounded, so entries only narrow a search; each document found is then compared with the query
+//! itself. A field with an array has one entry per element.
 
 use serde_json::Value;
 
@@ -99,7 +99,7 @@ fn encode_text(kind: u8, text: &str, out: &mut Vec<u8>) -> bool {
 pub(crate) struct IndexedDocument<'d> {
     pub(crate) user: &'d str,
     pub(crate) key: &'d str,
-    /// Its members, without key and user.
+    /// Members of the document, without key and user.
     pub(crate) members: &'d Object,
 }
 

@@ -52,7 +52,7 @@ impl FieldPath {
         Some(object.entry(last.clone()).or_insert(Value::Null))
     }
 
-    /// The object that has the field, if there is one.
+    /// The object that has the field, if the field exists.
     pub(crate) fn holder<'v>(&self, object: &'v mut Map<String, Value>) -> Option<(&'v mut Map<String, Value>, &str)> {
         if object.contains_key(&self.name) {
             return Some((object, &self.name));

@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::sort::TopK;
 use crate::{CollectionError, KEY, Projection, Query, Sort, USER};
 
-/// Maximum number of row ids collected; beyond it, all documents are read.
+/// Maximum number of row ids collected; beyond this number, all documents are read.
 const ROW_IDS_MAX: usize = 4_000_000;
 
 /// A find request; the default selects all documents.
@@ -49,7 +49,7 @@ impl<'r> StoredDocument<'r> {
         Ok(StoredDocument { row_id: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
     }
 
-    /// Its members, including key and user.
+    /// Members of the document, including key and user.
     pub(crate) fn members(&self) -> Result<Object, Failure> {
         let mut members = self.own_members()?;
         members.insert(KEY.to_owned(), self.key.into());
@@ -57,7 +57,7 @@ impl<'r> StoredDocument<'r> {
         Ok(members)
     }
 
-    /// Its members, without key and user.
+    /// Members of the document, without key and user.
     pub(crate) fn own_members(&self) -> Result<Object, Failure> {
         let members = serde_json::from_str(self.body);
         members.map_err(|error| Failure::Damage(format!("the document {} is not JSON: {error}", self.key)))
@@ -112,7 +112,7 @@ impl DocumentView<'_> {
         Ok(())
     }
 
-    /// Passes each matching document to `take`, with its members if they were parsed, in row order.
+    /// Passes each matching document to `take` in row order, with its members if they were parsed.
     pub(crate) fn for_each_match(&self, query: &Query, take: MatchConsumer<'_>) -> Result<(), Failure> {
         if query.is_all() {
             return self.for_each(&mut |found| take(found, None));
@@ -170,7 +170,8 @@ impl DocumentView<'_> {
         }
     }
 
-    /// Passes the document with a key to `take`, from the first of the users that has one; `false` if none has.
+    /// Passes the document with a key to `take`, from the first of the users with such a document; `false` if no user
+    /// has one.
     pub(crate) fn by_key(
         &self,
         key: &str,

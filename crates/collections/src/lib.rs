@@ -1,11 +1,11 @@
 //! Collections of JSON documents: the KV store used by REST and lookup tables.
 //!
-//! A document is a JSON object with a key that is unique per user and collection. A collection is its own SQLite file
-//! ([`Collection`]); all collections of a data directory are opened through one [`Collections`] per process. Writes are
-//! on disk before they are answered. Queries ([`Query`]) use the subset of MongoDB's language that Splunk supports, and
-//! some further operators. If the nodes of a cluster share documents, a write reaches their database before this file, and
-//! changes by other nodes are applied here ([`SharedDocuments`]). Accelerated fields have sorted index entries, which reduce the documents read and never
-//! change an answer.
+//! A document is a JSON object with a key that is unique per user and collection. Each collection is a SQLite file of
+//! its own ([`Collection`]); all collections of a data directory are opened through one [`Collections`] per process.
+//! Writes are on disk before they are answered. Queries ([`Query`]) use the subset of MongoDB's language that Splunk
+//! supports, and some further operators. If the nodes of a cluster share documents, a write reaches the cluster's
+//! database before the collection's file, and changes by other nodes are applied to the file ([`SharedDocuments`]).
+//! Accelerated fields have sorted index entries, which reduce the documents read and never change an answer.
 //!
 //! Not here: `collections.conf` files and permissions (`apps`), request paths and formats (`api`), the database of a
 //! cluster (`sharing`).

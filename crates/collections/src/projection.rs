@@ -11,7 +11,7 @@ const FIELDS_MAX: usize = 1_000;
 /// Alias of the key.
 const ID: &str = "_id";
 
-/// The members to return; the default is all.
+/// The members to return; the default is all members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
     included: Vec<FieldPath>,

@@ -1,8 +1,9 @@
 //! The query language: conditions on documents.
 //!
-//! It supports the operators of MongoDB that Splunk documents for its KV store (`$gt $gte $lt $lte $ne $and $or $not`),
-//! plus `$eq`, `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field with an array matches if one of
-//! its elements does; values of different types are neither equal nor ordered; `null` also matches a missing field.
+//! The language has the MongoDB operators that Splunk documents for its KV store, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`,
+//! `$and`, `$or` and `$not`, plus `$eq`, `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field with an
+//! array matches if one of its elements does; values of different types are neither equal nor ordered; `null` also
+//! matches a missing field.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -72,7 +73,7 @@ fn invalid(text: impl Into<String>) -> CollectionError {
 }
 
 impl Query {
-    /// Parses a query; an empty text matches all.
+    /// Parses a query; an empty text matches every document.
     pub fn parse(text: &str) -> Result<Query, CollectionError> {
         if text.trim().is_empty() {
             return Ok(Query::default());
@@ -131,7 +132,7 @@ fn is_among(values: &[&Value], wanted: &Value) -> bool {
     (wanted.is_null() && values.is_empty()) || any_of(values, |value| compare(value, wanted).is_eq())
 }
 
-/// Whether one of the values, or an element of an array among them, satisfies the predicate.
+/// Whether one of the values, or an element of a value that is an array, satisfies the predicate.
 fn any_of(values: &[&Value], is_wanted: impl Fn(&Value) -> bool) -> bool {
     values
         .iter()

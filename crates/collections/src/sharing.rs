@@ -48,8 +48,8 @@ pub trait SharedDocuments: Debug + Send + Sync {
     /// Numbers of the changes of a collection.
     fn state(&self, collection: (&str, &str)) -> Result<SharedState, Fault>;
 
-    /// The next documents that were changed after a number and up to another, with the number of their last change, in
-    /// its order; empty at the end.
+    /// The next documents that were changed after number `after` and up to number `last`, each with the number of its
+    /// last change, ordered by this number; empty at the end.
     fn page(&self, collection: (&str, &str), after: i64, last: i64) -> Result<Vec<(i64, DocumentChange)>, Fault>;
 
     /// Writes documents for all nodes, all or none; returns the number of the last change. Fails if the collection was

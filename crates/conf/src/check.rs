@@ -111,8 +111,9 @@ fn find_problem(table: &ConfTable, sections: &'static [Section], stanza: &str, s
     let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
     let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| matches_name(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
-    // A row for any name applies only to settings that neither list names. In [default], a row of free text would hide
-    // misspelt settings of other rows, so such a row applies there only if it restricts values and the value is valid.
+    // A row for any name applies only to settings that are listed neither as unused nor as unsupported. In [default], a
+    // row of free text would hide misspelt settings of other rows, so such a row applies there only if it restricts
+    // values and the value is valid.
     let is_named = is_unused || is_unsupported;
     let is_default = stanza == DEFAULT_STANZA;
     let takes_any_name =
@@ -120,7 +121,8 @@ fn find_problem(table: &ConfTable, sections: &'static [Section], stanza: &str, s
     let fits = |row: &&Row| row.matches_key(&setting.key) && (row.name != ANY_NAME || takes_any_name(row));
     let mut fitting = rows().filter(fits).peekable();
     if fitting.peek().is_some() {
-        // In [default], several sections may have a setting of this name; the value is valid if one of them accepts it.
+        // In [default], several sections may have a setting of this name; the value is valid if one of the sections
+        // accepts it.
         let refused: Vec<&Row> = fitting.collect();
         if refused.iter().any(|row| row.kind.accepts(&setting.value)) {
             return None;

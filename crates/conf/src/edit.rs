@@ -95,8 +95,8 @@ pub fn without_stanza(text: &str, stanza: &str) -> String {
     split_settings(text).into_iter().filter(stays).collect()
 }
 
-/// Writes a value as lines, each but the last ending with a backslash. A value that itself ends with a backslash gets a
-/// trailing blank, which the reader strips.
+/// Writes a value as lines, each but the last ending with a backslash. If the value itself ends with a backslash, it
+/// gets a trailing blank, which the reader strips.
 fn continue_lines(value: &str) -> String {
     let mut written = value.replace("\r\n", "\n").replace('\n', "\\\n");
     if written.ends_with('\\') {
@@ -120,7 +120,7 @@ fn split_settings(text: &str) -> Vec<&str> {
         pieces.push(&text[..at]);
     }
     for line in text[at..].split_inclusive('\n') {
-        // Same line ends as `str::lines`, by which files are read.
+        // The same line ends as in `str::lines`, with which the reader splits a file.
         let bare = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         let is_first = from == at;
         at += line.len();

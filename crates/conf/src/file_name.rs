@@ -1,7 +1,7 @@
 //! Validation of user input that becomes a file name: names of lookups, results, programs, apps and users' folders.
 //!
-//! One rule applies to all of them, so that no name leads out of its folder, is hidden in it, or makes the file system
-//! fail halfway through an operation. Not here: names of indexes, which follow Splunk's stricter rule.
+//! One rule applies to all these names, so that no name leads out of its folder, is hidden in its folder, or makes the
+//! file system fail halfway through an operation. Not here: names of indexes, which follow Splunk's stricter rule.
 
 use quarry_stdx::Fault;
 

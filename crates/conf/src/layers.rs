@@ -28,7 +28,7 @@ pub enum Layer {
 pub struct ConfSource {
     /// Layer of its folder.
     pub layer: Layer,
-    /// App of the file, in the app layers.
+    /// App of the file; only in the app layers.
     pub app: Option<String>,
     /// Label shown in origins and warnings, usually the path. Its last part names the conf: `…/props.conf`.
     pub file: String,
@@ -37,7 +37,7 @@ pub struct ConfSource {
 }
 
 impl ConfSource {
-    /// Name of the conf: `props` of `etc/system/local/props.conf`.
+    /// Name of the conf, such as `props` for `etc/system/local/props.conf`.
     pub(crate) fn conf_name(&self) -> &str {
         let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
         name.strip_suffix(".conf").unwrap_or(name)

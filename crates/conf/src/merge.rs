@@ -2,9 +2,9 @@
 //! of lower precedence.
 //!
 //! The global order, lowest precedence first: system/default, then apps' default folders, then apps' local folders,
-//! then system/local; of two apps the one whose name sorts first wins. A [`View`] uses the order of an app and user
+//! then system/local; of two apps, the app whose name sorts first wins. A [`View`] uses the order of an app and user
 //! instead, for the confs that searches read: system/default, system/local, settings shared by other apps, the app's
-//! default and local, the user's own.
+//! default and local settings, the user's own settings.
 
 use crate::check::check;
 use crate::default_files::builtin_sources;
@@ -59,7 +59,7 @@ impl Layers {
         layers
     }
 
-    /// Like [`Layers::readable`], with a user's own files over all others, for the confs that searches read.
+    /// Like [`Layers::readable`], but a user's own files override all other files, for the confs that searches read.
     pub fn with_private(
         sources: impl IntoIterator<Item = ConfSource>,
         own: &[ConfSource],
@@ -83,8 +83,8 @@ impl Layers {
     fn merge_sources(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
-        // Lowest precedence first, because later files overwrite earlier ones: within a layer, the app whose name sorts
-        // first comes last.
+        // Lowest precedence first, because later files overwrite earlier files: within a layer, the app whose name
+        // sorts first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {

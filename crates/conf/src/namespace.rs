@@ -1,9 +1,10 @@
-//! The settings visible to searches of one user in one app: those of the app, those shared by other apps, and the
-//! user's own.
+//! The settings visible to searches of one user in one app: settings of the app, settings shared by other apps, and the
+//! user's own settings.
 //!
 //! An app declares in `metadata/default.meta` and `local.meta` which objects it shares with other apps. A stanza names
-//! a kind (`[props]`), an object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part
-//! URL-encoded. The most specific stanza that sets `export` applies; if no stanza sets it, nothing is shared.
+//! a kind (`[props]`), an object (`[props/STANZA]`), a setting (`[props/STANZA/SETTING]`) or everything (`[]`), each
+//! part URL-encoded. The most specific stanza that sets `export` applies; if no stanza sets `export`, nothing is
+//! shared.
 //!
 //! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
 
@@ -26,7 +27,7 @@ const NOBODY: &str = "nobody";
 const EXPORT: &str = "export";
 /// Value of `export` that shares the object.
 const EXPORTED: &str = "system";
-/// Confs that depend on app and user; all others are the same for the whole node.
+/// Confs that depend on app and user; all other confs are the same for the whole node.
 const SEARCH_TIME_CONFS: [&str; 11] = [
     "alert_actions",
     "commands",
@@ -84,7 +85,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Reads the texts of `default.meta` and `local.meta`; the second one wins, stanza by stanza.
+    /// Reads the texts of `default.meta` and `local.meta`; `local.meta` overrides `default.meta`, stanza by stanza.
     pub fn new(default: &str, local: &str) -> Sharing {
         let mut exports = BTreeMap::new();
         for text in [default, local] {
@@ -106,7 +107,7 @@ impl Sharing {
         })
     }
 
-    /// Whether other apps see the object at `path`: its kind, its name, optionally a setting of it.
+    /// Whether other apps see the object at `path`: its kind, its name, and optionally one of its settings.
     pub fn exports(&self, path: &[&str]) -> bool {
         self.nearest_value(path).unwrap_or_else(|| self.exports_all())
     }
@@ -121,7 +122,7 @@ impl Sharing {
         self.exports.get(&Vec::new()).copied().unwrap_or(false)
     }
 
-    /// Removes unshared settings from a stanza of another app. Returns whether any are left.
+    /// Removes unshared settings from a stanza of another app. Returns whether any settings are left.
     fn retain_shared(&self, conf: &str, stanza: &mut Stanza) -> bool {
         let name = stanza.name.clone();
         stanza.settings.retain(|setting| self.exports(&[conf, &name, &setting.key]));
@@ -186,7 +187,8 @@ impl View {
         &self.namespace
     }
 
-    /// Names of the apps, highest precedence first: the namespace's own, then the others in descending order of name.
+    /// Names of the apps, highest precedence first: the namespace's own app, then the other apps in descending order of
+    /// name.
     pub fn apps(&self) -> impl DoubleEndedIterator<Item = &str> {
         std::iter::once(self.namespace.app.as_str()).chain(self.others.keys().rev().map(String::as_str))
     }

@@ -5,9 +5,9 @@
 //! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If no stanza names writers, the roles `admin` and `power` may
 //! write, as in the metadata of Splunk's own apps. Owners may read and change their own objects.
 //!
-//! If no stanza names readers, everybody may read. Objects that a user may not read are hidden from the user's searches:
-//! [`Readable`] removes them from the files that searches read. All users for whom the metadata have the same effect
-//! share one cached set of files ([`Reader`]).
+//! If no stanza names readers, everybody may read. Objects that a user may not read are hidden from the user's
+//! searches: [`Readable`] removes these objects from the files that searches read. All users for whom the metadata have
+//! the same effect share one cached set of files ([`Reader`]).
 //!
 //! Not here: sharing between apps ([`crate::namespace::Sharing`]).
 
@@ -46,7 +46,7 @@ pub struct ObjectAccess {
 }
 
 impl ObjectAccess {
-    /// Reads the texts of `default.meta` and `local.meta`; the second one wins, setting by setting.
+    /// Reads the texts of `default.meta` and `local.meta`; `local.meta` overrides `default.meta`, setting by setting.
     pub fn new(default: &str, local: &str) -> ObjectAccess {
         let mut access = ObjectAccess::default();
         for text in [default, local] {
@@ -72,7 +72,7 @@ impl ObjectAccess {
         self.readers_at(&[kind, name])
     }
 
-    /// Roles that may read the object at `path`: its kind, its name, optionally a setting of it; `*` is all.
+    /// Roles that may read the object at `path`: its kind, its name, and optionally one of its settings; `*` is all.
     pub fn readers_at(&self, path: &[&str]) -> Vec<String> {
         listed_roles(&self.readers, path).unwrap_or_else(|| vec![EVERYBODY.to_owned()])
     }
@@ -132,12 +132,12 @@ impl ObjectAccess {
         (self.readers.values().flatten(), self.owners.values())
     }
 
-    /// Whether any object is not readable by everybody.
+    /// Whether the metadata restrict the readers of any object.
     fn restricts_reading(&self) -> bool {
         self.readers.values().any(|roles| !roles.iter().any(|role| role == EVERYBODY))
     }
 
-    /// Whether a reader may read the object at `path`: its kind, its name, optionally a setting of it.
+    /// Whether a reader may read the object at `path`: its kind, its name, and optionally one of its settings.
     fn may_read_path(&self, path: &[&str], reader: &Reader) -> bool {
         let Some(who) = &reader.0 else { return true };
         let part = |length: usize| path[..length].iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
@@ -223,7 +223,7 @@ impl Readable {
         Readable::default()
     }
 
-    /// Whether an app's object may be read; `path` is its kind, its name, and optionally a setting of it.
+    /// Whether an app's object may be read; `path` is the object's kind, its name, and optionally one of its settings.
     pub fn includes(&self, app: &str, path: &[&str]) -> bool {
         let access = self.readership.apps.get(app);
         access.is_none_or(|access| access.may_read_path(path, &self.reader))
@@ -247,7 +247,7 @@ impl Readable {
     }
 }
 
-/// The roles in the most specific stanza for an object; `None` if no stanza names any.
+/// The roles in the most specific stanza for an object; `None` if no stanza for the object names roles.
 fn listed_roles(roles: &BTreeMap<Vec<String>, Vec<String>>, path: &[&str]) -> Option<Vec<String>> {
     let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
     (0..=path.len()).rev().find_map(|length| roles.get(&path[..length])).cloned()
@@ -263,7 +263,7 @@ pub fn stanza_name(kind: &str, name: &str) -> String {
     path_name(&[kind, name])
 }
 
-/// The name of the stanza in metadata for the object at `path`: its kind, its name, optionally a setting of it.
+/// The name of the stanza in metadata for the object at `path`: its kind, its name, and optionally one of its settings.
 pub fn path_name(path: &[&str]) -> String {
     path.iter().map(|part| encode_part(part)).collect::<Vec<_>>().join("/")
 }

@@ -1,7 +1,7 @@
 //! The permissions of a user as plain data: the combined capabilities and indexes of the user's roles.
 //!
-//! `auth` computes a [`Permissions`] from the roles. A request passes the permissions to its search, which checks its
-//! commands and the indexes that it reads. Capabilities are strings, because apps may define their own.
+//! `auth` computes a [`Permissions`] from the roles. A request passes the permissions to its search, and the search
+//! checks its commands and the indexes that it reads. Capabilities are strings, because apps may define their own.
 //!
 //! Not here: roles and how they are combined, passwords, sessions.
 
@@ -31,12 +31,12 @@ pub const EDIT_ROLES: &str = "edit_roles";
 /// User name of the data directory's owner in searches.
 const OWNER: &str = "admin";
 
-/// The permissions of one user. The default user has none.
+/// The permissions of one user. The default value grants no permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Name of the user.
     pub user: String,
-    /// The user's roles, including imported ones.
+    /// The user's roles, including imported roles.
     pub roles: BTreeSet<String>,
     /// Capabilities held.
     pub capabilities: BTreeSet<String>,
@@ -50,7 +50,7 @@ pub struct Permissions {
     pub disallowed_indexes: Vec<String>,
     /// Limits on the user's searches.
     pub limits: SearchLimits,
-    /// Whether this is the owner of the data directory, who may do everything.
+    /// Whether the user is the owner of the data directory, who may do everything.
     is_owner: bool,
 }
 
@@ -114,7 +114,7 @@ impl Permissions {
         }
     }
 
-    /// Whether this is the owner of the data directory.
+    /// Whether the user is the owner of the data directory.
     pub fn is_owner(&self) -> bool {
         self.is_owner
     }

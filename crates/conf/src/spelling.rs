@@ -1,4 +1,4 @@
-//! Spelling suggestions: the known name closest to an unknown one.
+//! Spelling suggestions: the known name closest to an unknown name.
 
 /// Maximum edit distance of a suggestion.
 const DISTANCE_MAX: usize = 3;

@@ -13,8 +13,8 @@ pub struct ConfTable {
     /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
     /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. A
-    /// setting that is supported only in some stanzas is listed for the others as `[STANZA] NAME`, where the stanza may
-    /// end in `*`.
+    /// setting that is supported only in some stanzas is listed for the other stanzas as `[STANZA] NAME`, where
+    /// `STANZA` may end in `*`.
     pub unsupported: &'static [&'static str],
     /// Splunk settings that have no effect here and raise no warning, listed in the same way.
     pub unused: &'static [&'static str],
@@ -29,7 +29,7 @@ pub struct Section {
     pub rows: &'static [Row],
 }
 
-/// Concatenates the sections of several modules, `N` in all, for a table.
+/// Concatenates the sections of several modules for a table; `N` is the total number of sections.
 pub(crate) const fn concat_sections<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
     let mut all = [Section { stanza: StanzaName::Any, rows: &[] }; N];
     let (mut part, mut count) = (0, 0);
@@ -50,7 +50,7 @@ pub(crate) const fn concat_sections<const N: usize>(parts: &[&'static [Section]]
 pub enum StanzaName {
     /// The stanza of this name.
     Named(&'static str),
-    /// Stanzas whose names start with this.
+    /// Stanzas whose names start with this prefix.
     Prefix(&'static str),
     /// Every stanza.
     Any,
@@ -61,11 +61,11 @@ pub enum StanzaName {
 pub struct Row {
     /// Name; a name that ends in `-`, `_` or `.` is followed by a class that the user chooses.
     pub name: &'static str,
-    /// Type of its value.
+    /// Type of the value.
     pub kind: Kind,
     /// Default value.
     pub default: &'static str,
-    /// Unit of a number; empty for others.
+    /// Unit of a number; empty for values of other types.
     pub unit: &'static str,
     /// Effect of the setting.
     pub doc: &'static str,
@@ -89,7 +89,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A PCRE pattern with at least this many groups.
     Regex {
-        /// Groups it must have.
+        /// Minimum number of groups.
         groups_min: usize,
     },
     /// A strptime format.

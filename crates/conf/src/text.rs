@@ -1,8 +1,8 @@
 //! The syntax of conf files: stanzas, settings, comments, continued lines.
 //!
-//! `#` starts a comment only if nothing but blanks precedes it in its line. A `\` at the very end of a line continues
-//! the value on the next line, keeping the line break. Settings before any stanza belong to `[default]`. Stanzas of the
-//! same name are merged; the last value of a repeated setting applies.
+//! `#` starts a comment only if nothing but blanks precedes it on its line. A `\` at the very end of a line continues
+//! the value on the next line; the line break is part of the value. Settings before any stanza belong to `[default]`.
+//! Stanzas of the same name are merged; the last value of a repeated setting applies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

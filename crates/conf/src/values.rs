@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::table::{Row, Section, StanzaName};
 
-/// The settings of one stanza, or those in force for one source, with the table rows that define their types. A
+/// The settings of one stanza, or the settings in force for one source, with the table rows that define their types. A
 /// missing, empty or invalid value is replaced by the row's default.
 pub(crate) struct Values<'a> {
     rows: &'static [Row],
@@ -59,7 +59,7 @@ impl<'a> Values<'a> {
         usize::try_from(self.count(key)).unwrap_or(usize::MAX)
     }
 
-    /// Parses the value with `parse`, or the default if that fails.
+    /// Parses the value with `parse`; if that fails, parses the default.
     pub(crate) fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         parse(self.text(key)).or_else(|| parse(self.default(key)))
     }
@@ -78,7 +78,7 @@ pub(crate) fn rows_of(sections: &'static [Section], stanza: &str) -> &'static [R
     section.map_or(&[], |section| section.rows)
 }
 
-/// `1 t true y yes` and their opposites, in any case.
+/// Parses `1 t true y yes` as true and their opposites as false, in any case.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "y" | "yes" => Some(true),

@@ -87,7 +87,7 @@ pub enum Problem {
         "enableSched has no effect: scheduled searches are not supported yet ({searches} in this file have a schedule)"
     )]
     NotScheduled {
-        /// Number of such searches.
+        /// Number of saved searches with a schedule.
         searches: usize,
     },
     /// A pattern in a stanza name that is not a valid regular expression.

@@ -1,8 +1,8 @@
 //! Hints on the answers of a server's searches: messages of a job, or of a request that waits for the rows.
 //!
 //! The reader of a search's rows passes each batch to an [`AnswerWatch`]. An answer with rows and a value in each
-//! column costs no more than that inspection. For any other answer, [`crate::hints`] runs small searches with the
-//! permissions and the time range of the search itself, for at most [`PROBE_TIME_MAX`] in all.
+//! column needs no further work. For any other answer, [`crate::hints`] runs small searches with the permissions and
+//! the time range of the search itself, for at most [`PROBE_TIME_MAX`] in all.
 //!
 //! Not here: the texts of the hints, and the hints of the command line, which runs its small searches as a client.
 
@@ -21,7 +21,7 @@ use crate::{ResultTable, Row};
 
 /// Maximum total time of the small searches of an answer; beyond it, they are stopped and the answer gets no hints.
 const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
-/// Interval between two checks whether a client still waits for the hints.
+/// Interval at which a client is checked for still waiting for the hints.
 const CLIENT_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Maximum number of rows of a small search.
 const ROWS_MAX: usize = 2_000;

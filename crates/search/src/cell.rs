@@ -116,12 +116,12 @@ pub enum JsonType {
 
 /// Determines whether all values of a column are numbers.
 ///
-/// They are numbers if each is written as the number would print (`200`, `-1.5`), or if all have the same number of
-/// decimals, as `round(x, 2)` produces (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
+/// The values are numbers if each is written as its number would print (`200`, `-1.5`), or if all have the same number
+/// of decimals, such as results of `round(x, 2)` (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonTypeDetector {
     canonical: bool,
-    /// Number of decimals of every value; `None` if it differs between values or no value was seen.
+    /// Number of decimals of every value; `None` if the number differs between values or if no value was seen.
     digits: Option<usize>,
     is_empty: bool,
 }

@@ -1,10 +1,10 @@
 //! Compares the events of a search in two time ranges: which field values are more or less frequent in the selection
 //! than in the baseline.
 //!
-//! Frequencies are shares of the events of a range, so that ranges of different length can be compared. Only the most
+//! A frequency is a share of the events of a range, so that ranges of different length can be compared. Only the most
 //! frequent values of each field in either range are compared. Fields whose value differs in nearly every event, such
-//! as ids, are left out. `fieldsummary` lists only the most frequent values of a range. If it lists a value for the
-//! other range only, a second search reads the count of the value in this range ([`RangeFields::uncounted`]).
+//! as ids, are left out. `fieldsummary` lists only the most frequent values of a range. If `fieldsummary` lists a value
+//! for one range only, a second search reads the count of the value in the other range ([`RangeFields::uncounted`]).
 //!
 //! Not here: the choice of the ranges, and the display of the differences.
 

@@ -22,7 +22,7 @@ pub const COLLECTED_BYTES_MAX: usize = 64 << 20;
 pub struct CollectedBytes(AtomicUsize);
 
 impl CollectedBytes {
-    /// Reserves bytes; returns false if that would exceed the limit.
+    /// Reserves bytes; returns false if the total would exceed the limit.
     fn reserve(&self, bytes: usize) -> bool {
         let taken = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= COLLECTED_BYTES_MAX;
         if !taken {
@@ -45,7 +45,7 @@ pub struct JobFacts {
     pub user: String,
     /// Text of the search.
     pub search: String,
-    /// Name of the saved search that the search ran, if it did nothing else.
+    /// Name of the saved search that the search ran; `None` if the search did anything else.
     pub saved: Option<String>,
     /// Start time.
     pub started: TimeNs,
@@ -84,7 +84,7 @@ pub(crate) struct ResultCollector {
 }
 
 impl ResultCollector {
-    /// A search that has begun. `keeps_rows` is false if its rows are not the result of its text.
+    /// A search that has begun. `keeps_rows` is false if the search returns only the displayed part of its result.
     pub(crate) fn new(recorder: Arc<dyn JobRecorder>, facts: JobFacts, keeps_rows: bool) -> ResultCollector {
         ResultCollector { recorder, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
     }
@@ -127,7 +127,7 @@ impl Drop for ResultCollector {
     }
 }
 
-/// Copies the texts of rows, because texts from a scan point into pages, which would stay in memory.
+/// Copies the texts of rows, because texts from a scan point into pages, and the pages would otherwise stay in memory.
 pub(crate) fn copy_texts(batch: &RecordBatch) -> RecordBatch {
     let own = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {

@@ -1,7 +1,7 @@
 //! Permissions of a job: its readers and writers besides its user and administrators.
 //!
-//! The rows of a job were found with the permissions of its user; whoever may read the job sees all of them. Not here:
-//! changes of a job ([`crate::jobs`]).
+//! The rows of a job were found with the permissions of its user; whoever may read the job sees all of these rows. Not
+//! here: changes of a job ([`crate::jobs`]).
 
 use quarry_conf::Permissions;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub const EVERYONE: &str = "*";
 /// Readers and writers of a job besides its user and administrators: names of roles and users, or [`EVERYONE`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSharing {
-    /// Those who may read the job and its rows.
+    /// Roles and users that may read the job and its rows.
     pub readers: Vec<String>,
-    /// Those who may also control and remove it.
+    /// Roles and users that may also control and remove the job.
     pub writers: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl JobSharing {
     }
 }
 
-/// Whether a viewer may read a stored job of a user, which has this record.
+/// Whether a viewer may read the stored job of `user` with the record `record`.
 pub(crate) fn is_readable(user: Option<&str>, record: &Value, viewer: &Permissions) -> bool {
     let sharing = || serde_json::from_value::<JobSharing>(record["sharing"].clone()).unwrap_or_default();
     viewer.may_see(user) || sharing().permits_reading(viewer)

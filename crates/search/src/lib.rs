@@ -1,7 +1,7 @@
 //! Runs searches on behalf of clients: turns a search text and a time range into rows.
 //!
 //! [`SearchService`] runs searches over one data directory or one set of files. [`cell`] and [`ResultTable`] define how
-//! values look in every output. [`SearchSettings`] create a service from the configuration of a data directory and the
+//! values look in every output. [`SearchSettings`] creates a service from the configuration of a data directory and the
 //! knowledge of its apps; [`Namespaces`] keeps a service for each namespace of a server. [`JobStore`] stores the
 //! results of finished searches; [`summaries`] stores the summaries of accelerated data models. [`hints`] explains why
 //! a search probably found nothing.

@@ -62,8 +62,8 @@ impl LiveReport {
         Ok(LiveReport { rounds, clock, zone, next_ns, shown: None })
     }
 
-    /// Waits for the next round, at most `most`, and runs it. Returns the report if its rows have changed; `None` if
-    /// they have not, or if no round was due.
+    /// Waits at most `most` for the next round and runs the round. Returns the report if its rows have changed; `None`
+    /// if the rows are unchanged or no round was due.
     pub fn next(&mut self, most: Duration) -> Result<Option<ReportRows>, SearchError> {
         let began_ns = self.clock.elapsed_ns();
         let wait = Duration::from_nanos(u64::try_from(self.next_ns - began_ns).unwrap_or(0));

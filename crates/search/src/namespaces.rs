@@ -2,12 +2,12 @@
 //!
 //! All services share the store, clock, stored results, memory and threads of the service without a namespace. The
 //! knowledge objects of the apps and of the user are read when a service is created. After
-//! [`Namespaces::mark_conf_changed`], a service is created anew at its next use; running searches keep the old one.
+//! [`Namespaces::mark_conf_changed`], a service is created anew at its next use; running searches keep the old service.
 //! Beyond the limit, the least recently used service is dropped.
 //!
 //! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the
-//! same permissions ([`Reader`]). Usually one service is enough. A user never gets a service that contains objects which
-//! this user may not read.
+//! same permissions ([`Reader`]). Usually one service is enough. A user never gets a service with objects that the user
+//! may not read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +33,9 @@ const NAMESPACE_BYTES_MAX: usize = 16 << 20;
 /// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;
 
-/// Confs that affect searches in addition to those of [`affects_searches`]: `indexes`, which `rest` shows; `server`, for
-/// the name of the node; `collections`, `datamodels` and `lookups`, because metadata restrict who may read these objects.
+/// Conf files that affect searches, in addition to the conf files of [`affects_searches`]: `indexes`, which `rest`
+/// shows; `server`, for the name of the node; `collections`, `datamodels` and `lookups`, because metadata restrict who
+/// may read these objects.
 const OTHER_CONFS: [&str; 5] = ["collections", "datamodels", "indexes", "lookups", "server"];
 
 /// The part of the configuration that searches see.
@@ -77,7 +78,7 @@ pub struct Namespaces {
     read: ReadSettings,
     source: Arc<dyn SnapshotSource>,
     jobs: Arc<JobStore>,
-    /// The service whose memory and threads all others use.
+    /// The service whose memory and threads all other services use.
     first: Arc<SearchService>,
     /// Jobs of all namespaces.
     pub lasting: Arc<Jobs>,
@@ -169,7 +170,7 @@ impl Namespaces {
         self.service_for_visibility(Visibility::Apps, viewer)
     }
 
-    /// The service of a namespace, for a viewer who need not be its user.
+    /// The service of a namespace; `viewer` need not be the user of the namespace.
     pub fn service(&self, namespace: Namespace, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // Users without private files share the service of the app.
         let namespace = match user_folder(&self.data_dir, &namespace) {
@@ -184,13 +185,13 @@ impl Namespaces {
         visibility: Visibility,
         viewer: &Permissions,
     ) -> Result<Arc<SearchService>, Fault> {
-        // Loaded before the files are read, so that a concurrent change makes the service outdated.
+        // The generation is loaded before the files are read, so that a concurrent change makes the service outdated.
         let reading = self.reading.load(Ordering::SeqCst);
         let reader = self.readership(reading).reader(viewer);
         if let Some(kept) = self.find_cached(&visibility, &reader, reading) {
             return Ok(kept);
         }
-        // The lock is not held, so that other searches are not blocked.
+        // The files are read without the lock, so that other searches are not blocked.
         let settings = (self.read)(&visibility, &reader)?;
         let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
@@ -214,7 +215,8 @@ impl Namespaces {
         Some(service)
     }
 
-    /// Caches a service in place of outdated ones. Returns it, or the service that another thread created concurrently.
+    /// Caches a service in place of outdated services. Returns the cached service, which another thread may have
+    /// created concurrently.
     fn cache_service(&self, made: CachedService) -> Arc<SearchService> {
         let mut kept = self.lock();
         let is_same = |other: &CachedService| other.visibility == made.visibility && other.reader == made.reader;
@@ -225,7 +227,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // Never drops the unrestricted service of all apps, nor the requested one.
+        // Never drops the unrestricted service of all apps or the requested service.
         let may_go =
             |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::unrestricted();
         let is_over = |stays: &[CachedService]| {

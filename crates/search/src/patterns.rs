@@ -1,14 +1,13 @@
 //! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
 //!
 //! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A date or a
-//! time of day is a word of its own, and always a variable ([`super::written_times`]). A text is
-//! only compared with the few patterns that have the same number of words and the same first word without a digit. The
-//! text joins the pattern with which it shares the most words, if these reach a threshold, and the words that differ
-//! become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
-//! Online Log Parsing Approach with Fixed Depth Tree", 2017).
+//! time of day is a word of its own, and always a variable ([`super::written_times`]). A text is compared only with the
+//! few patterns that have the same number of words and the same first word without a digit. The text joins the pattern
+//! with which it shares the most words, if the share of equal words reaches a threshold, and the words that differ
+//! become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An Online
+//! Log Parsing Approach with Fixed Depth Tree", 2017).
 //!
-//! As for Splunk's patterns, only the newest [`SAMPLE_MAX`] events are read. Not here: `cluster`, which compares sets
-//! of words.
+//! As in Splunk, only the newest [`SAMPLE_MAX`] events are read. Not here: `cluster`, which compares sets of words.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ const PATTERNS_MAX: usize = 5_000;
 /// Maximum number of patterns with which a text is compared. At this limit, texts that fit no pattern are only
 /// counted.
 const COMPARED_MAX: usize = 200;
-/// Maximum number of words of a text that are compared; the rest is ignored.
+/// Maximum number of words of a text that are compared; further words are ignored.
 const WORDS_MAX: usize = 200;
 /// Marks after which a word ends.
 const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";
@@ -74,7 +73,7 @@ struct Group {
 }
 
 impl PatternFinder {
-    /// A finder with a sensitivity from 0 (few, wide patterns) to 1 (many, narrow ones).
+    /// A finder with a sensitivity from 0 (few, wide patterns) to 1 (many, narrow patterns).
     pub fn new(sensitivity: f64) -> PatternFinder {
         let threshold = 0.3 + 0.6 * sensitivity.clamp(0.0, 1.0);
         PatternFinder { threshold, found: Vec::new(), by_start: BTreeMap::new(), read: 0, without: 0 }

@@ -17,7 +17,7 @@ type SpilledRows = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + S
 #[derive(Default)]
 pub(crate) struct PendingRows {
     held: VecDeque<RecordBatch>,
-    /// Rows in a file, which precede those in `held`.
+    /// Rows in a file; these rows precede the rows in `held`.
     filed: Option<SpilledRows>,
 }
 

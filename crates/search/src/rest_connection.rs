@@ -1,7 +1,7 @@
 //! The connection from `| rest` to the REST interface of the server.
 //!
-//! Once a server has connected its REST interface, `| rest` reads all endpoints there, as its user could over HTTP.
-//! Without a server, `| rest` has only the few endpoints of [`crate::node_facts`].
+//! Once a server has connected its REST interface, `| rest` reads all endpoints there with the rights that its user has
+//! over HTTP. Without a server, `| rest` has only the few endpoints of [`crate::node_facts`].
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -37,7 +37,8 @@ impl CollectedRows {
         &self.fields
     }
 
-    /// The same rows with only the columns of a list, in its order; names of missing columns are ignored.
+    /// The same rows with only the columns of the list `wanted`, in the order of the list; names of missing columns are
+    /// ignored.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
         self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
         self

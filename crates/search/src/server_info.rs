@@ -1,7 +1,7 @@
 //! The entry of `server/info`: version, identity and machine of the node.
 //!
-//! It has the members that Splunk's clients read; some clients fail if a member is absent. Not here: the state of the
-//! node (health, disk), which only a running server knows.
+//! The entry has the members that Splunk's clients read; some clients fail if a member is absent. Not here: the state
+//! of the node (health, disk), which only a running server knows.
 
 use quarry_engine::NodeEntry;
 use quarry_event::TimeNs;
@@ -9,7 +9,7 @@ use quarry_event::time::NS_PER_SEC;
 
 use crate::node_facts::field;
 
-/// Splunk release whose REST API this node follows. Clients choose their requests by this version: they do not use
+/// Splunk release whose REST API this node follows. Clients choose their requests by this version: clients do not use
 /// `search/v2` below 9.0.2, and refuse to delete an index below 5.
 const API_VERSION: &str = "9.4.0";
 /// Splunk's number of users for a licence without a limit.
@@ -17,10 +17,10 @@ const USERS_UNLIMITED: u32 = u32::MAX;
 /// Kilobytes per megabyte.
 const KILOBYTE: u64 = 1 << 10;
 
-/// Identity of a node: what distinguishes it from others.
+/// Identity of a node, which distinguishes the node from other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeIdentity {
-    /// GUID of the data directory; empty if it has none yet.
+    /// GUID of the data directory; empty if the directory has no GUID yet.
     pub guid: String,
     /// Start time of the process.
     pub started: TimeNs,

@@ -35,15 +35,15 @@ const INDEXES: &str = "/services/data/indexes";
 pub struct SearchParams {
     /// Text of the search.
     pub text: String,
-    /// Number of bytes at the start of the text that the user has not written; messages are shown without these.
+    /// Number of bytes at the start of the text that the user did not write; messages omit these bytes.
     pub prefix: usize,
-    /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
+    /// The parsed search. If present, it runs instead of the text, and only messages use the text.
     pub pipeline: Option<Pipeline>,
     /// Start of the time range, as a time modifier; unbounded when absent.
     pub earliest: Option<String>,
     /// End of the time range (exclusive), as a time modifier; unbounded when absent.
     pub latest: Option<String>,
-    /// Time zone of the user; defaults to that of the service.
+    /// Time zone of the user; defaults to the service's time zone.
     pub zone: Option<TimeZone>,
     /// Maximum number of rows collected; unlimited when absent.
     pub rows_max: Option<usize>,
@@ -164,7 +164,7 @@ pub struct SearchServiceParts {
 /// Runs searches over one source of events.
 pub struct SearchService(SearchServiceParts);
 
-/// The summaries of a data model that are requested.
+/// A request for the summaries of a data model.
 #[derive(Clone, Debug, Default)]
 pub struct ModelSummaryRequest {
     /// Name of the data model.
@@ -203,7 +203,7 @@ impl SearchService {
         self.0.zone.clone()
     }
 
-    /// The instant of a time modifier by the service's clock; `zone` defaults to that of the service.
+    /// The instant that a time modifier denotes by the service's clock; `zone` defaults to the service's time zone.
     pub fn resolve_time(&self, text: &str, zone: Option<&TimeZone>) -> Result<TimeNs, ModifierError> {
         parse_time(text, self.0.clock.now_ns(), zone.unwrap_or(&self.0.zone))
     }
@@ -290,8 +290,8 @@ impl SearchService {
         self.0.engine.check_data_model(name, text, request).map_err(SearchError::Engine)
     }
 
-    /// Refuses a search with a command that its user may not run. A search that runs once is refused when it runs, but a
-    /// repeated search is checked in advance, because otherwise each of its rounds would be refused.
+    /// Refuses a search with a command that its user may not run. A search that runs once is refused when it runs, but
+    /// a repeated search is checked in advance, because otherwise each round of the search would be refused.
     pub(crate) fn check_permitted(&self, params: SearchParams) -> Result<(), SearchError> {
         let (request, _) = self.request(params)?;
         self.0.engine.permit(request).map_err(SearchError::Engine)
@@ -375,7 +375,7 @@ impl SearchService {
     }
 }
 
-/// Name of the saved search that a search runs, if it does nothing else.
+/// Name of the saved search that a search runs; `None` if the search does anything else.
 pub(crate) fn saved_name(text: &str) -> Option<String> {
     // Most searches run no saved search and need not be parsed for this.
     if !text.to_ascii_lowercase().contains("savedsearch") {

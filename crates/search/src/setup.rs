@@ -40,7 +40,7 @@ pub struct SearchSettings {
     pub view: Option<Arc<View>>,
     /// If there is no view, the namespace whose private objects are visible in addition to the objects of all apps.
     pub own: Option<Namespace>,
-    /// Objects of apps that the reader may read; `layers` contain no others.
+    /// Objects of apps that the reader may read; `layers` contain no other objects.
     pub readable: Arc<Readable>,
     /// Search-time rules.
     pub props: Arc<PropsResolver>,
@@ -55,7 +55,7 @@ pub struct SearchSettings {
     /// The data directory, if any.
     pub data_dir: Option<PathBuf>,
     /// Whether searches read files in place. The data directory then only provides knowledge and lookups: the search
-    /// log, results and spilled rows are not written there, and its summaries do not apply.
+    /// log, results and spilled rows are not written there, and the summaries stored there do not apply.
     pub in_place: bool,
     /// Starts programs of custom commands and alert actions.
     pub commands: Option<Arc<dyn CommandSource>>,

@@ -32,7 +32,7 @@ const EVERY_EVENT: &str = "*";
 pub struct SurroundingsQuery {
     /// Time of the event.
     pub time: TimeNs,
-    /// Fields with their values, such as host and source, which the events around the event must share.
+    /// Fields with values, such as host and source, that the events around the event must have.
     pub alike: Vec<(String, String)>,
     /// A further search condition, which may use macros but contains no commands.
     pub condition: Option<String>,

@@ -17,7 +17,7 @@ pub(crate) enum TimedPart<'t> {
     Text(&'t str),
 }
 
-/// The parts of a text without blanks.
+/// Splits a text that contains no blanks into times and other texts.
 pub(crate) fn split_times(text: &str) -> Vec<TimedPart<'_>> {
     let bytes = text.as_bytes();
     let (mut parts, mut from, mut at) = (Vec::new(), 0, 0);

@@ -19,7 +19,7 @@ pub struct DocumentDatabase {
     id: i64,
     /// Serialises changes of this process, which share one session.
     changing: Mutex<()>,
-    /// Whether a change is running, which waits for a lost connection.
+    /// Whether a change is running; a change waits for a lost connection to return.
     is_changing: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl DocumentDatabase {
         Ok(Arc::new(DocumentDatabase { table, clock: clock.clone(), id, changing, is_changing }))
     }
 
-    /// Start of the wait for a lost connection: a change waits, a poll does not.
+    /// Start of the wait for a lost connection. A change waits; for a poll, which does not wait, this is `None`.
     fn since(&self) -> Option<i64> {
         self.is_changing.load(Ordering::Acquire).then(|| self.clock.elapsed_ns())
     }

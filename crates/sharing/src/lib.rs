@@ -1,13 +1,13 @@
 //! Users, knowledge objects and documents of collections that nodes share through a database.
 //!
 //! All code still reads the files of the data directory. A request's change is written to the database and then to the
-//! file, before the request is answered ([`SharedFiles`]); a node that dies in between takes the file from the database
-//! at its next start. Each node polls for changes by other nodes ([`SharedFolder::poll`]), and a node that starts with
-//! an empty folder receives all files.
+//! file, before the request is answered ([`SharedFiles`]); a node that dies between the two writes takes the file from
+//! the database at its next start. Each node polls for changes by other nodes ([`SharedFolder::poll`]), and a node that
+//! starts with an empty folder receives all files.
 //!
-//! A file edited by hand on a node is shared at the node's next poll. If another node has changed the same file, that
-//! node's version wins, and the edited version is kept beside the file. A file deleted by hand is restored at the next
-//! start.
+//! A file edited by hand on a node is shared at the node's next poll. If another node has changed the same file, the
+//! version of that other node wins, and the edited version is kept beside the file. A file deleted by hand is restored
+//! at the next start.
 //!
 //! Documents of collections are shared one by one ([`DocumentDatabase`]).
 //!
@@ -59,7 +59,7 @@ pub struct SharedFolder {
 struct FolderState {
     manifest: Manifest,
     edits: EditedFiles,
-    /// Files that were changed on this node, by hand or to apply other nodes' changes, since the last call of
+    /// Files of this node that were changed, by hand or by applying other nodes' changes, since the last call of
     /// [`SharedFolder::take_changed`].
     changed: BTreeSet<String>,
     /// Whether the last poll failed.
@@ -67,7 +67,7 @@ struct FolderState {
 }
 
 impl SharedFolder {
-    /// Opens the shared files at `place`, and brings those of `data_dir` up to date.
+    /// Opens the shared files at `place`, and brings the files in `data_dir` up to date.
     pub fn open(data_dir: &Path, place: &PostgreSqlLocation, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
         let table = SharedFileTable::open(place, clock).map_err(to_fault)?;
         let id = table.id().map_err(to_fault)?;
@@ -158,7 +158,8 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Replaces the file here by the database's version. A file that was edited here is kept beside it.
+    /// Replaces the file on this node with the database's version. If the file was edited here, the edited version is
+    /// kept beside it.
     fn apply(&self, path: &str, since: Option<i64>) -> Result<(), Fault> {
         if !scope::is_shared(path) {
             log::warning(format!("the database has a shared file {path}, which nodes do not share: it is ignored"));
@@ -187,7 +188,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Removes a file, and the folders above it that are then empty.
+    /// Removes a file, and the folders above the file that become empty.
     fn remove(&self, path: &Path) -> Result<(), Fault> {
         let cannot = |error: io::Error| Fault::io(format_args!("cannot remove {}", path.display()), error);
         match fs::remove_file(path).and_then(|()| node_files::sync_folder_of(path)) {
@@ -216,7 +217,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Files edited here by hand: their content differs from the manifest.
+    /// Files that were edited here by hand, so that their content differs from the manifest.
     fn edited_files(&self) -> Vec<String> {
         let mut state = self.lock();
         let FolderState { manifest, edits, .. } = &mut *state;
@@ -335,7 +336,7 @@ fn to_fault(error: CatalogError) -> Fault {
     }
 }
 
-/// Content of a file, if there is one.
+/// Content of a file; `None` if the file does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),

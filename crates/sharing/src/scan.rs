@@ -11,7 +11,7 @@ use crate::SHARED_BYTES_MAX;
 use crate::manifest::Manifest;
 use crate::scope;
 
-/// Maximum number of files examined; manual edits of further ones are not shared.
+/// Maximum number of files examined; manual edits of further files are not shared.
 const FILES_MAX: usize = 50_000;
 
 /// Metadata that changes when a file is rewritten.

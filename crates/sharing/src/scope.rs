@@ -7,16 +7,16 @@ use std::path::{Component, Path};
 const USER_FILES: [&str; 2] = ["etc/passwd", "etc/auth/tokens.jsonl"];
 /// Conf files that configure a single node and are never shared, whatever their folder.
 const NODE_CONFS: [&str; 7] = ["deploymentclient", "indexes", "inputs", "limits", "outputs", "server", "web"];
-/// Folder of an app's local changes, and the file with their permissions.
+/// Folder of an app's local changes, and the file with the permissions of changed objects.
 const LOCAL_FOLDER: &str = "local";
 const PERMISSIONS_FILE: [&str; 2] = ["metadata", "local.meta"];
 /// Folder of lookup files and models.
 const LOOKUPS: &str = "lookups";
-/// Extension of a local file that was replaced by another node's.
+/// Extension of the copy of a local file that another node's version has replaced.
 pub(crate) const REPLACED: &str = "replaced";
 /// Extensions of unfinished and of replaced files, which are not shared.
 const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];
-/// Maximum length of a path in bytes, and maximum number of its parts.
+/// Maximum length of a path in bytes, and maximum number of parts of a path.
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
 

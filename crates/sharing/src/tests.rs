@@ -180,7 +180,7 @@ fn nodes_without_the_lock_overwrite_nothing() {
     let place = place(&server, Duration::from_secs(60));
     let (a, b) = (Node::started(&place), Node::started(&place));
     a.write(MACROS, "[first]\n").unwrap();
-    // Each node is a process of its own; here they would exclude each other by the process's lock.
+    // Each node is a process of its own; here the two nodes would exclude each other by the lock of their one process.
     a.shared().begin(a.shared().now()).unwrap();
     server.end_sessions();
     b.shared().begin(b.shared().now()).unwrap();

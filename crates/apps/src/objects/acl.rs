@@ -12,9 +12,9 @@ const ADMIN_ROLE: &str = "admin";
 /// Users who see an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectSharing {
-    /// Only its user.
+    /// Only the user of the object.
     User,
-    /// Users of its app.
+    /// Users of the object's app.
     App,
     /// Everyone.
     Global,
@@ -78,7 +78,7 @@ impl LocationAcl {
         LocationAcl { location: location.clone(), access, sharing }
     }
 
-    /// Permissions of all objects of the location that have none of their own.
+    /// Permissions of all objects of the location that have no permissions of their own.
     pub(super) fn of_all(&self) -> ObjectAcl {
         // No object has this kind and name, so only the stanza `[]` applies.
         let (kind, name) = ("", "");
@@ -105,8 +105,8 @@ impl LocationAcl {
         }
     }
 
-    /// A setting of a stanza, at the path of conf, stanza and setting. Its permissions are those of the stanza, unless
-    /// the metadata name the setting.
+    /// A setting of a stanza, at the path of conf, stanza and setting. The permissions of the stanza apply, unless the
+    /// metadata name the setting.
     pub(super) fn setting(&self, path: [&str; 3], value: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
         let [kind, name, key] = path;
         let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
@@ -134,7 +134,7 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the metadata name an owner of the object, as they do once its permissions have been set.
+    /// Whether the metadata name an owner of the object. They do once permissions of the object have been set.
     pub(super) fn names_owner(&self, kind: &str, name: &str) -> bool {
         self.access.owner(kind, name).is_some()
     }

@@ -33,7 +33,7 @@ fn parse_conf(file: &str, text: &str) -> Conf {
 }
 
 impl Objects {
-    /// The locations a scope covers, highest precedence first.
+    /// The locations that a scope covers, highest precedence first.
     pub(super) fn locations(&self, scope: &Scope) -> Vec<ObjectLocation> {
         let users: Vec<String> = match &scope.users {
             Users::None => Vec::new(),
@@ -54,7 +54,7 @@ impl Objects {
                 }
             }
         }
-        // Among other apps, the one whose name sorts last wins, as in a view.
+        // Among the other apps, the app whose name sorts last wins, as in a view.
         let mut apps: Vec<String> = enabled_apps(self.data_dir()).iter().map(|path| app_name(path)).collect();
         apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));
         locations.extend(apps.into_iter().map(ObjectLocation::App));
@@ -151,8 +151,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Fails for a missing app, because writing into it must not create it, and for a disabled app, whose objects cannot
-    /// be seen. The app.conf of a disabled app can be changed nevertheless, because this is how the app is enabled.
+    /// Fails for a missing app, because a write must not create an app, and for a disabled app, whose objects cannot be
+    /// seen. The app.conf of a disabled app can be changed nevertheless, because this is how the app is enabled.
     pub(super) fn check_app(&self, app: &str, conf: &str) -> Result<(), ObjectError> {
         if conf != crate::local_apps::CONF && is_disabled(&self.data_dir().join("etc/apps").join(app)) {
             return Err(ObjectError::Invalid(format!("the app {app} is disabled: enable it to change its objects")));

@@ -1,10 +1,11 @@
-//! Knowledge objects and other stanzas of `.conf` files: visibility, permissions, and the files they are in.
+//! Knowledge objects and other stanzas of `.conf` files: their visibility, permissions and files.
 //!
 //! An object is in an [`ObjectLocation`]: the bundled defaults and `etc/system`, an app, or a user's private files in
-//! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the
-//! caller's private files of the app `search`. Of objects with one name, the object closest to the scope's user is shown,
-//! with settings inherited from locations of lower precedence. If all users or all apps are in scope, each object is
-//! shown separately. A change rewrites each file atomically, keeps its comments, and is on disk when it is answered.
+//! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or no namespace, which means all apps and
+//! the caller's private files of the app `search`. Of objects with one name, the object closest to the scope's user is
+//! shown, with settings inherited from locations of lower precedence. If all users or all apps are in scope, each
+//! object is shown separately. A change rewrites each file atomically, keeps the comments in the file, and is on disk
+//! before the request is answered.
 //!
 //! The rules of locations and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).
@@ -71,7 +72,7 @@ pub enum ObjectLocation {
     User {
         /// Owner.
         user: String,
-        /// The app it is visible in.
+        /// The app in which the object is visible.
         app: String,
     },
 }
@@ -117,7 +118,7 @@ pub struct Scope {
     users: Users,
     /// The app; `None` means all.
     app: Option<String>,
-    /// Whether objects of one name are merged into one.
+    /// Whether objects with the same name are merged into one object.
     is_merged: bool,
 }
 
@@ -164,25 +165,25 @@ impl Scope {
 /// A stanza with the settings and permissions that a scope shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfObject {
-    /// Name of its conf file without `.conf`.
+    /// Name of the object's conf file without `.conf`.
     pub conf: String,
     /// Name of the stanza.
     pub name: String,
     /// Location in which the object is defined.
     pub location: ObjectLocation,
-    /// Its settings including inherited ones, by name.
+    /// Settings of the object by name, including inherited settings.
     pub settings: BTreeMap<String, String>,
     /// User name of the owner, or `nobody`.
     pub owner: String,
     /// The users and apps that can see the object.
     pub sharing: ObjectSharing,
-    /// Roles that may read it.
+    /// Roles that may read the object.
     pub readers: Vec<String>,
-    /// Roles that may change it.
+    /// Roles that may change the object.
     pub writers: Vec<String>,
-    /// Whether the viewer may change it.
+    /// Whether the viewer may change the object.
     pub can_write: bool,
-    /// Whether it can be removed, because it was not shipped with the app or the program.
+    /// Whether the object can be removed, because it was not shipped with the app or the program.
     pub is_local: bool,
 }
 
@@ -192,7 +193,7 @@ impl ConfObject {
         self.settings.get(key).map(String::as_str)
     }
 
-    /// Whether it is disabled.
+    /// Whether the object is disabled.
     pub fn is_disabled(&self) -> bool {
         self.get("disabled").is_some_and(|value| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true"))
     }
@@ -262,7 +263,7 @@ fn is_node_conf(conf: &str) -> bool {
     NON_PRIVATE_CONFS.contains(&conf.to_ascii_lowercase().as_str())
 }
 
-/// Whether a viewer may read a conf at all.
+/// Whether a viewer may read any stanza of a conf.
 fn may_read_conf(conf: &str, viewer: &Permissions) -> bool {
     !SECRET_CONFS.contains(&conf.to_ascii_lowercase().as_str()) || is_admin(viewer)
 }

@@ -1,5 +1,5 @@
-//! Permissions of objects that belong to the node and have their own endpoints and capability: tokens of the HTTP Event
-//! Collector (stanzas of inputs.conf), indexes.
+//! Permissions of objects that belong to the node and have their own endpoints and capability, such as indexes and
+//! tokens of the HTTP Event Collector (stanzas of inputs.conf).
 //!
 //! The permissions are in the metadata of the location whose file defines the stanza. A user needs the capability, and
 //! one of the roles that the metadata name; without metadata, the capability suffices.
@@ -25,7 +25,8 @@ impl Objects {
         Ok(names.iter().map(found).collect())
     }
 
-    /// The permissions that stanzas of these names have of their own, recognised by an owner in the metadata.
+    /// The own permissions of stanzas with these names. A stanza has permissions of its own if the metadata name its
+    /// owner.
     pub fn node_acls(&self, conf: &str, names: &[String], viewer: &Permissions) -> Result<Vec<NodeAcl>, ObjectError> {
         let locations = self.node_locations(conf)?;
         let found = |name: &String| match defining_location(&locations, name) {
@@ -45,7 +46,7 @@ impl Objects {
             .map(|location| self.location_conf(location, conf))
             .collect();
         locations.retain(|location| location.location.user().is_none());
-        // The last location is that of the node, whose file wins.
+        // The last location is the node's location, whose files have the highest precedence.
         locations.rotate_right(1);
         Ok(locations)
     }
@@ -96,8 +97,8 @@ impl Objects {
         Ok(ConfObject { can_write, ..changed })
     }
 
-    /// Removes the permissions of a stanza that has been removed, so that a later one of the same name does not inherit
-    /// them.
+    /// Removes the permissions of a stanza that has been removed, so that a later stanza of the same name does not
+    /// inherit them.
     pub fn forget_node_object(&self, conf: &str, name: &str) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
         self.rewrite_existing_meta(&ObjectLocation::System, |text| without_stanza(text, &stanza_name(conf, name)))

@@ -60,7 +60,7 @@ fn is_visible(conf: &str, name: &str, location: &LocationConf, scope: &Scope, vi
     is_near && location.acl.may_read(conf, name, viewer)
 }
 
-/// The visible objects of one name: only the one with the highest precedence, or all of them if the scope does not
+/// The visible objects of one name: only the object with the highest precedence, or all of them if the scope does not
 /// merge objects. `locations` are in descending order of precedence.
 fn visible_objects(
     conf: &str,
@@ -75,7 +75,7 @@ fn visible_objects(
     let mut objects = Vec::new();
     for (at, location) in seen.iter().enumerate().filter(|(_, location)| has(location)) {
         let mut shown = object(conf, name, location, viewer);
-        // In ascending order of precedence, so that later locations overwrite earlier ones; `[default]` of every
+        // In ascending order of precedence, so that later locations overwrite earlier locations; `[default]` of every
         // location comes before the stanza of any location.
         let behind: Vec<&LocationConf> = match scope.is_merged {
             true => seen[at..].iter().rev().copied().collect(),

@@ -22,8 +22,9 @@ use super::{
 type SettingPath<'p> = [&'p str; 3];
 
 impl Objects {
-    /// The visible settings of a conf that `is_wanted` selects, in the order of stanzas and settings. Of settings at one
-    /// path, the one with the highest precedence is listed, or all of them if the scope does not merge objects.
+    /// The visible settings of a conf that `is_wanted` selects, in the order of stanzas and settings. Of several
+    /// settings at one path, only the setting with the highest precedence is listed, or all settings if the scope does
+    /// not merge objects.
     pub fn list_settings(
         &self,
         conf: &str,
@@ -108,8 +109,8 @@ impl Objects {
         self.drop_setting(path, &found.location)
     }
 
-    /// Changes owner, sharing, roles or app of a setting, moving it if necessary. Returns it as changed, even if it has
-    /// left the scope.
+    /// Changes owner, sharing, roles or app of a setting, and moves the setting if necessary. Returns the changed
+    /// object, even if it has left the scope.
     pub fn set_setting_acl(
         &self,
         path: SettingPath<'_>,
@@ -127,7 +128,7 @@ impl Objects {
         Ok(self.location_acl(&location).setting(path, value, found.is_local, viewer))
     }
 
-    /// Moves a setting to another location; writes it there before it removes it from the old one.
+    /// Moves a setting to another location: writes the setting there, then removes it from the old location.
     fn move_setting(
         &self,
         path: SettingPath<'_>,
@@ -155,7 +156,7 @@ impl Objects {
         self.drop_setting(path, &found.location)
     }
 
-    /// Removes a setting and its permissions from the files of a location, and its stanza if this has no other setting.
+    /// Removes a setting and its permissions from the files of a location, and the stanza if it has no other setting.
     fn drop_setting(&self, path: SettingPath<'_>, location: &ObjectLocation) -> Result<(), ObjectError> {
         let [conf, stanza, key] = path;
         self.rewrite(location, &local_path(conf), |text| {

@@ -1,9 +1,8 @@
 //! Lookup files as objects: `lookups/NAME.csv` of a location.
 //!
-//! Lookup files have locations, sharing and permissions as stanzas of conf files do; metadata lists them under
-//! `lookups`. Content is sent as text or staged in a folder of the node, as in Splunk; it is validated and written
-//! atomically. Searches see the new content at once. Not here: how searches read and write the files
-//! ([`crate::LookupFiles`]).
+//! Locations, sharing and permissions work as for stanzas; metadata lists the files under `lookups`. Content is sent as
+//! text or staged in a folder of the node, as in Splunk; the content is validated and written atomically. Searches see
+//! the new content at once. Not here: how searches read and write the files ([`crate::LookupFiles`]).
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -101,7 +100,7 @@ impl Objects {
             Ok(self.files.move_into_place(&unfinished, &target)?)
         };
         if let Err(error) = moved() {
-            // A leftover file does not count as a table, and the first error is returned.
+            // A leftover file is not a table, so a failure to remove it is ignored.
             drop(std::fs::remove_file(&unfinished));
             return Err(error);
         }
@@ -125,8 +124,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
     }
 
-    /// Changes owner, sharing or roles of a lookup file, moving it if necessary. Returns the changed object, even if it
-    /// is no longer in the scope.
+    /// Changes owner, sharing or roles of a lookup file, and moves the file if necessary. Returns the changed object,
+    /// even if it has left the scope.
     pub fn set_table_acl(
         &self,
         name: &str,
@@ -227,7 +226,7 @@ impl Objects {
         let path = folder.join(format!(".upload-{:x}", u64::from_le_bytes(number)));
         let written = self.fill(&path, content);
         if let Err(error) = written {
-            // A leftover file does not count as a table, and the first error is returned.
+            // A leftover file is not a table, so a failure to remove it is ignored.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }

@@ -27,7 +27,7 @@ pub const DIGEST: &str = "eai:digest";
 const DIGEST_BYTES: usize = 16;
 /// The name of an app's navigation. The name is reserved among stanzas, but not among files.
 const DEFAULT_NAME: &str = "default";
-/// Maximum bytes of a file; a larger one is refused.
+/// Maximum bytes of a file; a larger file is refused.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Kinds of objects of the user interface, as in paths and metadata.
 pub const KINDS: [&str; 4] = ["views", "nav", "panels", "times"];
@@ -45,7 +45,7 @@ fn folder_of(kind: &str) -> PathBuf {
 }
 
 impl Objects {
-    /// The visible objects of a kind; in a merged scope, only the one with the highest precedence of each name.
+    /// The visible objects of a kind; in a merged scope, only the object with the highest precedence of each name.
     pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         check_kind(kind)?;
         let mut found: Vec<ConfObject> = Vec::new();
@@ -139,8 +139,8 @@ impl Objects {
         self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))
     }
 
-    /// Changes owner, sharing or roles of an object, moving its file if necessary. Returns it as changed, even if it has
-    /// left the scope.
+    /// Changes owner, sharing or roles of an object, and moves its file if necessary. Returns the changed object, even
+    /// if it has left the scope.
     pub fn set_text_acl(
         &self,
         kind: &str,
@@ -165,7 +165,7 @@ impl Objects {
             let (from, to) =
                 (self.file_of(&found.location, LOCAL, kind, name), self.file_of(location, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
-            // The new file is written before the old one is removed, so that a crash loses nothing.
+            // The new file is written before the old file is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
             self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))

@@ -11,7 +11,7 @@ use super::{
     ObjectSharing, Objects, Scope, can_be_private, check_conf, check_name, is_admin, is_node_conf,
 };
 
-/// Maximum size of a conf file in bytes; larger ones are not read.
+/// Maximum size of a conf file in bytes; larger files are not read.
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum size of a private conf file in bytes.
 pub(super) const PRIVATE_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -53,7 +53,7 @@ impl Objects {
         self.get(conf, name, scope, viewer)
     }
 
-    /// Changes settings of a stanza in the location the scope writes to, creating it if missing.
+    /// Changes settings of a stanza in the location that the scope writes to; creates a missing stanza.
     pub fn put(
         &self,
         conf: &str,
@@ -71,7 +71,7 @@ impl Objects {
     }
 
     /// Changes settings of the node in `etc/system/local`, each with its stanza, which may be `default`. The caller has
-    /// checked that this is permitted.
+    /// checked that the change is permitted.
     pub fn set_node_settings(
         &self,
         conf: &str,
@@ -174,8 +174,8 @@ impl Objects {
         Ok(found)
     }
 
-    /// Changes owner, sharing or roles of an object, moving it if necessary. Returns it as changed, even if it has left
-    /// the scope.
+    /// Changes owner, sharing or roles of an object, and moves the object if necessary. Returns the changed object,
+    /// even if it has left the scope.
     pub fn set_acl(
         &self,
         conf: &str,
@@ -289,7 +289,7 @@ impl Objects {
         Ok(app.to_owned())
     }
 
-    /// Permissions of all objects of an app that have none of their own.
+    /// Permissions of all objects of an app that have no permissions of their own.
     pub(crate) fn app_acl(&self, app: &str) -> ObjectAcl {
         self.location_acl(&ObjectLocation::App(app.to_owned())).of_all()
     }
@@ -319,7 +319,8 @@ impl Objects {
         })
     }
 
-    /// Moves an object's local settings to another location; writes them there before it removes them from the old one.
+    /// Moves an object's local settings to another location: writes the settings there, then removes them from the old
+    /// location.
     fn move_to(&self, found: &ConfObject, location: &ObjectLocation, viewer: &Permissions) -> Result<(), ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         if !found.is_local {

@@ -3,7 +3,7 @@
 //! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. Entities are
 //! the predefined entities and character references. A document type without an internal subset is skipped.
 //!
-//! Not here: whether the elements are those of a view.
+//! Not here: the elements that a view may contain.
 
 use quick_xml::Reader;
 use quick_xml::errors::{IllFormedError, SyntaxError};
@@ -19,11 +19,11 @@ const DEPTH_MAX: usize = 256;
 /// Name, attributes and some texts of the outermost element of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RootElement {
-    /// Its name.
+    /// Name of the element.
     pub name: String,
-    /// Its attributes.
+    /// Attributes of the element.
     pub attributes: Vec<(String, String)>,
-    /// The texts of its children `label` and `description`.
+    /// The texts of the element's children `label` and `description`.
     pub texts: Vec<(String, String)>,
 }
 
@@ -72,8 +72,8 @@ pub(super) fn check_well_formed(name: &str, text: &str) -> Result<(), ObjectErro
     })
 }
 
-/// A document while it is read. The reader checks the syntax of markup and the names of end tags; the rest is checked
-/// here.
+/// A document while it is read. The XML reader checks the syntax of markup and the names of end tags; this type checks
+/// everything else.
 struct Document<'t> {
     text: &'t str,
     reader: Reader<&'t [u8]>,
@@ -185,7 +185,7 @@ impl<'t> Document<'t> {
         let mut rest = tag.attributes_raw();
         for attribute in tag.attributes() {
             let attribute = attribute.map_err(|error| self.explain_attribute(&error, name))?;
-            // The reader accepts attributes that no blank separates.
+            // The XML reader accepts attributes without a blank between them.
             if !rest.first().is_some_and(u8::is_ascii_whitespace) {
                 return self.fault(format!("the tag of <{name}> is not valid"));
             }
@@ -228,14 +228,14 @@ impl<'t> Document<'t> {
 /// Depth of the children of the outermost element.
 const CHILD_DEPTH: usize = 2;
 
-/// The rest of a tag after the attribute at its beginning.
+/// The bytes of a tag after its first attribute.
 fn after_attribute<'t>(tag: &'t [u8], attribute: &Attribute<'_>) -> &'t [u8] {
     let skip = |bytes: &'t [u8], count: usize| bytes.trim_ascii_start().get(count..).unwrap_or_default();
     let quotes = 2;
     skip(skip(skip(tag, attribute.key.as_ref().len()), "=".len()), attribute.value.len() + quotes)
 }
 
-/// The text of bytes that the reader took from a text.
+/// The text of bytes that the XML reader took from a text.
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -249,7 +249,7 @@ fn character_of(reference: &BytesRef<'_>) -> Option<String> {
     }
 }
 
-/// A fault of the syntax in the words of this program.
+/// Describes a syntax error in this program's own words.
 fn explain(error: &quick_xml::Error) -> String {
     let what = match error {
         quick_xml::Error::IllFormed(IllFormedError::MismatchedEndTag { expected, found }) => {

@@ -1,12 +1,12 @@
 //! A collection whose documents other nodes share: the file here is a replica of the cluster's database.
 //!
-//! The table `shared` has the database's id and the number up to which changes of all nodes were applied to this file. A
-//! write excludes other nodes, applies their changes, runs here without a commit, writes the changed documents to the
-//! database, and is then committed here with their number. If the process dies in between, the file applies its own
-//! change from the database later.
+//! The table `shared` has the database's id and the number up to which changes of all nodes were applied to this file.
+//! A write excludes other nodes, applies their changes, runs here without a commit, writes the changed documents to the
+//! database, and is then committed here with the number of the change. If the process dies before this commit, the file
+//! later applies its own change from the database.
 //!
-//! A file that does not come from this database joins it: documents that only the file has are given to the other nodes;
-//! where both know a document, the database wins, and a copy of the file is kept if that changes one.
+//! A file that does not come from this database joins it: documents that only the file has are given to the other
+//! nodes. Of documents in both, the database's version wins; if versions differ, a copy of the file is kept.
 //!
 //! Not here: when changes are applied ([`crate::Collections::apply_shared_changes`]).
 
@@ -36,7 +36,7 @@ pub(super) struct TouchedDocuments(BTreeMap<(String, String), Touched>);
 
 #[derive(Clone, Copy, Debug)]
 struct Touched {
-    /// Position in the order of the first changes, which is the order of new documents.
+    /// Position in the order of first changes; new documents are written in this order.
     at: usize,
     bytes: usize,
 }
@@ -52,7 +52,7 @@ impl TouchedDocuments {
         self.0.remove(&(user.to_owned(), key.to_owned()));
     }
 
-    /// Users and keys in parts.
+    /// Splits users and keys into parts.
     pub(super) fn parts(self) -> Vec<Vec<(String, String)>> {
         let mut ordered: Vec<((String, String), Touched)> = self.0.into_iter().collect();
         ordered.sort_unstable_by_key(|(_, touched)| touched.at);
@@ -73,9 +73,9 @@ impl TouchedDocuments {
 
 /// Relation of a file to the database.
 enum Standing {
-    /// It has applied the changes up to this number.
+    /// The file has applied the changes up to this number.
     Known(i64),
-    /// It has its documents from elsewhere.
+    /// The documents of the file do not come from this database.
     Foreign,
 }
 
@@ -217,7 +217,7 @@ impl Collection {
         })
     }
 
-    /// Keeps a copy of the file beside it.
+    /// Keeps a copy of the file in the same folder.
     fn keep_copy(&self, writer: &mut Writer) -> Result<(), CollectionError> {
         let copy = self.path.with_added_extension(REPLACED);
         let Some(connection) = &writer.connection else { return Ok(()) };
@@ -260,7 +260,7 @@ impl FileWriter<'_> {
         Ok(())
     }
 
-    /// Records that the file is not a copy of a database.
+    /// Records that the file is not a copy of a cluster's database.
     pub(super) fn forget_database(&self) -> Result<(), Failure> {
         self.transaction.prepare_cached("DELETE FROM shared")?.execute([])?;
         Ok(())

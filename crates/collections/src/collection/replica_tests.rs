@@ -204,7 +204,7 @@ fn documents_from_elsewhere_join_those_of_the_database() {
     let copy = Connection::open(node.folder.path().join("kvstore/shop/towns.sqlite.replaced")).unwrap();
     let kept: i64 = copy.query_row("SELECT count(*) FROM documents", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, 4);
-    // A process without the database writes; at the next start, what only it has is shared.
+    // A process writes without the database; the next start shares documents that only this file has.
     let node = node.restart(None);
     node.towns().insert(NOBODY, object(json!({"_key": "later"})), &plain).unwrap();
     node.towns().remove(NOBODY, "own", &plain).unwrap();

@@ -1,20 +1,20 @@
 //! Kinds of stanzas, identified by a prefix such as `monitor://` or `source::`, and suggestions for misspelt kinds.
 //!
-//! Not here: stanzas with a fixed name, whose misspellings are detected like those of settings.
+//! Not here: stanzas with a fixed name, whose misspellings are detected like misspellings of settings.
 
 use crate::props::{DELAYED_RULE_PREFIX, HOST_PREFIX, RULE_PREFIX, SOURCE_PREFIX, table::PROPS};
 use crate::settings::http_input::INPUTS;
 use crate::spelling::nearest;
 use crate::table::{ConfTable, StanzaName};
 
-/// Separators that end a kind in a stanza's name; longer ones first.
+/// Separators that end a kind in a stanza's name; longer separators first.
 const KIND_SEPARATORS: [&str; 4] = ["://", "::", ":", "_"];
 /// Kinds of props.conf, all of which have the same settings.
 const PROPS_KINDS: [&str; 4] = [SOURCE_PREFIX, HOST_PREFIX, RULE_PREFIX, DELAYED_RULE_PREFIX];
 /// Prefix written by mistake in props.conf, where stanzas of sourcetypes have no prefix.
 const SOURCETYPE: &str = "sourcetype::";
 
-/// Suggested name for a stanza of inputs.conf of an unknown kind. The caller checks first that no app defines the kind.
+/// Suggested name for a stanza of an unknown kind in inputs.conf. The caller checks first that no app defines the kind.
 pub fn suggest_input(stanza: &str) -> Option<String> {
     suggest_name(&INPUTS, stanza)
 }

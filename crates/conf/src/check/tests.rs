@@ -40,7 +40,7 @@ fn settings_without_effect_are_reported_and_kept() {
     assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "LEARN_MODEL"));
 }
 
-/// Every setting with a row is read somewhere, so no such setting may be listed as having no effect.
+/// Every setting with a row is read somewhere, so settings with rows must not be listed as having no effect.
 #[test]
 fn a_setting_with_a_row_is_never_without_effect() {
     for table in crate::tables::TABLES {
@@ -60,8 +60,8 @@ fn a_setting_with_a_row_is_never_without_effect() {
                     table.conf
                 );
             }
-            // A setting listed without a stanza has no row in any section; otherwise the list would contradict the
-            // table.
+            // A setting that is listed without a stanza must have no row in any section, because a row would contradict
+            // the list.
             let listed = table.unsupported.iter().chain(table.unused);
             let mut listed = listed.filter_map(|entry| crate::table::listed_name(entry, &stanza));
             let denied = listed.find(|name| section.rows.iter().any(|row| row.name == *name));

@@ -11,7 +11,7 @@ const QUOTE: char = '"';
 const W3C_HEADER: &str = r"^#Fields:\s*";
 const W3C_PREAMBLE: &str = "^#";
 
-/// The settings of a format; `None` if its text has no columns.
+/// The settings of a format; `None` if texts in this format have no columns.
 pub(super) fn read(format: &str, values: &Values<'_>) -> Option<HeaderSettings> {
     let is_w3c = format == "w3c";
     let of_format = match format {

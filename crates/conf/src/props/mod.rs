@@ -1,8 +1,8 @@
 //! props.conf: resolves the settings of a source, host and sourcetype.
 //!
 //! If several stanzas set a value, `[source::…]` takes precedence over `[host::…]`, then `[sourcetype]`, then
-//! `[default]`. Of two patterns of one kind, the one with the higher `priority` wins, then the one whose name sorts first.
-//! Each setting is resolved separately over all matching stanzas.
+//! `[default]`. Of two patterns of one kind, the pattern with the higher `priority` wins; at equal priority, the
+//! pattern whose name sorts first. Each setting is resolved separately over all matching stanzas.
 //!
 //! Not here: guessing a sourcetype from text, renamed sourcetypes.
 
@@ -67,7 +67,7 @@ pub struct PropsResolver {
     indexed_fields_max: usize,
     sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
-    /// Time zone of timestamps without one, if no setting specifies it.
+    /// Time zone of timestamps that contain no zone, if no setting specifies a zone.
     node_zone: TimeZone,
     /// Stanzas of other files that search-time settings refer to.
     named: NamedRules,
@@ -269,7 +269,7 @@ impl PropsResolver {
         self.stanzas().filter(move |(_, values)| is_xml(values)).map(|(sourcetype, _)| sourcetype)
     }
 
-    /// The settings of every stanza by itself, with its sourcetype if the stanza names one.
+    /// The settings of each single stanza, with its sourcetype if the stanza names one.
     fn stanzas(&self) -> impl Iterator<Item = (Option<&str>, Values<'_>)> {
         let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
@@ -284,8 +284,8 @@ impl PropsResolver {
         self.sourcetypes.keys().map(String::as_str).collect()
     }
 
-    /// The settings of each stanza of a sourcetype, host or source by itself, over the defaults. The stanza's name takes the
-    /// place of the sourcetype.
+    /// The settings of each single stanza of a sourcetype, host or source, over the defaults. The stanza's name takes
+    /// the place of the sourcetype.
     pub fn settings_by_stanza(&self) -> impl Iterator<Item = PropsSettings> {
         let sourcetypes = self.sourcetypes.iter();
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (&stanza.name, &stanza.settings));
@@ -308,7 +308,7 @@ fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
         let priority = priority.unwrap_or(pattern.default_priority());
         found.push((priority, text, PatternStanza { name: stanza.name.clone(), pattern, settings }));
     }
-    // Later stanzas overwrite earlier ones, so the name that sorts first comes last.
+    // Later stanzas overwrite earlier stanzas, so the name that sorts first comes last.
     found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
     found.into_iter().map(|(_, _, stanza)| stanza).collect()
 }

@@ -1,8 +1,8 @@
 //! Patterns of `[source::…]` and `[host::…]`.
 //!
-//! `...` matches any characters, `*` any except path separators, `.` only a dot; `|` and `( )` are alternation. Other
-//! regular expression syntax applies only from the first path segment with a wildcard on; in earlier segments it is
-//! literal. A pattern that is not a valid regular expression is read again with wildcards only.
+//! `...` matches any characters, `*` any characters except path separators, `.` only a dot; `|` and `( )` are
+//! alternation. Other regular expression syntax applies only from the first path segment with a wildcard on; in earlier
+//! segments it is literal. A pattern that is not a valid regular expression is read again with wildcards only.
 
 use regex::Regex;
 

@@ -15,7 +15,7 @@ use crate::values::Values;
 /// Conf that defines how tables are read.
 const TABLES_CONF: &str = "multikv";
 
-/// Search-time settings of props.conf; all others are index-time settings.
+/// Search-time settings of props.conf; all other settings are index-time settings.
 const SETTINGS: [&str; 9] =
     ["AUTO_KV_JSON", "EVAL-", "EXTRACT-", "FIELDALIAS-", "KV_MODE", "KV_TRIM_SPACES", "LOOKUP-", "REPORT-", "rename"];
 
@@ -52,7 +52,7 @@ impl SearchTimeRules {
 pub struct TableStanza {
     /// Name of the stanza.
     pub name: String,
-    /// Its settings; `None` if the stanza does not exist.
+    /// Settings of the stanza; `None` if the stanza does not exist.
     pub settings: Option<BTreeMap<String, String>>,
 }
 

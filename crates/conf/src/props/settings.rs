@@ -44,9 +44,9 @@ pub struct PropsSettings {
     pub time_format: Option<String>,
     /// `MAX_TIMESTAMP_LOOKAHEAD`: bytes searched for the timestamp, from the prefix or the event's start.
     pub max_timestamp_lookahead: usize,
-    /// `TZ`: time zone of timestamps without one.
+    /// `TZ`: time zone of timestamps that contain no zone.
     pub tz: Option<String>,
-    /// The node's time zone: for timestamps without one if neither `TZ` nor the input sets it.
+    /// The node's time zone, for timestamps that contain no zone if neither `TZ` nor the input sets one.
     pub node_zone: TimeZone,
     /// `TZ_ALIAS`: time zones of abbreviations in timestamps, as configured.
     pub zone_aliases: Vec<(String, String)>,
@@ -104,7 +104,7 @@ pub struct HeaderSettings {
     pub preamble: Option<String>,
     /// `FIELD_NAMES`: column names of text without a header.
     pub names: Vec<String>,
-    /// `FIELD_HEADER_REGEX`: prefix of the header line, before its names.
+    /// `FIELD_HEADER_REGEX`: prefix of the header line, before the column names.
     pub header_pattern: Option<String>,
     /// Whether a later header line replaces the header for the lines after it.
     pub repeats: bool,

@@ -114,7 +114,7 @@ pub struct RoleSettings {
     pub name: String,
     /// Roles whose capabilities, indexes and limits the role inherits.
     pub imports: Vec<String>,
-    /// Its own capabilities.
+    /// The role's own capabilities.
     pub capabilities: BTreeSet<String>,
     /// Patterns of indexes that may be searched.
     pub allowed_indexes: Vec<String>,
@@ -126,7 +126,7 @@ pub struct RoleSettings {
     pub delete_indexes: Vec<String>,
     /// Terms that events must match; empty for none.
     pub search_filter: String,
-    /// Whether the filter is combined with those of other roles by OR.
+    /// Whether the filter is combined with the filters of other roles by OR.
     pub filter_selects: bool,
     /// Maximum concurrent searches of a user; 0 is unlimited.
     pub jobs_quota: usize,
@@ -136,9 +136,9 @@ pub struct RoleSettings {
     pub time_window_s: i64,
     /// Maximum megabytes of a user's jobs on disk; 0 is unlimited.
     pub disk_quota_mb: usize,
-    /// Seconds after which a search ends with its results so far; 0 is never.
+    /// Seconds after which a search ends with its results so far; 0 means never.
     pub time_max_s: u64,
-    /// Roles that its users may grant to others; empty if not set.
+    /// Roles that users of the role may grant to others; empty if not set.
     pub grantable: Vec<String>,
     /// Maximum concurrent searches of all users of the role (not enforced); 0 is unlimited.
     pub cumulative_quota: usize,
@@ -148,7 +148,7 @@ pub struct RoleSettings {
     pub default_app: String,
 }
 
-/// The roles of a node in file order, the shipped ones first.
+/// The roles of a node in file order, shipped roles first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     roles: Vec<RoleSettings>,

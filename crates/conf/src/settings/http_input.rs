@@ -1,5 +1,5 @@
-//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: its port for OTLP over
-//! gRPC.
+//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: the collector's port
+//! for OTLP over gRPC.
 //!
 //! Other stanzas of inputs.conf belong to other inputs and are ignored here.
 
@@ -111,7 +111,7 @@ const TOKEN_ROWS: &[Row] = &[
 
 const CONNECTION_HOST: Kind = Kind::Choice(&["ip", "dns", "proxied_ip", "none"]);
 
-/// Source of `host` for events that name none.
+/// Source of `host` for events that name no host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionHost {
     /// The host name by which the sender addressed this server.
@@ -136,7 +136,7 @@ pub struct HttpToken {
     pub disabled: bool,
     /// Default index of events.
     pub index: Option<String>,
-    /// Indexes that events may name; empty for all whose names do not begin with `_`.
+    /// Indexes that events may name; empty for all indexes whose names do not begin with `_`.
     pub indexes: Vec<String>,
     /// Default `host` of events.
     pub host: Option<String>,
@@ -157,7 +157,7 @@ pub struct HttpToken {
 pub struct HttpInputSettings {
     /// Whether every request is refused.
     pub disabled: bool,
-    /// Port it listens on.
+    /// Port that the collector listens on.
     pub port: u16,
     /// Whether senders speak TLS.
     pub tls: bool,

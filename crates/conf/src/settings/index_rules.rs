@@ -188,8 +188,8 @@ pub(crate) fn typing(values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule
 /// Prefix of rules that extract dimensions from the names of statsd metrics.
 const STATSD_PREFIX: &str = "statsd-dims:";
 
-/// The rules that extract dimensions from the names of statsd metrics, in order: those that `STATSD-DIM-TRANSFORMS`
-/// names, or the one that has the name of the sourcetype. `None` if the events are not statsd metrics.
+/// The rules that extract dimensions from the names of statsd metrics, in order: the rules that `STATSD-DIM-TRANSFORMS`
+/// names, or the rule that has the name of the sourcetype. `None` if the events are not statsd metrics.
 pub(crate) fn statsd_rules(
     sourcetype: &str,
     values: &Values<'_>,

@@ -16,7 +16,7 @@ use crate::warning::{ConfWarning, Problem};
 
 /// Maximum bytes of an index's name: it becomes part of folder names.
 const INDEX_NAME_BYTES_MAX: usize = 200;
-/// Bytes of a longer name shown in a message.
+/// Number of bytes of an overlong name that a message shows.
 const INDEX_NAME_SHOWN_BYTES: usize = 40;
 
 /// Prefix of all merge settings.
@@ -239,15 +239,15 @@ const ROWS: &[Row] = &[
 pub struct MergeSettings {
     /// `bucketMerging`: whether the server merges buckets in the background.
     pub bucket_merging: bool,
-    /// `bucketMerge.minMergeSizeMB`: minimum text of a background merge.
+    /// `bucketMerge.minMergeSizeMB`: minimum MB of text for a background merge.
     pub min_merge_size_mb: u64,
-    /// `bucketMerge.maxMergeSizeMB`: maximum text of a merged bucket.
+    /// `bucketMerge.maxMergeSizeMB`: maximum MB of text in a merged bucket.
     pub max_merge_size_mb: u64,
-    /// `bucketMerge.maxMergeTimeSpanSecs`: maximum seconds between its first and last event.
+    /// `bucketMerge.maxMergeTimeSpanSecs`: maximum seconds between the first and last event of a merged bucket.
     pub max_merge_time_span_seconds: u64,
-    /// `bucketMerge.minMergeCount`: minimum buckets of a background merge.
+    /// `bucketMerge.minMergeCount`: minimum number of buckets for a background merge.
     pub min_merge_count: usize,
-    /// `bucketMerge.maxMergeCount`: maximum buckets of a merge.
+    /// `bucketMerge.maxMergeCount`: maximum number of buckets per merge.
     pub max_merge_count: usize,
 }
 
@@ -257,13 +257,13 @@ pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.
     pub frozen_time_period_seconds: u64,
     /// Maximum size of the index's objects in MB; 0 is unlimited. As in Splunk, this is `maxGlobalDataSizeMB` for an
-    /// index with `remotePath`, and `maxTotalDataSizeMB` for others.
+    /// index with `remotePath`, and `maxTotalDataSizeMB` for other indexes.
     pub max_data_size_mb: u64,
-    /// `maxGlobalRawDataSizeMB` of an index with `remotePath`: maximum size of its events in MB; 0 is unlimited.
+    /// `maxGlobalRawDataSizeMB`: maximum size of the events of an index with `remotePath`, in MB; 0 is unlimited.
     pub max_raw_data_size_mb: u64,
-    /// `coldToFrozenDir`: folder to which a bucket is copied before it is removed.
+    /// `coldToFrozenDir`: folder to which a bucket is copied before its removal.
     pub cold_to_frozen_dir: Option<String>,
-    /// `coldToFrozenScript`: program that is run with a bucket's path before it is removed.
+    /// `coldToFrozenScript`: program that is run with a bucket's path before the bucket is removed.
     pub cold_to_frozen_script: Option<String>,
     /// `disabled`.
     pub disabled: bool,
@@ -323,7 +323,7 @@ impl<'a> IndexesConf<'a> {
         if !is_set(MIN_COUNT) {
             merge.min_merge_count = merge.min_merge_count.min(merge.max_merge_count);
         }
-        // Contradictory values were already reported; here they fall back to the defaults.
+        // Contradictory values were already reported; here the defaults replace these values.
         if merge.min_merge_size_mb > merge.max_merge_size_mb {
             (merge.min_merge_size_mb, merge.max_merge_size_mb) = (default_of(MIN_SIZE), default_of(MAX_SIZE));
         }
@@ -428,8 +428,8 @@ fn default_of(name: &str) -> u64 {
     row.and_then(|row| row.default.parse().ok()).unwrap_or(0)
 }
 
-/// Reports lower bounds that exceed their upper bounds, at the line of the stanza's own lower bound or else of its own
-/// upper bound.
+/// Reports lower bounds that exceed their upper bounds. A warning names the line of the stanza's own lower bound or,
+/// without one, the line of the stanza's own upper bound.
 pub(crate) fn check_merged(conf: &MergedConf, warnings: &mut Vec<ConfWarning>) {
     let inherited = |key: &str| conf.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
     for stanza in conf.stanzas() {

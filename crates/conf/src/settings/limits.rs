@@ -5,7 +5,8 @@ use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};
 use crate::values::{Values, rows_of};
 
 /// Settings of limits.conf. Some of Splunk's other limits are constants here, defined where they are used; a file that
-/// sets one gets a warning. Hundreds more concern features that do not exist here and are ignored silently.
+/// sets such a limit causes a warning. Hundreds of further limits concern features that do not exist here; these limits
+/// are ignored silently.
 pub static LIMITS: ConfTable = ConfTable {
     conf: "limits",
     sections: SECTIONS,

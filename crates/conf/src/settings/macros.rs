@@ -48,7 +48,7 @@ impl<'a> MacrosConf<'a> {
         })
     }
 
-    /// Names of all macros; those with arguments are written `name(2)`.
+    /// Names of all macros; a macro with arguments is written `name(2)`.
     pub fn names(&self) -> Vec<String> {
         let named = |stanza: &&MergedStanza| stanza.name != crate::text::DEFAULT_STANZA;
         self.0.conf("macros").stanzas().iter().filter(named).map(|stanza| stanza.name.clone()).collect()

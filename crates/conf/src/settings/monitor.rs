@@ -1,7 +1,7 @@
 //! inputs.conf `[monitor://PATH]` and `[batch://PATH]`: files that are watched, and files that are removed after
 //! reading.
 //!
-//! Patterns stay text here; the file watcher compiles them and reports invalid ones.
+//! Patterns stay text here; the file watcher compiles them and reports invalid patterns.
 
 use quarry_stdx::Fault;
 
@@ -20,7 +20,7 @@ const SALT_OF_PATH: &str = "<SOURCE>";
 /// Default index of events.
 const DEFAULT_INDEX: &str = "main";
 
-/// Settings of both kinds of stanza.
+/// Settings of `[monitor://]` and `[batch://]` stanzas.
 pub(crate) const MONITOR_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether the stanza is disabled"),
     row("index", Kind::Text, DEFAULT_INDEX, "", "index of the events"),
@@ -92,7 +92,7 @@ pub struct MonitorSettings {
     pub follow_symlink: bool,
     /// Whether a new file is read from its end.
     pub follow_tail: bool,
-    /// Seconds since its last change after which a file is ignored.
+    /// A file is ignored if its last change is more than this many seconds ago.
     pub ignore_older_than_seconds: Option<u64>,
     /// Distinguishes files of equal content.
     pub crc_salt: CrcSalt,
@@ -114,7 +114,7 @@ pub enum CrcSalt {
 }
 
 impl MonitorSettings {
-    /// The valid enabled stanzas of inputs.conf by path, and the errors of the invalid ones.
+    /// The valid enabled stanzas of inputs.conf by path, and the errors of the invalid stanzas.
     pub fn read_all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
         let conf = layers.conf("inputs");
         let (mut all, mut wrong) = (Vec::new(), Vec::new());

@@ -102,12 +102,12 @@ const SSL_ROWS: &[Row] = &[
 
 const HOST_FROM: Kind = Kind::Choice(&["ip", "dns", "none"]);
 
-/// Source of `host` for events that name none.
+/// Source of `host` for events that name no host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderHost {
     /// The sender's address.
     Address,
-    /// The sender's host name, or its address if it has none.
+    /// The sender's host name, or the sender's address if it has no name.
     Name,
     /// The `host` setting, or this machine's name.
     Fixed,
@@ -192,7 +192,7 @@ pub struct NetworkInputSettings {
     /// `[SSL]`.
     pub ssl: SslSettings,
     /// Tokens, one of which a forwarder must present; `None` if there is no token stanza. A stanza that is disabled or
-    /// has no token adds no valid token, but tokens are required all the same.
+    /// has no token adds no valid token, but forwarders still need a token.
     pub forwarder_tokens: Option<Vec<String>>,
 }
 
@@ -243,7 +243,7 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A forwarder port on the given address, with the settings of the stanza `[splunktcp://PORT]`, or else those of
+    /// A forwarder port on the given address, with the settings of the stanza `[splunktcp://PORT]` over the settings of
     /// `[splunktcp]`.
     pub fn for_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
@@ -253,7 +253,7 @@ impl NetworkInput {
     }
 }
 
-/// The settings of a forwarder port: its own, then those of `[splunktcp]`, then those of `[default]`.
+/// The settings of a forwarder port, highest precedence first: from its own stanza, `[splunktcp]` and `[default]`.
 fn forwarder_values<'a>(conf: &'a MergedConf, stanza: &str) -> Values<'a> {
     let own = conf.stanza(stanza).into_iter().flat_map(|stanza| &stanza.settings);
     let shared = conf.effective(SPLUNKTCP).into_iter();
@@ -286,7 +286,7 @@ fn parse_address(place: &str) -> Option<(Option<String>, u16)> {
     Some(((!remote.is_empty()).then(|| remote.to_owned()), port.parse().ok()?))
 }
 
-/// Settings of a stanza, except those in its name, which the caller adds.
+/// Settings of a stanza, except the settings in its name, which the caller adds.
 fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
     let is_raw = kind != NetworkKind::Forwarders;
     let host = own.optional("host").filter(|host| host != "$decideOnStartup");

@@ -1,6 +1,7 @@
-//! outputs.conf: the indexers that a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
+//! outputs.conf: the indexers that a forwarder sends to, in stanzas `[tcpout]`, `[tcpout:GROUP]` and
+//! `[tcpout-server://HOST:PORT]`.
 //!
-//! Settings of a group override those of `[tcpout]`. The stanza of a server overrides its group's TLS settings and
+//! Settings of a group override settings of `[tcpout]`. The stanza of a server overrides its group's TLS settings and
 //! token. Patterns of indexes stay text here; the forwarder compiles them.
 //!
 //! Not here: sockets, certificates, name resolution.
@@ -196,7 +197,7 @@ pub struct OutputServer {
 pub struct OutputGroup {
     /// Name of the group.
     pub name: String,
-    /// Its servers in order; never empty.
+    /// Servers of the group in order; never empty.
     pub servers: Vec<OutputServer>,
     /// Whether servers are asked to acknowledge events; Quarry servers always acknowledge.
     pub use_ack: bool,
@@ -225,7 +226,7 @@ pub struct OutputSettings {
     pub default_groups: Vec<String>,
     /// Maximum bytes of the queue on disk.
     pub queue_bytes: usize,
-    /// Index patterns in order, with whether matching indexes are sent.
+    /// Index patterns in order; the flag is true if matching indexes are sent.
     pub index_filters: Vec<(String, bool)>,
     /// Seconds to wait for room in the queue before events are dropped; `None` waits without limit.
     pub drop_after_seconds: Option<u64>,
@@ -315,7 +316,7 @@ fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, Fault> {
     }))
 }
 
-/// The settings of several stanzas; later ones override earlier ones.
+/// The settings of several stanzas; later stanzas override earlier stanzas.
 fn settings_of<'a>(layers: &'a Layers, stanzas: &[&str]) -> std::collections::BTreeMap<&'a str, &'a str> {
     let conf = layers.conf("outputs");
     let own = stanzas.iter().filter_map(|stanza| conf.stanza(stanza));

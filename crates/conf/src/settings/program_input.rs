@@ -34,7 +34,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS },
     Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
 ];
-/// Section of filters for `[fschange:]`. Its row accepts any setting, but not in `[default]`, where it would hide
+/// Section of filters for `[fschange:]`. Its row accepts any setting, but not in `[default]`, where the row would hide
 /// misspelt settings of other sections.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
@@ -276,7 +276,7 @@ impl ProgramInputs {
     }
 }
 
-/// Built-in schemes, which are those of the table; all others belong to apps.
+/// The built-in schemes, which the table lists; all other schemes belong to apps.
 fn built_in_schemes() -> impl Iterator<Item = &'static str> {
     let prefixes = INPUTS.sections.iter().filter_map(|section| match section.stanza {
         StanzaName::Prefix(prefix) => prefix.strip_suffix(SCHEME_END),
@@ -285,7 +285,8 @@ fn built_in_schemes() -> impl Iterator<Item = &'static str> {
     prefixes.chain(WITHOUT_SLASHES.iter().copied())
 }
 
-/// An app's input: settings of `[SCHEME]` are the defaults of its stanzas, except `disabled` and `_TCP_ROUTING`.
+/// An app's input. Settings of `[SCHEME]` are the defaults of stanzas with this scheme, except `disabled` and
+/// `_TCP_ROUTING`.
 fn modular(conf: &MergedConf, scheme: &str, mut made: ProgramInput) -> ProgramInput {
     let mut settings: BTreeMap<String, String> = BTreeMap::new();
     for name in [scheme, made.stanza.as_str()] {

@@ -26,7 +26,8 @@ pub static SERVER: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(CATALOG), rows: CATALOG_ROWS },
     ],
     unsupported: &["sslPassword", "[cachemanager] evict_on_stable"],
-    // Searches read ranges of remote buckets, never whole ones, and term filters are evicted last, whatever their age.
+    // Searches read ranges of remote buckets, never whole buckets, and term filters are evicted last, whatever their
+    // age.
     unused: &[
         "pass4SymmKey",
         "guid",

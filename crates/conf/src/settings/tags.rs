@@ -76,7 +76,7 @@ pub fn tag_stanza(field: &str, value: &str) -> String {
     stanza
 }
 
-/// Decodes escapes such as `%2F`; invalid ones stay as they are.
+/// Decodes escapes such as `%2F`; invalid escapes stay as they are.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,6 +1,6 @@
 //! transforms.conf: lookup tables, and transforms that extract fields at search time.
 //!
-//! A stanza with `filename` is a lookup in a CSV file, a stanza with `external_type = kvstore` is a lookup in a
+//! A stanza with `filename` is a lookup in a CSV file; a stanza with `external_type = kvstore` is a lookup in a
 //! collection. Index-time rules are in [`index_rules`](super::index_rules).
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether empty values become fields"),
     row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: bytes of SOURCE_KEY that are matched"),
     row("MV_ADD", Kind::Bool, "false", "", "whether an existing field gets further values"),
-    // Not validated here, because dropping an invalid pattern would make the rule look as if it had none.
+    // Not validated here, because dropping an invalid pattern would make the rule look as if it had no pattern.
     row("REGEX", Kind::Text, "", "", "pattern of a rule"),
     row(
         "REMOVE_DIMS_FROM_METRIC_NAME",
@@ -311,7 +311,8 @@ impl Transforms {
                 fields: own("fields_list").map_or_else(Vec::new, parse_names),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
-                    // In a lookup with times, each row is valid until the next one begins, so the default is one match.
+                    // In a lookup with times, each row is valid until the time of the next row, so the default is one
+                    // match.
                     Some(_) if !stanza.settings.contains_key("max_matches") => 1,
                     _ => values.size("max_matches"),
                 },

@@ -1,7 +1,7 @@
 //! `[volume:NAME]` and `remotePath` of indexes.conf: remote storage for buckets, in addition to the data directory.
 //!
-//! The names are those of Splunk's SmartStore. A local volume (`storageType = local`) has no effect: the store lays
-//! out its own folder.
+//! The setting names are the names of Splunk's SmartStore. A local volume (`storageType = local`) has no effect: the
+//! store lays out its own folder.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -112,7 +112,7 @@ pub(super) const CACHE_ROWS: &[Row] = &[
 /// A volume that buckets are uploaded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSettings {
-    /// Location of its objects.
+    /// Location of the volume's objects.
     pub location: VolumeLocation,
 }
 
@@ -131,7 +131,7 @@ pub enum VolumeLocation {
 pub struct S3VolumeSettings {
     /// The S3 bucket.
     pub container: String,
-    /// Prefix of its object keys.
+    /// Prefix of the volume's object keys.
     pub prefix: String,
     /// `remote.s3.endpoint`: URLs of servers.
     pub endpoints: Vec<String>,
@@ -139,7 +139,7 @@ pub struct S3VolumeSettings {
     pub region: String,
     /// `remote.s3.access_key` and `remote.s3.secret_key`.
     pub key: Option<VolumeKey>,
-    /// `remote.s3.url_version` is v1.
+    /// Whether `remote.s3.url_version` is v1.
     pub path_style: bool,
     /// `remote.s3.sslRootCAPath`.
     pub authorities: Option<String>,
@@ -181,7 +181,7 @@ pub enum VolumeEncryption {
     Server,
     /// A key of the key management service.
     KeyService(String),
-    /// Encrypted before the upload, with the keys of this file.
+    /// Encryption before the upload, with the keys in this file.
     Client(String),
 }
 
@@ -203,7 +203,7 @@ pub struct RemoteStorage {
     pub default: Option<RemotePathSetting>,
     /// Remote paths of indexes with a stanza.
     pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
-    /// `hotlist_recency_secs` of indexes that have their own.
+    /// `hotlist_recency_secs` of indexes that set their own value.
     pub hotlist_of_index: BTreeMap<String, u64>,
     /// `[cachemanager]`, with the `hotlist_recency_secs` of `[default]` in indexes.conf if that is set.
     pub cache: CacheManagerSettings,
@@ -429,8 +429,8 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// Settings that a user of SmartStore has in these files: all are known, and a setting is reported only if it would change
-    /// something here.
+    /// Settings that a user of SmartStore has in these files are known. Only settings and values without support cause
+    /// warnings.
     #[test]
     fn settings_of_smartstore_are_known() {
         let indexes = "[default]\nremotePath = volume:s3/$_index_name\nrepFactor = auto\nmaxDataSize = auto\n\

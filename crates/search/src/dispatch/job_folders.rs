@@ -94,7 +94,7 @@ impl JobStore {
         std::fs::rename(unfinished, folder.join(FACTS))
     }
 
-    /// Changes the facts of a finished job, if it still exists.
+    /// Changes the facts of a finished job, if the job still exists.
     pub(crate) fn update_facts(&self, sid: &str, change: impl FnOnce(&mut Value)) -> std::io::Result<()> {
         let Some(mut facts) = self.facts(sid) else { return Ok(()) };
         change(&mut facts);

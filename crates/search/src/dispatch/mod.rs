@@ -2,12 +2,13 @@
 //! the data directory.
 //!
 //! A search gets a folder with its name when it starts, so that two processes never use the same name; in a server, the
-//! folder is created only when the result is written. The folder of a finished search contains its rows (`results.arrow`:
-//! Arrow IPC streams, a new one whenever the columns change) and its outcome (`facts.json`, written last: a folder
-//! without this file holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest
-//! results are removed first, except those of clients' jobs, which have limits of their own. If the folder cannot be
-//! written, nothing is stored. Files that the `dump` command writes are in the subfolder `dump` of the search's folder,
-//! whether or not its result is stored, and are kept for [`ABANDONED_AFTER_S`].
+//! folder is created only when the result is written. The folder of a finished search contains its rows
+//! (`results.arrow`: Arrow IPC streams; each change of columns begins a new stream) and its outcome (`facts.json`,
+//! written last: a folder without this file holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or
+//! [`BYTES_MAX`] bytes, the oldest results are removed first, except results of clients' jobs, which have limits of
+//! their own. If the folder cannot be written, nothing is stored. Files that the `dump` command writes are in the
+//! subfolder `dump` of the search's folder, whether or not the result of the search is stored, and are kept for
+//! [`ABANDONED_AFTER_S`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
@@ -43,7 +44,7 @@ pub const JOBS_FOLDER: &str = "dispatch";
 const RESULTS: &str = "results.arrow";
 /// File with the outcome of a job.
 const FACTS: &str = "facts.json";
-/// Log of finished searches, one JSON object per line, and its predecessor.
+/// Log of finished searches (one JSON object per line), and the name of the previous log.
 const HISTORY: &str = "history.jsonl";
 const PREVIOUS_HISTORY: &str = "history.before.jsonl";
 /// Size in bytes at which a new log is started.
@@ -173,8 +174,8 @@ impl JobStore {
             }
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
-            // A job of a running server is kept, although its name may not contain its start time. Jobs that a server
-            // left running when it died are marked as failed by the next start.
+            // A job of a running server is kept regardless of its age: its name need not contain the start time. If a
+            // server dies, its next start marks the running jobs as failed.
             let is_running = !has_facts && is_job;
             let facts = self.facts(&sid);
             if began + ABANDONED_AFTER_S < now && !is_running && facts.is_none() {
@@ -292,7 +293,7 @@ impl JobStore {
         Ok(())
     }
 
-    /// The search log and its size; starts a new one if it is full.
+    /// The search log and its size; if the log is full, starts a new log.
     fn open_log(&self) -> std::io::Result<(File, u64)> {
         let path = self.folder.join(HISTORY);
         if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {
@@ -352,7 +353,8 @@ impl JobStore {
         Ok(Some(JobResult { rows, events: is("events"), messages, is_partial }))
     }
 
-    /// The answer for a job without an outcome: an error that the job still runs if `viewer` may see it, else `None`.
+    /// Answers for a job without an outcome: if `viewer` may see the job, an error that the job still runs; otherwise
+    /// `None`.
     fn check_running(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         match self.running_job(sid) {
             Some(record) if is_readable(record["user"].as_str(), &record, viewer) => Err(Fault::invalid(format!(
@@ -362,7 +364,8 @@ impl JobStore {
         }
     }
 
-    /// Id of the job of a saved search that is `offset` runs before the latest, among the runs that `viewer` may see.
+    /// Id of the job of one run of a saved search, `offset` runs before the latest; counts only runs that `viewer` may
+    /// see.
     pub fn saved_search_job(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
         let of_search = of_search.filter(|job| is_readable(job.facts["user"].as_str(), &job.facts["job"], viewer));

@@ -1,5 +1,5 @@
-//! In-memory cache of small search results. Most results are never requested again, and writing their three files would
-//! take longer than a selective search.
+//! In-memory cache of small search results. Most results are never requested again, and writing the three files of a
+//! result would take longer than a selective search.
 //!
 //! As on disk, only the newest results are kept ([`JOBS_MAX`](super::JOBS_MAX)). Cached results are written to files
 //! when the server stops; a killed server loses them.
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
-/// Maximum size of a cached result; larger ones are written to files.
+/// Maximum size of a cached result; larger results are written to files.
 pub(crate) const RECENT_BYTES_MAX: usize = 32 << 10;
 
 /// A cached result.

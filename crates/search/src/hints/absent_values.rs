@@ -1,5 +1,5 @@
 //! Hints for a search for a value that no event has, although its field exists: a misspelt value, host, source, event
-//! type or tag, a value in other case, and a `rex` whose pattern matches nothing.
+//! type or tag, a value in a different case, and a `rex` whose pattern matches nothing.
 //!
 //! Values are compared with the most frequent values of recent events; a value that is not among them is searched for
 //! before it is reported as absent.
@@ -23,7 +23,7 @@ const SHOWN_VALUES_MAX: usize = 8;
 const _: () = assert!(SHOWN_VALUES_MAX < VALUES_MAX, "as many are known");
 /// Maximum number of fields whose values are searched, and of `rex` commands that are tried.
 const PROBED_FIELDS_MAX: usize = 3;
-/// Maximum number of values of a field that are searched one by one. A longer list is covered by the note on the whole
+/// Maximum number of values of a field that are searched one by one. A longer list only gets the note on the whole
 /// condition.
 const PROBED_VALUES_MAX: usize = 8;
 /// Maximum number of comparisons in `where` whose values are searched regardless of case.
@@ -34,7 +34,7 @@ const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
 /// Fields that other hints handle.
 const EXCLUDED_FIELDS: [&str; 4] = ["index", "sourcetype", "host", "source"];
 
-/// Notes on values in the search's conditions that no event has; `scope` is a condition on the searched indexes.
+/// Notes on values that the search's conditions name but no event has; `scope` is a condition on the searched indexes.
 pub(super) fn absent_value_notes(
     fields: &[&str],
     commands: &[Stage],
@@ -93,7 +93,7 @@ fn value_note(field: &str, value: &SearchPattern, known: &[&str], by_name: bool)
     let remark = Diagnostic::warning(message, value.span);
     match closest_name(text, known.iter().copied()) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        // At this limit, more values than the known ones may exist.
+        // At this limit, the events may have values that are not in `known`.
         None if known.len() >= VALUES_MAX => {
             remark.with_hint(format!("existing values: {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
         }
@@ -159,7 +159,7 @@ pub(super) fn unknown_value_notes(
     if known.is_empty() { Vec::new() } else { missing_value_notes(field, &asked, &known, ask) }
 }
 
-/// Notes on those values in `asked` that `known` does not contain.
+/// Notes on the values in `asked` that `known` does not contain.
 pub(super) fn missing_value_notes(
     field: &str,
     asked: &[&SearchPattern],

@@ -1,4 +1,4 @@
-//! Hints for fields that no event has: misspelt, in other case, or removed by an earlier command.
+//! Hints for fields that no event has: misspelt, in a different case, or removed by an earlier command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "
 /// Names that get no notes: default fields, which any event may have, and names that are not fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
-/// Prefixes of names like those in [`DEFAULT_FIELDS`].
+/// Prefixes of further default names, which get no notes either.
 const DEFAULT_PREFIXES: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
 /// The options of a search that set its time range.
@@ -80,7 +80,8 @@ pub(super) fn unknown_field_notes(
         return Vec::new();
     }
     let asked = required_values(commands, "sourcetype");
-    // If the search finds events, their fields are more relevant than those of other events of the sourcetype.
+    // If the search finds events, the fields of these events are more relevant than fields of other events of the
+    // sourcetype.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
@@ -191,8 +192,8 @@ fn find_unquoted_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) ->
     at_hand.iter().filter(is_in_parts).find(|name| command.contains(**name)).copied()
 }
 
-/// Whether an event has the value that the search requires of a field. Such a field may be too rare to be among the
-/// known fields.
+/// Whether an event has the value that the search requires of a field. The field may be too rare to be among the known
+/// fields.
 fn has_required_value(name: &str, commands: &[Stage], scope: &str, ask: DynProbes<'_>) -> bool {
     required_values(commands, name).first().is_some_and(|value| {
         let found = newest_value(&format!("{scope} {}", any_value_condition(name, &[value])), name, ask);

@@ -22,7 +22,7 @@ const METRICS_SEARCH: &str = "| mcatalog values(metric_name) AS name where index
 /// Search for all dimensions of metrics.
 const DIMENSIONS_SEARCH: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
 
-/// Notes on names in the first command and in those after it.
+/// Notes on names in the first command and in the commands after it.
 pub(super) fn generator_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     if found.is_complete() && !found.is_watched {
         return Vec::new();
@@ -95,7 +95,7 @@ fn ungenerated_field_notes(
     if known.is_empty() { Vec::new() } else { wrong.map(note).collect() }
 }
 
-/// Notes on fields in a `tstats` that no event has as an indexed field.
+/// Notes on fields that a `tstats` reads but that are indexed fields of no event.
 fn index_time_field_notes(
     found: &SearchOutcome<'_>,
     tstats: &TstatsCommand,
@@ -129,7 +129,7 @@ fn index_time_field_notes(
     notes
 }
 
-/// Notes on indexes, sourcetypes, hosts and sources in a `tstats` that do not exist.
+/// Notes on indexes, sourcetypes, hosts and sources that a `tstats` names but that do not exist.
 fn unknown_metadata_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     if found.is_complete() {
         return Vec::new();
@@ -234,7 +234,7 @@ fn collect_names(expr: &SearchExpr, found: &mut Vec<NamedItem>) {
     }
 }
 
-/// Names whose values an `mcatalog` lists, or by which it groups.
+/// Names whose values an `mcatalog` lists, and names by which an `mcatalog` groups.
 fn names_of_catalog(commands: &[Stage]) -> Vec<NamedItem> {
     let stats = commands.iter().find_map(|stage| match &stage.command {
         Command::Stats(stats) => Some((stats, stage.span)),

@@ -11,7 +11,7 @@ use super::probe::{DynProbes, HintRow, Probes, any_value_condition, event_counts
 
 /// Condition for the indexes that a role searches by default.
 pub(super) const DEFAULT_INDEXES: &str = "*";
-/// Search that counts the events of the indexes that a search reads if it names none.
+/// Search that counts the events of the indexes that are searched by default.
 pub(super) const DEFAULT_INDEXES_COUNT: &str = "| tstats count WHERE earliest=0 latest=+100y";
 /// Condition for all indexes that are not internal.
 const ALL_INDEXES: &str = "index=*";
@@ -24,14 +24,14 @@ const CURRENT_USER_SEARCH: &str = "| rest /services/authentication/current-conte
 /// The role that may search every index.
 const ADMIN: &str = "admin";
 
-/// Number of events of each index with events. If an index in `asked` is not among them, indexes without events are
-/// included.
+/// Number of events of each index with events. If `asked` contains any other name or a pattern, indexes without events
+/// are included, too.
 pub(super) fn event_counts(asked: &[&SearchPattern], ask: DynProbes<'_>) -> Option<BTreeMap<String, u64>> {
     let mut counts = event_counts_by(COUNTS_SEARCH, "index", "count", ask)?;
     let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);
     if !asked.iter().all(is_there) {
         let title = |row: HintRow| row.get("title").cloned();
-        // If the user may not list indexes, only those with events are counted.
+        // If the user may not list indexes, only indexes with events are counted.
         for index in ask.rows(NAMES_SEARCH).unwrap_or_default().into_iter().filter_map(title) {
             counts.entry(index).or_insert(0);
         }
@@ -50,8 +50,8 @@ pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnost
     if known.is_empty() { Vec::new() } else { missing_index_notes(&asked, &known, ask) }
 }
 
-/// Notes on indexes that are not among the known ones. If the user's roles may not search all indexes, the notes say
-/// so, because the index may exist.
+/// Notes on indexes that are not in `known`. If the user's roles may not search all indexes, the notes say so, because
+/// the index may exist.
 pub(super) fn missing_index_notes(asked: &[&SearchPattern], known: &[&str], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     let mut notes = super::absent_values::missing_value_notes("index", asked, known, ask);
     if notes.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn suggest_other_indexes(
         .filter(|(name, count)| **count > 0 && !name.starts_with('_'))
         .map(|(name, _)| name.as_str())
         .collect();
-    // Patterns of index names are also conditions on an index.
+    // A pattern of index names is also a condition on `index`.
     if mentions_field(commands, "index") || others.is_empty() {
         return None;
     }
@@ -115,8 +115,8 @@ pub(super) fn suggest_other_indexes(
     Some(remark.with_hint(format!("events are in {}: write index={}", list_names(&others), others[0])))
 }
 
-/// A condition for the indexes that a search reads. It covers all indexes if the search selects them by patterns,
-/// exclusion or alternatives.
+/// A condition for the indexes that a search reads. If the search selects indexes by patterns, exclusion or
+/// alternatives, the condition covers all indexes.
 pub(super) fn scope_condition(commands: &[Stage], asked: &[&SearchPattern]) -> String {
     match asked {
         [] if mentions_field(commands, "index") => ALL_INDEXES.to_owned(),

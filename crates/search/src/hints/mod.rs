@@ -1,8 +1,8 @@
 //! Hints for a search that found nothing, or left a column empty: an unknown index, a misspelt field, events in another
 //! index or time range.
 //!
-//! Hints cost a few small searches over the catalog and over recent events. They never change an answer, and a hint
-//! that cannot be computed is omitted.
+//! To find hints, at most `PROBES_MAX` small searches read the catalog and recent events. Hints never change an answer,
+//! and a hint that cannot be computed is omitted.
 
 mod absent_values;
 mod absent_words;
@@ -65,7 +65,7 @@ fn missing_data_notes(
     ask: DynProbes<'_>,
 ) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
-    // A warning about a command already covers the fields it reads.
+    // A warning about a command already covers the fields that the command reads.
     let is_explained = |field: &ReadField| {
         let covers = |place: Span| field.stage.start <= place.start && place.end <= field.stage.end;
         parsed.diagnostics.iter().any(|remark| covers(remark.span))

@@ -22,7 +22,7 @@ pub trait Probes {
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>>;
 }
 
-/// One function runs both kinds of search if the request sets no time range.
+/// If the request sets no time range, one function runs both kinds of search.
 impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
         self(search)
@@ -60,7 +60,7 @@ impl Probes for BoundedProbes<'_> {
 pub(super) type DynProbes<'a> = &'a mut dyn Probes;
 
 /// A field of the newest event that a search finds; an empty text if that event lacks the field. The outer `Option` is
-/// `None` if the search failed, the inner one if it found no event.
+/// `None` if the search failed; the inner `Option` is `None` if the search found no event.
 pub(super) fn newest_value(search: &str, field: &str, ask: DynProbes<'_>) -> Option<Option<String>> {
     let rows = ask.rows(&format!("{search} | head 1 | table {field}"))?;
     Some(rows.into_iter().next().map(|mut row| row.remove(field).unwrap_or_default()))
@@ -101,8 +101,8 @@ pub(super) fn find_index(condition: &str, ask: DynProbes<'_>) -> Option<String> 
     rows.into_iter().next()?.remove("index")
 }
 
-/// An index with a field in one of the newest events. Older events are not searched, because term dictionaries do not
-/// list names of fields, so every event would have to be read.
+/// An index with a field in one of the newest events. Older events are not searched: term dictionaries do not list
+/// names of fields, so the search would read every event.
 pub(super) fn find_index_with_field(field: &str, ask: DynProbes<'_>) -> Option<String> {
     let search = format!("index=* | head {SAMPLED_EVENTS_MAX} | search {field}=* | head 1 | table index");
     ask.rows_of_all_time(&search)?.into_iter().next()?.remove("index")
@@ -120,7 +120,7 @@ pub(super) fn event_counts_by(
     Some(rows.iter().filter_map(pair).collect())
 }
 
-/// A text as a quoted string of SPL.
+/// A text as a quoted SPL string.
 pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,8 +1,8 @@
 //! Notes on the fields of subsearches (`append`, `join`, `union` and the like). The rows of a subsearch are mixed with
-//! those of the main search, so the answer does not show which fields the rows of the subsearch lack.
+//! the rows of the main search, so the answer does not show which fields the rows of the subsearch lack.
 //!
-//! A subsearch is not run again; instead, its events are sampled like those of the main search. Only likely
-//! misspellings are reported, because the answer does not show that a field is missing.
+//! A subsearch is not run again; instead, the events of the subsearch are sampled like the events of the main search.
+//! Only likely misspellings are reported, because the answer does not show that a field is missing.
 
 use std::collections::BTreeSet;
 

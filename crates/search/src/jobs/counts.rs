@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(super) struct Counts {
     /// Number of events scanned.
     pub(super) scanned: u64,
-    /// Number of events that matched the search's first part.
+    /// Number of events that passed the search condition.
     pub(super) matched: u64,
     /// Counters of reads from buckets on remote volumes.
     pub(super) reads: ReadStats,

@@ -13,7 +13,7 @@ use crate::job_sharing::JobSharing;
 
 /// Maximum number of fields that clients store with a job.
 pub const CUSTOM_FIELDS_MAX: usize = 200;
-/// Maximum bytes of their names and values together.
+/// Maximum total bytes of the names and values of these fields.
 pub const CUSTOM_BYTES_MAX: usize = 64 << 10;
 
 /// Refuses more fields than a job stores.
@@ -39,7 +39,8 @@ impl SearchJob {
         viewer.may_see(Some(self.user())) || self.lock().sharing.permits_changes(viewer)
     }
 
-    /// Stores fields of a client with the job. They replace those of the same names; an empty value removes a field.
+    /// Stores fields of a client with the job. A field replaces an existing field of the same name; an empty value
+    /// removes the field.
     pub fn store_custom_fields(&self, fields: BTreeMap<String, String>) -> Result<(), Fault> {
         let mut changing = self.lock();
         let mut all = changing.custom.clone();
@@ -58,7 +59,7 @@ impl SearchJob {
         self.store_record(&changing);
     }
 
-    /// The record of the job with what was changed since its creation.
+    /// The record of the job, including changes since its creation.
     pub(super) fn current_record(&self, changing: &MutableState) -> JobRecord {
         JobRecord {
             priority: changing.priority(),

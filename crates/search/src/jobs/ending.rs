@@ -18,7 +18,7 @@ impl SearchJob {
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
     }
 
-    /// Has the search, which starts or continues now, finish when it reaches its maximum run time.
+    /// Sets the time at which the search, which starts or continues now, reaches its maximum run time and finishes.
     pub(super) fn limit_run_time(&self, run: &RunClock) {
         let time_max_ns = self.record.time_max_s.saturating_mul(NS_PER_SEC);
         let end_ns = run.reaches_at(time_max_ns).filter(|_| time_max_ns > 0 && !self.is_real_time());
@@ -27,8 +27,8 @@ impl SearchJob {
         }
     }
 
-    /// Records that a search was ended by its maximum run time, if it was. Returns the message for a search whose commands
-    /// ended early.
+    /// Records the early end of the search if it has just ended at its maximum run time. Returns a message if commands
+    /// of the search ended early.
     pub(super) fn note_early_end(&self, running: &RunningSearch) -> Option<String> {
         let was_cut = running.stopper().was_cut();
         if self.exceeds_run_time() && (was_cut || running.is_partial()) {

@@ -84,7 +84,7 @@ pub struct JobStatus {
     pub messages: Vec<String>,
     /// Reason why the job waits for a search slot, if it is waiting.
     pub waiting: Option<String>,
-    /// Hints on why the search probably found nothing; empty before the job has ended.
+    /// Hints about rows or values that the result lacks; empty before the job has ended.
     pub hints: Vec<String>,
     /// Progress from 0 to 1.
     pub done: f64,
@@ -112,7 +112,7 @@ pub struct JobStatus {
     pub rows_shown: usize,
     /// Number of events scanned.
     pub scanned: u64,
-    /// Number of events that matched the search's first part.
+    /// Number of events that passed the search condition.
     pub matched: u64,
     /// Counters of reads from buckets on remote volumes.
     pub reads: ReadStats,
@@ -135,14 +135,14 @@ pub(super) struct MutableState {
     pub(super) state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
-    /// Messages of the job, in addition to those of its search.
+    /// Messages of the job, in addition to messages of its search.
     pub(super) notes: Vec<String>,
     /// Reason why the job waits for a search slot.
     waiting: Option<String>,
     hints: Vec<String>,
     pub(super) rows: JobRows,
     pub(super) timeline: Timeline,
-    /// Whether a request reads the timeline of the report while the report runs.
+    /// Whether a request has begun to read the timeline of the running report.
     pub(super) is_timeline_begun: bool,
     is_truncated: bool,
     pub(super) is_finalized: bool,
@@ -152,8 +152,8 @@ pub(super) struct MutableState {
     shows_previews: bool,
     /// Whether a request has asked for previews.
     asks_previews: bool,
-    /// Whether the job was paused or finalised after its end. This changes only what is shown: clients wait until the flag
-    /// is set, and a short search may have ended before their request.
+    /// Whether a request paused or finalised the job after its end. Only the shown status changes: a client waits until
+    /// the status confirms its request, and a short search may have ended before that request.
     pub(super) is_paused_late: bool,
     pub(super) is_finalized_late: bool,
     /// Time in seconds of the last request that changed the job's lifetime.
@@ -335,7 +335,7 @@ impl StartedJob {
             drop(rows);
             if !is_large && self.job.lock().rows.bytes() > SENT_BYTES as u64 {
                 is_large = true;
-                // A paused job has no slot and gets one when it resumes.
+                // A paused job has no slot; it gets a slot when it resumes.
                 if let Some(turn) = self.job.take_slot() {
                     let turn = turn.grow(&mut || self.release_memory());
                     self.job.continue_in_slot(turn);
@@ -658,7 +658,7 @@ impl SearchJob {
         self.lock().timeline.clone()
     }
 
-    /// Field statistics of the rows so far; of a running report, those of its latest preview.
+    /// Field statistics of the rows so far; for a running report, statistics of the latest preview.
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
         let (live, times) = {
             let changing = self.lock();
@@ -715,7 +715,7 @@ impl SearchJob {
             let rows = changing.rows.len();
             changing.messages.push(format!("the job found more than {rows} rows, and keeps the first of them"));
         }
-        // A job that never ran has no run time of its own.
+        // If the run clock never started, the run time is that of the search.
         changing.elapsed_ms = match changing.run.has_started() {
             true => whole_ms(changing.run.elapsed_ns(self.clock.elapsed_ns())),
             false => elapsed_ms,
@@ -745,7 +745,7 @@ impl SearchJob {
         self.changed.notify_all();
     }
 
-    /// Writes the outcome. If that fails, a message says that the job will not survive a restart of the server.
+    /// Writes the outcome. If the write fails, a message says that the job will not survive a restart of the server.
     fn write_outcome(&self, changing: &mut MutableState) {
         let record = &self.record;
         let facts = JobFacts {
@@ -805,7 +805,7 @@ impl SearchJob {
         !was_removed
     }
 
-    /// Sets the expiry to `seconds` from now, or from the end of the search if it is still running.
+    /// Sets the expiry to `seconds` from now or, if the search still runs, from its end.
     pub fn set_ttl(&self, seconds: i64) {
         let seconds = seconds.clamp(0, TTL_MAX_S);
         let mut changing = self.lock();

@@ -59,7 +59,7 @@ pub const ROWS_MAX: usize = 500_000;
 /// Maximum number of unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
 
-/// Maximum number of jobs, including finished ones (Splunk warns from half of this number on).
+/// Maximum number of jobs, including finished jobs (Splunk warns from half of this number on).
 pub const JOBS_MAX: usize = 10_000;
 /// Maximum total size of the rows of all jobs, in bytes.
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
@@ -129,7 +129,7 @@ pub struct Jobs {
     jobs: Mutex<BTreeMap<String, Arc<SearchJob>>>,
     /// Names of jobs that have a folder but are not yet in `jobs`. Folders of jobs are created and removed under this
     /// lock, so that a job never uses the folder of another job of the same name. Lock order: this lock is taken before
-    /// that of `jobs`.
+    /// the lock of `jobs`.
     beginning: Mutex<BTreeSet<String>>,
 }
 
@@ -178,7 +178,7 @@ impl Jobs {
     }
 
     /// Number of bytes that a new job of a user may take: the quota minus the size of existing jobs. Each of several
-    /// concurrent jobs may take this number.
+    /// concurrent jobs may take all of these bytes.
     fn remaining_quota(&self, viewer: &Permissions) -> Result<u64, CreateError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
         let own: Vec<Arc<SearchJob>> = self.lock().values().filter(|job| job.user() == viewer.user).cloned().collect();
@@ -260,7 +260,7 @@ impl Jobs {
         repeated.max_by_key(|job| job.began_ns())
     }
 
-    /// Creates the folder of a job; its name stays reserved until the returned value is dropped.
+    /// Creates the folder of a job; the job's name stays reserved until the returned value is dropped.
     fn begin(
         &self,
         wanted: Option<&str>,
@@ -280,7 +280,7 @@ impl Jobs {
         self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job of this name; `None` if it does not exist, has expired, or may not be seen by `viewer`.
+    /// The job of this name; `None` if the job does not exist or has expired, or if `viewer` may not see it.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
         let job = self.find(sid).filter(|job| job.is_readable_by(viewer))?;
         job.record_access();
@@ -359,7 +359,7 @@ impl Jobs {
             } else if job.exceeds_run_time() {
                 job.finalize_on_timeout();
             } else if job.is_unwatched() {
-                // If too many jobs are paused, this one runs on.
+                // If too many jobs are paused, this job continues to run.
                 drop(self.pause(&job));
             }
         }
@@ -373,7 +373,7 @@ impl Jobs {
     }
 }
 
-/// The text of a search with its macros expanded; `None` if it has no macros, or will be refused because of them.
+/// The text of a search with its macros expanded; `None` if the search has no macros or if their expansion fails.
 fn expanded_text(service: &SearchService, params: &SearchParams) -> Option<String> {
     let expansion = params.text.contains('`').then(|| service.expand_macros(params.clone()))?.ok()?;
     expansion.diagnostics.is_empty().then_some(expansion.text)

@@ -1,6 +1,6 @@
 //! Pausing and resuming the search of a job.
 //!
-//! A paused search keeps its thread and what it has read, but not its slot. Not here: the limit on paused jobs
+//! A paused search keeps its thread and the data read so far, but not its slot. Not here: the limit on paused jobs
 //! ([`super::Jobs::pause`]).
 
 use std::sync::atomic::Ordering;
@@ -28,8 +28,8 @@ impl SearchJob {
         }
     }
 
-    /// Resumes a paused search that has not started, which gets its slot when it starts. Returns true if the search has
-    /// started and is paused: it needs a slot to resume.
+    /// Resumes a paused search that has not started; the search gets its slot when it starts. Returns true if the
+    /// search has started and is paused: such a search needs a slot to resume.
     pub fn resume_unless_begun(&self) -> bool {
         let mut changing = self.lock();
         changing.is_paused_late = false;

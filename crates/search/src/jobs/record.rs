@@ -81,7 +81,7 @@ pub struct JobRecord {
     pub(crate) user: String,
     pub(crate) app: String,
     pub(crate) search: String,
-    /// The search with its macros expanded, if it has any.
+    /// The search with its macros expanded, if the search has macros.
     #[serde(default)]
     pub(crate) expanded: Option<String>,
     pub(crate) saved: Option<String>,
@@ -89,7 +89,7 @@ pub struct JobRecord {
     pub(crate) earliest: Option<String>,
     pub(crate) latest: Option<String>,
     pub(crate) began_ns: TimeNs,
-    /// Time that `now` means in the search, if it is not the creation time.
+    /// Time that `now` means in the search; `None` means the creation time.
     #[serde(default)]
     pub(crate) now_ns: Option<TimeNs>,
     pub(crate) status_buckets: usize,
@@ -185,7 +185,7 @@ impl JobRecord {
         self.expanded.as_deref().unwrap_or(&self.search)
     }
 
-    /// Name of the saved search that the job runs, if it does nothing else.
+    /// Name of the saved search that the job runs; `None` if the job does anything else.
     pub fn saved(&self) -> Option<&str> {
         self.saved.as_deref()
     }
@@ -220,7 +220,7 @@ impl JobRecord {
         self.level
     }
 
-    /// Sampling ratio N: one of N events is read; 1 means all.
+    /// Sampling ratio N: one of N events is read; 1 reads all events.
     pub fn sample_ratio(&self) -> u32 {
         self.sample_ratio.max(1)
     }
@@ -260,7 +260,8 @@ impl JobRecord {
         &self.sharing
     }
 
-    /// Whether a request for this job repeats the search of another job: same text, times and options, in the same app.
+    /// Whether this job repeats the search of the job `other`: same user, app, text, times and options. False for
+    /// real-time searches.
     pub(super) fn repeats(&self, other: &JobRecord) -> bool {
         let what = |record: &JobRecord| {
             let JobRecord { user, app, search, earliest, latest, now_ns, level, sample_ratio, arrived, .. } = record;

@@ -1,6 +1,6 @@
 //! The timeline of a report: the number of events that the report read, by time.
 //!
-//! A report passes on no events that could be counted while it runs. When a client asks for its timeline, the part of
+//! While a report runs, it passes on no events that could be counted. When a client requests the timeline, the part of
 //! the search before the first reporting command is run again over the events that were stored when the job was
 //! created: once for the times of the first and last event, and once for the counts.
 //!
@@ -31,8 +31,8 @@ const COUNT: &str = "count";
 const TIME: &str = "_time";
 
 impl SearchJob {
-    /// Whether the job has a timeline that the caller is to read. While the report runs, this is true only once, because
-    /// clients ask repeatedly for the timeline of a running job.
+    /// Whether the caller should now read the timeline of the job. While the report runs, this is true only once,
+    /// because clients ask repeatedly for the timeline of a running job.
     pub fn begins_timeline(&self) -> bool {
         let wanted = self.record.status_buckets > 0 && !self.is_events() && !self.is_real_time();
         let mut changing = self.lock();
@@ -46,7 +46,7 @@ impl SearchJob {
         }
     }
 
-    /// Reads the timeline of a report with the permissions of a user. If this is the user of the job, the timeline is
+    /// Reads the timeline of a report with the permissions of a user. If the job belongs to this user, the timeline is
     /// kept for later requests.
     pub fn read_timeline(
         &self,

@@ -1,8 +1,8 @@
 //! Jobs of real-time searches: the search is rerun, each time over the current window.
 //!
-//! Each run is a *round*, and its rows replace those of the previous round. Sealed data does not change, so most of a
-//! round is answered from cached partial states. The pause after a round is as long as the round itself, so that rounds
-//! take at most half of the time. The pause is at most [`PAUSE_MAX_NS`], so slow rounds take more than half.
+//! Each run is a *round*, and its rows replace the rows of the previous round. Sealed data does not change, so most of
+//! a round is answered from cached partial states. The pause after a round is as long as the round itself, so that
+//! rounds take at most half of the time. The pause is at most [`PAUSE_MAX_NS`], so slow rounds take more than half.
 //! Finalising keeps the rows of the last complete round as the result.
 //!
 //! Not here: the meaning of a window ([`crate::real_time`]).
@@ -23,7 +23,8 @@ use crate::job_recorder::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
 
-/// Maximum number of rows of a round. Beyond it, only the first rows are kept, which are the newest if they are events.
+/// Maximum number of rows of a round. Beyond this number, only the first rows are kept; of events, the first rows are
+/// the newest.
 pub const ROUND_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of the rows of a round.
 pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;
@@ -154,7 +155,7 @@ impl SearchJob {
         }
     }
 
-    /// Replaces the rows shown by those of a new round.
+    /// Replaces the shown rows with the rows of a new round.
     fn show_round(&self, round: Round) {
         let mut changing = self.lock();
         changing.counts = round.counts;

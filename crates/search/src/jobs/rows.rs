@@ -1,8 +1,8 @@
-//! The rows of a job: appended while its search runs, readable by page at any time.
+//! The rows of a job: appended while the job's search runs, readable by page at any time.
 //!
 //! Rows accumulate in memory up to [`TAIL_BYTES_MAX`] and are then appended to the job's file as a *part*, a separate
-//! Arrow IPC stream. An in-memory index maps rows to parts and their offsets, so a page can be read without reading the
-//! rows before it. Parts never change, so a [`RowsView`] can be read while further parts are written.
+//! Arrow IPC stream. An in-memory index maps rows to parts and their offsets, so a page can be read without the
+//! preceding rows. Parts never change, so a [`RowsView`] can be read while further parts are written.
 //!
 //! Not here: the lifetime of the file (dispatch), the presentation of rows (table).
 
@@ -71,7 +71,7 @@ pub(crate) enum Capacity {
 }
 
 impl JobRows {
-    /// Empty rows, which will be written to `path`.
+    /// No rows yet; rows will be written to `path`.
     pub(crate) fn new(path: PathBuf) -> JobRows {
         JobRows {
             path,

@@ -2,7 +2,7 @@
 //!
 //! Not here: the assignment of slots (api).
 
-/// A slot, released when dropped. A job holds it while it runs, not while it is paused.
+/// A slot, released when dropped. A running job holds a slot; a paused job holds none.
 pub trait SearchSlot: Send {
     /// Exchanges the slot because the job turned out to have many rows; the job may then have to wait for other
     /// searches. `release_memory` is called before waiting.

@@ -16,7 +16,7 @@ use crate::service::SearchError;
 
 /// Maximum number of distinct values counted per field.
 const VALUES_MAX: usize = 10_000;
-/// Maximum number of fields; further ones are ignored.
+/// Maximum number of fields; further fields are ignored.
 const FIELDS_MAX: usize = 1_000;
 /// Maximum number of most frequent values per field.
 const MODES_MAX: usize = 100;

@@ -252,7 +252,7 @@ fn results_of_finalised_jobs_are_marked() {
     }
 }
 
-/// Search slot that counts how many are held, and the calls of `grow`.
+/// Search slot that counts the slots in use and the calls of `grow`.
 struct CountedSlot {
     held: Arc<AtomicUsize>,
     grown: Arc<AtomicUsize>,

@@ -10,9 +10,9 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use serde::{Deserialize, Serialize};
 
-/// Widths of spans in seconds; each is a multiple of the previous one.
+/// Widths of spans in seconds; each is a multiple of the previous width.
 const WIDTHS: [i64; 8] = [1, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 360 * 86_400];
-/// Maximum number of spans that cover the range of a timeline, unless these already have the largest width.
+/// Maximum number of spans that cover the range of a timeline, unless the spans already have the largest width.
 pub const SPANS_MAX: usize = 1_000;
 
 /// Counts of events by time.
@@ -38,8 +38,8 @@ pub struct TimeSpan {
 }
 
 impl Timeline {
-    /// A timeline whose range is covered by at most `spans_max` spans (and at most [`SPANS_MAX`]), unless these already
-    /// have the largest width. With 0, the timeline has only the bounds.
+    /// A timeline whose range is covered by at most `spans_max` spans (and at most [`SPANS_MAX`]), unless the spans
+    /// already have the largest width. With 0, the timeline has only the bounds.
     pub(crate) fn new(spans_max: usize) -> Timeline {
         Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
     }

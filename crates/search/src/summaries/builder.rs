@@ -1,9 +1,9 @@
 //! The background thread that builds summaries of accelerated data models.
 //!
 //! Each round visits the models in the current datamodels.conf, builds missing summaries (newest slabs first), and
-//! removes obsolete summaries. A round begins at intervals and after each change of the configuration, so that a model is
-//! accelerated without a restart. The thread rests after each page of events, which limits its CPU use to a share of
-//! one core. It runs at low priority if the system supports it.
+//! removes obsolete summaries. A round begins at intervals and after each change of the configuration, so that a model
+//! is accelerated without a restart. The thread rests after each page of events, which limits its CPU use to a share of
+//! one core. The thread runs at low priority if the system supports priorities.
 //!
 //! Not here: the content and validity of a summary (engine).
 
@@ -122,7 +122,7 @@ struct BuilderThread {
 
 impl BuilderThread {
     fn run(&mut self) {
-        // A failure is harmless: without a lower priority, the thread only competes with others.
+        // A failure is harmless: without a lower priority, the thread only competes with other threads.
         #[cfg(target_os = "linux")]
         let _refused = rustix::process::nice(NICENESS);
         let mut goes_on = self.signal.pause(FIRST_ROUND_DELAY);

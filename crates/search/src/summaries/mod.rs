@@ -1,5 +1,5 @@
-//! Storage of data model summaries in `D/datamodel_summary`: one folder for each object and definition, with one file
-//! for each slab.
+//! Storage of data model summaries in `datamodel_summary` of the data directory: one folder for each object and
+//! definition, with one file for each slab.
 //!
 //! A summary is found by its file name alone, and may be deleted at any time: where a summary is missing, searches read
 //! the events. The file `status.json` contains the result of the last building round, for `rest` and `quarry datamodel
