@@ -114,7 +114,7 @@ pub(crate) fn clear() {
     LINES.set_draw_target(ProgressDrawTarget::hidden());
 }
 
-/// Creates a progress line for files read one after the other; through it, Ctrl-C ends the reading.
+/// Creates a progress line for files read one after the other; `interrupt` lets Ctrl-C end the reading.
 pub(crate) fn bar(interrupt: Interrupt) -> Bar {
     Bar { bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
 }
@@ -212,7 +212,7 @@ fn progress_facts(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<St
 /// Formats a line that fits the terminal: the name, truncated if necessary, and as many whole facts as fit.
 fn format_line(columns: usize, name: &str, facts: &[String]) -> String {
     let room = columns.saturating_sub(MARGIN);
-    // The first two facts take precedence over the rest of a long name.
+    // A long name is truncated to leave room for the first two facts.
     let wanted: usize = facts.iter().take(2).map(|fact| GAP.len() + width(fact)).sum();
     let mut line = truncate(name, room.saturating_sub(wanted).max(NAME_MIN)).into_owned();
     for fact in facts {

@@ -16,7 +16,7 @@ use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::output::pager::Pager;
 
-/// Word that runs the check if it replaces the name of a conf.
+/// Word that, in place of the name of a conf, runs the check.
 const CHECK: &str = "check";
 
 /// Reports that no file sets anything in a conf; an unknown conf is an error.
@@ -34,7 +34,7 @@ fn report_nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The error for a stanza that no file has.
+/// The error for a stanza that no file contains.
 fn no_stanza(layers: &Layers, conf: &str, requested: &str) -> Failure {
     let rows = layers.btool(conf, None);
     let known: BTreeSet<&str> = rows.iter().map(|row| row.stanza).collect();

@@ -229,7 +229,7 @@ pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<
     Ok(store)
 }
 
-/// Says why a command that has done its work does not end yet.
+/// Reports that a command has done its work but waits for uploads.
 fn report_upload_wait() {
     log::info(
         "waiting for requests to a volume to end; what is not uploaded stays on this disk, and a later command or server \
@@ -249,8 +249,8 @@ pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc
     quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &environment_variables())
 }
 
-/// Variables of the environment. As with the tools of AWS and PostgreSQL, they may contain keys and passwords, and
-/// server.conf may name a variable.
+/// The environment variables. As with the tools of AWS and PostgreSQL, variables may contain keys and passwords, and
+/// server.conf may name such a variable.
 pub(crate) fn environment_variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()

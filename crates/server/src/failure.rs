@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     Spl {
         /// The search.
         text: String,
-        /// Errors and warnings with their positions in it.
+        /// Errors and warnings with their positions in the search.
         diagnostics: Vec<Diagnostic>,
     },
     /// The search cannot be run; the error has no position.
@@ -101,7 +101,7 @@ impl Failure {
         }
     }
 
-    /// Reports to the user.
+    /// Reports the failure to the user.
     pub(crate) fn report(&self, out: &mut dyn Write, color: bool) -> io::Result<()> {
         let (red, plain) = if color { (RED, PLAIN) } else { ("", "") };
         match self {

@@ -67,7 +67,7 @@ impl Interrupt {
 
 /// Handles a press, in a thread of its own.
 fn handle_press() {
-    // A pager controls the terminal and handles Ctrl-C itself; the program ends with it.
+    // A pager controls the terminal and handles Ctrl-C itself; this program ends with the pager.
     if pager::is_running() {
         return;
     }

@@ -94,7 +94,7 @@ fn check_runs(program: &Path, rounds: u32) -> Result<(), Fault> {
 }
 
 /// SIGINT and SIGTERM as seen by a restart. The runtime, which otherwise waits for these signals, ends before the store
-/// is closed; the signal handler itself sets the flags.
+/// is closed, so the signal handler itself sets the flags.
 #[derive(Clone, Debug)]
 pub(crate) struct StopFlags {
     has_arrived: Arc<AtomicBool>,

@@ -1,7 +1,7 @@
 //! `quarry serve`: runs the node with its management port, until SIGINT, SIGTERM or a request to restart.
 //!
-//! `D/run/server.json` tells the command line of the same account the server's address. The server stops without
-//! sealing slabs, because acknowledged data is in the log.
+//! `run/server.json` in the data directory tells the command line of the same account the server's address. The server
+//! stops without sealing slabs, because acknowledged data is in the log.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ const JOB_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(2);
 const SHARED_FILES_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum blocking threads besides those of running searches. They serve logins, inputs that wait for the disk, long
-/// answers, and searches that are paused or queued.
+/// Maximum blocking threads besides those of running searches. These threads serve logins, inputs that wait for the
+/// disk, long answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server until it is stopped. A restart replaces the process.
@@ -316,7 +316,7 @@ async fn follow_other_nodes(
     node: Arc<LocalNode>,
     auth: Arc<Auth>,
 ) {
-    // Kind of the last failure of documents, which is logged once.
+    // Kind of the last failure to apply documents; repeated failures of this kind are not logged.
     let failed: Arc<Mutex<Option<ErrorKind>>> = Arc::default();
     loop {
         tokio::time::sleep(SHARED_FILES_POLL_INTERVAL).await;
@@ -334,7 +334,7 @@ async fn follow_other_nodes(
             node.record_file_change();
             auth.set_roles(|| node.roles());
         });
-        // If this fails, the next round tries again.
+        // If the round fails, the next round tries again.
         drop(round.await);
     }
 }
@@ -344,7 +344,7 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
     loop {
         tokio::time::sleep(JOB_MAINTENANCE_INTERVAL).await;
         let jobs = Arc::clone(&jobs);
-        // If this fails, the next round tries again.
+        // If the round fails, the next round tries again.
         drop(tokio::task::spawn_blocking(move || jobs.enforce_lifetimes()).await);
     }
 }
@@ -422,7 +422,7 @@ fn addresses(
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Logs a failure to apply documents of other nodes unless it is of the same kind as the last one.
+/// Logs a failure to apply documents of other nodes unless it is of the same kind as the last failure.
 fn log_changed_failure(done: Result<(), CollectionError>, last: &Mutex<Option<ErrorKind>>) {
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     let kind = done.as_ref().err().map(HasKind::kind);

@@ -1,9 +1,9 @@
 //! The command line as a client of a server: the server that has the data directory open, or the server that `--uri`
 //! names.
 //!
-//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token; anyone who
-//! can read the file may use the server. Other nodes get a user's password or token, and their certificate is verified
-//! ([`address`]).
+//! `run/server.json` in the data directory ([`quarry_apps::run_file`], mode 0600) has the local server's address and a
+//! token; anyone who can read the file may use the server. Other nodes get a user's password or token, and their
+//! certificate is verified ([`address`]).
 
 mod address;
 mod answer;
@@ -363,7 +363,7 @@ pub(crate) fn unreadable_text(address: &str, status: u16, body: &str) -> String 
 fn message_of_xml(body: &str) -> Option<String> {
     let (_, rest) = body.split_once("<msg")?;
     let (_, text) = rest.split_once("</msg>")?.0.split_once('>')?;
-    // `&amp;` is the last one, so that nothing is decoded twice.
+    // `&amp;` is decoded last, so that nothing is decoded twice.
     let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#39;", "'"), ("&amp;", "&")];
     Some(named.iter().fold(text.trim().to_owned(), |text, (name, character)| text.replace(name, character)))
 }

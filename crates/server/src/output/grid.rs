@@ -182,7 +182,7 @@ impl Grid {
     }
 }
 
-/// Widths that fit the terminal together: the widest columns are reduced first, and none below its minimum.
+/// Widths that fit the terminal together: the widest columns are reduced first, and no column below its minimum.
 fn fit_widths(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
     let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
     let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));

@@ -21,7 +21,7 @@ pub(crate) fn is_running() -> bool {
     RUNNING.load(Ordering::SeqCst)
 }
 
-/// Standard output, possibly paged. [`Pager::close`] ends the output; dropping it also waits for the pager.
+/// Standard output, possibly paged. [`Pager::close`] ends the output; dropping a `Pager` also waits for the pager.
 pub(crate) struct Pager(State);
 
 enum State {

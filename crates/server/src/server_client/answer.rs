@@ -1,4 +1,4 @@
-//! The rows of a search or of a job, read one by one, so that they are never all in memory. The server sends them as
+//! The rows of a search or of a job, read one by one, so that memory never holds all rows. The server sends the rows as
 //! arrays (`json_rows`), without repeating the field names in each row.
 
 use std::fmt;
