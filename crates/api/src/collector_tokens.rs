@@ -45,7 +45,7 @@ const BOOLEAN_SETTINGS: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth
 /// The tokens of a data directory.
 pub struct CollectorTokens {
     data_dir: PathBuf,
-    /// The running collector, once there is one.
+    /// The running collector; set by [`CollectorTokens::attach`].
     collector: OnceLock<Arc<Collector>>,
 }
 

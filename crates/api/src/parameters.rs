@@ -71,7 +71,7 @@ const LISTS: &[&str] = &[
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeclaredParameters(pub(crate) &'static [&'static str]);
 
-/// Parameters in order, those of the URL first.
+/// Parameters in order, first the parameters of the URL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 

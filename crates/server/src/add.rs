@@ -273,7 +273,7 @@ fn add_remotely(
     })?;
     let is_stream =
         |path: &PathBuf| path.as_os_str() == STDIN || path.metadata().is_ok_and(|metadata| !metadata.is_file());
-    // The server uses the configuration of this data directory, so it has the same number of sets.
+    // The server uses the configuration of this data directory, so the server has the same number of sets.
     add_files(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
             if is_stream(&files[file]) {

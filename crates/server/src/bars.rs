@@ -23,7 +23,7 @@ const DRAWS_PER_SECOND: u8 = 8;
 /// Interval between the frames of a spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
-/// Assumed width of a terminal that does not report one.
+/// Assumed width of a terminal that reports no width.
 const DEFAULT_COLUMNS: usize = 80;
 /// Columns left free at the end of a line, because the terminal echoes `^C` there, and some terminals wrap after the
 /// last column.

@@ -1,6 +1,6 @@
 //! `quarry bucket list|stats|verify|compact|thaw`: buckets on disk, in this process or through the running server.
 //!
-//! Both ways produce the same JSON rows, from which the other output formats are made.
+//! This process and the server produce the same JSON rows, from which the other output formats are made.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

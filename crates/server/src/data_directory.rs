@@ -99,7 +99,7 @@ impl Settings {
         Settings::of(read_configuration(data_dir))
     }
 
-    /// The configuration visible to a namespace; fails if there is no such app.
+    /// The configuration visible to a namespace; fails if its app does not exist.
     pub(crate) fn for_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
         Settings::for_reader(data_dir, namespace, Readable::unrestricted())
     }

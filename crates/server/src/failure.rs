@@ -75,7 +75,7 @@ pub(crate) enum Failure {
     NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),
-    /// The reader of the output has closed it.
+    /// The reader of the output has closed its end, as `head` does.
     ReaderLeft,
 }
 

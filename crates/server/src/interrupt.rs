@@ -13,7 +13,7 @@ use crate::output::pager;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
-/// The handling installed last. A process has only one handler, and some commands run several tasks in sequence.
+/// The action installed last. A process has only one signal handler, and some commands run several tasks in sequence.
 static CURRENT: Mutex<Option<Action>> = Mutex::new(None);
 /// Set once the signal handler of the process is installed.
 static HAS_HANDLER: AtomicBool = AtomicBool::new(false);

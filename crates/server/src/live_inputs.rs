@@ -155,7 +155,8 @@ impl LiveInputs {
         Ok(LiveInputs { changes, thread })
     }
 
-    /// Stores what the ports have received and closes them. Returns the other inputs; dropping them blocks.
+    /// Stores the data that the ports have received, and closes the ports. Returns the other inputs; dropping these
+    /// inputs blocks.
     pub(crate) async fn stop_listening(self) -> Option<(FileMonitors, ProgramInputs)> {
         let ended = tokio::task::spawn_blocking(move || self.end()).await;
         let Inputs { listeners, monitors, programs } = ended.ok().flatten()?;

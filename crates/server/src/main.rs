@@ -1,7 +1,7 @@
 //! The binary `quarry`: parses the command line, runs one verb, and reports errors in one place.
 //!
-//! Every verb is a module; it works on a data directory directly ([`data_directory`]) or through the server that has the
-//! directory open ([`server_client`]). Exit codes are in [`failure`].
+//! Every verb is a module, which works on a data directory directly ([`data_directory`]) or through the server that has
+//! the directory open ([`server_client`]). Exit codes are in [`failure`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;

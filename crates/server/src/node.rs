@@ -141,8 +141,8 @@ impl LocalNode {
     }
 
     fn reread_settings(&self) {
-        // The configuration is read under the lock, so that after two concurrent changes the later version, which has
-        // both, is kept.
+        // The configuration is read under the lock, so that after two concurrent changes the version read last, which
+        // contains both, is kept.
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
     }

@@ -36,7 +36,7 @@ pub(crate) struct OpenNode {
     pub(crate) node: Arc<LocalNode>,
     /// Settings of searches.
     pub(crate) searching: SearchSettings,
-    /// Files shared with other nodes, if there are any.
+    /// Files shared with other nodes, if any.
     pub(crate) shared: Option<Arc<SharedFolder>>,
     /// The collections of the data directory.
     pub(crate) collections: Arc<Collections>,

@@ -42,7 +42,7 @@ pub(crate) struct PreviewRequest<'a> {
     pub(crate) sourcetype: Option<String>,
     /// Host of the input; this machine if absent.
     pub(crate) host: Option<String>,
-    /// Time zone of timestamps without one, if the user sets it.
+    /// Time zone of timestamps without a zone, if the user sets it.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
 }
@@ -59,7 +59,7 @@ pub(crate) struct FilePreview {
     preview: Preview,
     /// Bytes of content examined.
     bytes: usize,
-    /// Time zone of timestamps without one, and the origin of this zone.
+    /// Time zone of timestamps without a zone, and the origin of this zone.
     zone: String,
     zone_reason: String,
     /// Notes and warnings: the zone, faults of the sourcetype, ambiguous dates, a partial read.
@@ -146,7 +146,7 @@ fn preview_head(
     Ok(FilePreview { preview, bytes, zone, zone_reason, notes })
 }
 
-/// Time zone of timestamps without one, and the origin of this zone.
+/// Time zone of timestamps without a zone, and the origin of this zone.
 fn zone_of(
     request: &PreviewRequest<'_>,
     settings: &Settings,

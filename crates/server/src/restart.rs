@@ -103,7 +103,7 @@ pub(crate) struct StopFlags {
 }
 
 impl StopFlags {
-    /// Observes the signals from now on; they still end the process.
+    /// Observes the signals from now on; the signals still end the process.
     pub(crate) fn install() -> std::io::Result<StopFlags> {
         let flags = StopFlags { has_arrived: Arc::default(), is_default: Arc::new(AtomicBool::new(true)) };
         for signal in [SIGINT, SIGTERM] {

@@ -52,7 +52,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Finds the server of `data_dir`, if one is running and answers.
+    /// Finds the server of `data_dir`, if a server is running and answers.
     pub(crate) fn find(data_dir: &Path) -> Option<Remote> {
         let value = run_file::read(data_dir)?;
         let text_of = |key: &str| value[key].as_str().map(str::to_owned);

@@ -1,7 +1,7 @@
 //! `quarry index migrate` and `quarry bucket rebuild-catalog`: buckets on remote volumes.
 //!
-//! A migration runs in the server if one is running. A catalog is rebuilt in this process, because no server can run
-//! without a catalog.
+//! A migration runs in the server if a server is running. A catalog is rebuilt in this process, because no server can
+//! run without a catalog.
 
 use std::io::Write;
 use std::path::Path;

@@ -53,7 +53,7 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
-    /// Required parameters of a new setting, without those that determine its location: the parameters of a change.
+    /// Required parameters of a change: those of a new setting that do not determine its location.
     fn value_parameters(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();

@@ -32,7 +32,7 @@ const INDEX: &str = "main";
 const DEFAULT_NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
 /// Header field and value of a request whose body lasts until its connection ends.
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
-/// Number of received bytes of such a body at which they are stored.
+/// Number of received bytes at which the text of such a body is stored.
 const STREAM_BATCH_BYTES: usize = 1 << 20;
 /// Idle time of such a body after which complete lines are stored.
 const STREAM_IDLE: Duration = Duration::from_millis(500);

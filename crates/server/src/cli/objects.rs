@@ -34,7 +34,7 @@ pub(crate) enum ObjectVerb {
     Remove,
     /// Lists objects.
     List,
-    /// Shows one object, or lists them.
+    /// Shows one object, or lists all objects.
     Show,
 }
 

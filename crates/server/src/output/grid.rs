@@ -1,7 +1,8 @@
 //! Layout of cells in aligned columns: computes the widths and the columns that fit the terminal, and writes the lines.
 //!
 //! Without a terminal, every column is as wide as its widest cell. On a terminal, long text is wrapped, except numbers,
-//! times and other single words. Columns that do not fit are dropped from the right, and the caller names them.
+//! times and other single words. Columns that do not fit are dropped from the right, and the caller reports their
+//! names.
 
 use std::io::{self, Write};
 
