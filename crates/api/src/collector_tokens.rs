@@ -3,7 +3,7 @@
 //!
 //! Only the token's stanza is edited, and the file is replaced atomically. A token defined in another file can be
 //! overridden by a stanza of the same name in this file, but not removed. Changes made to the file by hand take effect
-//! with the next change made here.
+//! with the next change made through this module.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

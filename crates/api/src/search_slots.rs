@@ -24,8 +24,8 @@ const STREAM_SHARE: (usize, usize) = (2, 3);
 /// Maximum waiting searches; further searches are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
-/// Maximum searches with many rows that wait for others; each holds a thread and little memory. Further searches with
-/// many rows continue without waiting.
+/// Maximum searches with many rows that wait for other searches; each holds a thread and little memory. Further
+/// searches with many rows continue without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
 /// Default priority of a search.

@@ -141,7 +141,7 @@ impl Bar {
     /// Starts the line for a file.
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        // The line shows only the name until the first bytes are read, because the size is not known before.
+        // The line shows only the name until the first bytes are read, because the size is not known until then.
         self.name = escape_line(&name).into_owned();
         let bar = match ProgressStyle::with_template("{msg}") {
             Ok(style) => ProgressBar::no_length().with_style(style),

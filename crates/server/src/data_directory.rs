@@ -24,7 +24,7 @@ use crate::{identity, zone};
 /// File with the configuration errors reported last, relative to the data directory.
 const REPORTED_FAULTS: &str = "run/told_faults";
 
-/// Time at which the process first read the configuration of a data directory, shown as its start.
+/// Time at which the process first read the configuration of a data directory, shown as the start time of the process.
 static STARTED: OnceLock<TimeNs> = OnceLock::new();
 
 /// Configuration of a data directory, as used by verbs.
@@ -32,7 +32,8 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub(crate) view: Option<Arc<View>>,
-    /// User whose private objects searches use in addition to the objects of all apps; only set without a view.
+    /// User whose private objects are visible to searches in addition to the objects of all apps; only set without a
+    /// view.
     pub(crate) own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub(crate) readable: Arc<Readable>,
@@ -42,7 +43,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The configuration of a data directory. The first command that sees an error reports it; later commands do not
-    /// report it again as long as it persists.
+    /// report it again as long as the error persists.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.report_faults(data_dir, false);
@@ -93,8 +94,8 @@ impl Settings {
         all.filter(|fault| seen.insert(fault.clone())).collect()
     }
 
-    /// The configuration of a data directory without reporting errors, which were reported when data was added and are
-    /// listed by `btool`.
+    /// Like [`Settings::of_data_dir`], but reports no errors: they were reported when data was added, and `btool` lists
+    /// them.
     pub(crate) fn of_data_dir_quietly(data_dir: &Path) -> Settings {
         Settings::of(read_configuration(data_dir))
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first press makes the running work finish with the results so far, the second ends the program.
+//! Ctrl-C: the first press makes the running work finish with the results so far, the second press ends the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

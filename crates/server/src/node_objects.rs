@@ -78,8 +78,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     print_messages(&answer);
     warn_new_index(&client, request);
     warn_index_changed(request);
-    // A running server is skipped: it has answered whether it listens, and may itself be the program that uses the
-    // port.
+    // No note is needed for a running server, which has answered whether it listens and may itself use the port.
     if matches!(client, NodeClient::InProcess(_)) {
         warn_port_in_use(*verb, kind, name.as_deref());
     }

@@ -29,7 +29,8 @@ const TRIAL_ROUNDS_MAX: u32 = 4_000;
 /// A request to restart, passed from the REST interface to the server.
 #[derive(Debug)]
 pub(crate) struct RestartSignal {
-    /// Path of the program, as found at the start. If the file was replaced since, a restart executes the new file.
+    /// Path of the program, as found at the start. If the file has been replaced since, a restart executes the new
+    /// file.
     program: Result<PathBuf, Fault>,
     requested: Notify,
 }
@@ -57,7 +58,7 @@ impl RestartSignal {
         self.requested.notified().await;
     }
 
-    /// The program to execute; `None` if it is unknown, so that no restart can have been requested.
+    /// The program to execute; `None` if the program is unknown, in which case every request to restart is refused.
     pub(crate) fn program(&self) -> Option<PathBuf> {
         self.program.clone().ok()
     }
@@ -136,7 +137,7 @@ pub(crate) struct Restart {
 }
 
 impl Restart {
-    /// Replaces the process by the program with the same arguments; returns only if that fails. The caller has ended
+    /// Replaces the process by the program with the same arguments; returns only if this fails. The caller has ended
     /// all work.
     pub(crate) fn execute(&self) -> Failure {
         let mut arguments = std::env::args_os();

@@ -473,8 +473,8 @@ fn report_stopping() {
     }
 }
 
-/// Changes to a search for its output: events in the requested order, at most the requested number of rows, and only
-/// fields that are shown.
+/// The shape that the output of a search requires: events in the requested order, at most the requested number of rows,
+/// and only fields that are shown.
 pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
     let parsed = quarry_spl::parse(&arguments.text);
     let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);

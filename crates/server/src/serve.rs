@@ -1,6 +1,6 @@
 //! `quarry serve`: runs the node with its management port, until SIGINT, SIGTERM or a request to restart.
 //!
-//! `run/server.json` in the data directory tells the command line of the same account the server's address. The server
+//! `run/server.json` in the data directory contains the server's address for commands of the same account. The server
 //! stops without sealing slabs, because acknowledged data is in the log.
 
 use std::net::SocketAddr;
@@ -349,8 +349,8 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
     }
 }
 
-/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that a
-/// node that is often restarted also removes them. The store's messages up to `logged_until` have been logged.
+/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that it
+/// also takes place on a node that is often restarted. The store's messages up to `logged_until` have been logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (node, data_dir) = (node.clone(), data_dir.clone());

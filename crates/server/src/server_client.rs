@@ -312,7 +312,7 @@ pub(crate) fn to_table(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -
 
 type Response = ureq::http::Response<ureq::Body>;
 
-/// Adds to a form that its search was typed on a command line, and so may begin with search terms.
+/// Marks the search of a form as typed on a command line, so that it may begin with search terms.
 fn with_typed_search<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     form.iter().copied().chain([("implied_search", "1")]).collect()
 }
@@ -347,7 +347,7 @@ pub(crate) fn parse_message(body: &str) -> Option<String> {
     }
 }
 
-/// Text for an error response without a message, such as that of a proxy; an HTML page is not printed.
+/// Text for an error response without a message, such as the response of a proxy; an HTML page is not printed.
 pub(crate) fn unreadable_text(address: &str, status: u16, body: &str) -> String {
     let first = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let is_page = first.starts_with(['<', '{', '[']);

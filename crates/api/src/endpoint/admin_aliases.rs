@@ -14,7 +14,7 @@ type Alias = (&'static str, &'static str);
 
 /// Folder of the aliases.
 const ADMIN: &str = "admin";
-/// Folder of views and other files of the user interface; its variable segment is fixed by an alias.
+/// Folder of views and other files of the user interface; an alias fixes its variable segment.
 const UI_FILES: &str = "data/ui/{file}";
 /// The name of this variable segment.
 const FILE: &str = "file";

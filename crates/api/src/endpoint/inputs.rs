@@ -412,7 +412,8 @@ fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     }
 }
 
-/// Refuses a port that another input of the kind uses, if both accept the same host or one of them accepts any host.
+/// Refuses a port that another input of the kind uses, if both inputs accept the same host or one input accepts any
+/// host.
 fn check_port_conflict(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), ObjectError> {
     let parts = |stanza: &str| -> Option<(Option<String>, String)> {
         let name = stanza.strip_prefix(kind.prefix.as_ref())?;

@@ -85,10 +85,10 @@ async fn receive(
     Ok(answer(&received, received.text.len(), &parameters))
 }
 
-/// Receives events as they arrive. Complete lines are stored when there are many or the client has been idle for a
-/// while. The remaining text is stored when the connection ends, even if the connection breaks, because the client will
-/// not send this text again; a broken connection is an error, because the body may be incomplete. Returns the number of
-/// bytes.
+/// Receives events as they arrive. Complete lines are stored when there are many lines or the client has been idle for
+/// a while. The remaining text is stored when the connection ends, even if the connection breaks, because the client
+/// will not send this text again; a broken connection is an error, because the body may be incomplete. Returns the
+/// number of bytes.
 async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
     let mut frames = body.into_data_stream();
     let (mut text, mut bytes, mut is_open, mut is_broken) = (Vec::new(), 0, true, false);

@@ -79,7 +79,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// The search service of a path for the caller; only the user and administrators may use a user's private objects.
+/// The search service of a path for the caller. Only a user and administrators may use the user's private objects.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,

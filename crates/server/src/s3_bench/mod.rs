@@ -312,7 +312,7 @@ struct ThreadWork {
     names: Vec<String>,
 }
 
-/// Reads an object; calls `begun` when the first bytes have arrived, which are the end of the object with its length.
+/// Reads an object; calls `begun` when the first bytes (the end of the object, with its length) have arrived.
 fn read_whole(store: &S3Store, name: &str, begun: impl FnOnce()) -> Result<usize, BlobError> {
     let object = store.open(name)?;
     begun();
