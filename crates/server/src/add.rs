@@ -297,7 +297,7 @@ fn add_remotely(
     })
 }
 
-/// Text for a file whose reading the server interrupted with a failure.
+/// Error text for a file that the server stopped reading because of a failure.
 fn interruption_text(failure: &Failure) -> String {
     match failure {
         Failure::Storage(text) => format!(

@@ -122,7 +122,7 @@ impl LocalNode {
         *self.management.get_or_init(|| address)
     }
 
-    /// Records which files are watched; the first call counts.
+    /// Records which files are watched; later calls have no effect.
     pub(crate) fn set_watched_files(&self, watched: WatchedFiles) {
         self.watched.get_or_init(|| watched);
     }

@@ -64,7 +64,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     }
 }
 
-/// Runs the server until a signal or a request to restart; returns how a restart continues.
+/// Runs the server until a signal or a request to restart; returns the requested restart, if any.
 fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Restart>, Failure> {
     log::start_recording();
     let address = parse_address("--mgmt", &arguments.mgmt)?;

@@ -66,7 +66,7 @@ const ALIASES: &[Alias] = &[
 /// Files of the user interface with an alias.
 const UI_ALIASES: &[&str] = &["nav", "panels", "views"];
 
-/// The rows of `served` at further paths.
+/// The rows of `served` that have an alias, at the path of the alias.
 pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
     let of_services = || served.iter().filter(|row| row.root == SERVICES);
     let of = |(alias, collection): &Alias| {

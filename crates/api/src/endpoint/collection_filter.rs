@@ -169,7 +169,7 @@ mod tests {
         ("disabled=false errors", &[HOUR, LIST]),
         ("disabled>0", &[OLD]),
         ("disabled>=1 n=9", &[OLD]),
-        // Logical operators; `OR` binds more tightly.
+        // Logical operators; `OR` binds more tightly than `AND`.
         ("NOT disabled=0", &[OLD]),
         ("NOT NOT disabled=1", &[OLD]),
         ("NOT (disabled=0 AND name=e*)", &[OLD, MACRO]),

@@ -376,7 +376,7 @@ const EVENT_TYPE: Fields = Fields {
     wildcard: &[],
 };
 
-/// Event types at this path.
+/// The collection of event types at this path.
 fn event_types(path: &'static str) -> Kind {
     let fill = fill_event_type;
     Kind { validate: check_condition, fill, ..kind(path, "eventtypes", "eventtypes", EVENT_TYPE) }
@@ -407,7 +407,7 @@ const MACRO: Fields = Fields {
     wildcard: &[],
 };
 
-/// Macros at this path.
+/// The collection of macros at this path.
 fn macros(path: &'static str) -> Kind {
     Kind { validate: check_macro, validate_edit: check_macro_edit, ..kind(path, "macros", "macros", MACRO) }
 }

@@ -91,7 +91,7 @@ const OVER_TLS: &str = "SSL";
 /// Parameters of TCP inputs.
 const RAW: &[&str] = &concat_names::<{ PORT.len() + 1 }>(PORT, OVER_TLS);
 
-/// A list of names, and another name.
+/// A list of names with another name appended.
 const fn concat_names<const N: usize>(names: &[&'static str], more: &'static str) -> [&'static str; N] {
     let mut all = [more; N];
     let mut at = 0;
@@ -245,7 +245,7 @@ const LOCATED: &[Member] = &[
     ("eai:location", Shape::Text),
 ];
 
-/// The collection of a modular input's stanzas. Its program describes the settings.
+/// The collection of a modular input's stanzas. The input's program describes the settings.
 fn scheme_kind(state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
     let scheme = parts.get("scheme").map_or("", String::as_str);
     let found = state.node.modular_inputs().into_iter().find(|known| known.scheme == scheme);
