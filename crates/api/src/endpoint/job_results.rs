@@ -420,7 +420,7 @@ async fn timeline(
     }))
 }
 
-/// The timeline of a report; the events are read when the timeline is first requested.
+/// The timeline of a report, whose events are read when the timeline is requested.
 async fn report_timeline(
     state: &ApiState,
     caller: &Caller,
