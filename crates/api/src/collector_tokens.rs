@@ -3,7 +3,7 @@
 //!
 //! Only the token's stanza is edited, and the file is replaced atomically. A token defined in another file can be
 //! overridden by a stanza of the same name in this file, but not removed. Changes made to the file by hand take effect
-//! with the next change made here.
+//! with the next change made through this module.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -45,7 +45,7 @@ const BOOLEAN_SETTINGS: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth
 /// The tokens of a data directory.
 pub struct CollectorTokens {
     data_dir: PathBuf,
-    /// The running collector, once there is one.
+    /// The running collector; set by [`CollectorTokens::attach`].
     collector: OnceLock<Arc<Collector>>,
 }
 

@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 16 << 20;
 const INLINE_BYTES_MAX: usize = 32 << 10;
 /// Type of server-sent events.
 const EVENTS: &str = "text/event-stream";
-/// The coding's name.
+/// Name of the content coding.
 const GZIP: &str = "gzip";
 
 /// Compresses the answer if the client accepts gzip.

@@ -1,7 +1,7 @@
 //! Requests from the process that has the node open, answered by the same endpoints but without HTTP.
 //!
-//! The command line uses them to change a data directory that no server has open, so that each change is implemented
-//! only once. Not here: streamed answers and searches with many rows.
+//! The command line uses such requests to change a data directory that no server has open, so that each change is
+//! implemented only once. Not here: streamed answers and searches with many rows.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Method, Request, header};
@@ -23,8 +23,8 @@ pub struct InProcessAnswer {
     pub body: String,
 }
 
-/// Answers a request for a path with its query. `shown` is the `Authorization` header; without it, the request runs as
-/// the owner of the data directory. `form` is the body of a `POST`.
+/// Answers a request for a path with its query. `shown` is the `Authorization` header; without this header, the request
+/// runs as the owner of the data directory. `form` is the body of a `POST`.
 pub async fn answer_in_process(
     state: &ApiState,
     method: Method,

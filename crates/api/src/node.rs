@@ -210,7 +210,7 @@ pub struct NodeCondition {
     pub name: String,
     /// Name of the machine.
     pub host: String,
-    /// Host of events whose input sets none.
+    /// Host of events whose input sets no host.
     pub input_host: String,
     /// Address of the management port; empty if the node has no such port.
     pub management: String,
@@ -360,7 +360,7 @@ pub trait Node: Send + Sync {
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
     /// Whether the HTTP Event Collector listens.
     fn collector_listens(&self) -> bool;
-    /// Writes a token to inputs.conf, effective at once if the collector listens; returns it.
+    /// Writes a token to inputs.conf, effective at once if the collector listens; returns the token.
     fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError>;
     /// Removes a token from inputs.conf, effective at once.
     fn remove_collector_token(&self, name: &str) -> Result<(), TokenError>;

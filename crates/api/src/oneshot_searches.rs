@@ -1,8 +1,8 @@
 //! Running searches that clients wait for (`exec_mode=oneshot`), by the `id` that the client has chosen.
 //!
-//! These searches are not jobs, but `POST search/jobs/ID/control` with `action=finalize` ends such a search with the rows
-//! found so far; the command line does this on Ctrl-C. Their number is bounded by the limit of running searches. Not
-//! here: jobs, which outlive their request ([`crate::endpoint`]).
+//! These searches are not jobs, but `POST search/jobs/ID/control` with `action=finalize` ends such a search with the
+//! rows found so far; the command line does this on Ctrl-C. The number of these searches is bounded by the limit of
+//! running searches. Not here: jobs, which outlive their request ([`crate::endpoint`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 
-/// Maximum answers in progress, including stalled ones. Each has a thread and some pages of events.
+/// Maximum answers in progress, including stalled ones. Each answer has a thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;
 /// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -135,7 +135,7 @@ impl Outlet {
     /// Sends buffered output.
     pub(crate) fn flush(&mut self, release_memory: ReleaseMemory<'_>) -> Result<(), ClientGone> {
         let mut text = Bytes::from(std::mem::take(&mut self.text));
-        // A long row is split into several chunks; its text is released when the last one is sent.
+        // A long row is split into several chunks; its text is released when the last chunk is sent.
         while !text.is_empty() {
             let len = if text.len() < 2 * CHUNK_BYTES { text.len() } else { CHUNK_BYTES };
             let chunk = text.split_to(len);

@@ -28,7 +28,8 @@ const UNREAD_WAIT: Duration = Duration::from_millis(500);
 const COMMON_PARAMETERS: [&str; 2] = ["namespace", "output_mode"];
 
 /// Parameters that select and order the entities of an answer. Some clients add them to every URL. In the URL of a
-/// change they have no effect, unless the endpoint declares them; in a body they are settings of these names.
+/// change, these parameters have no effect unless the endpoint declares them; in a body, they are settings of the same
+/// names.
 pub(crate) const LIST_ONLY: [&str; 8] =
     ["count", "f", "listDefaultActionArgs", "offset", "sort_dir", "sort_key", "sort_mode", "summarize"];
 
@@ -71,7 +72,7 @@ const LISTS: &[&str] = &[
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeclaredParameters(pub(crate) &'static [&'static str]);
 
-/// Parameters in order, those of the URL first.
+/// Parameters in order, first the parameters of the URL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
@@ -167,8 +168,8 @@ impl Parameters {
         self.0
     }
 
-    /// Each name once, in the order of the request. Several values of a list are joined; of any other setting, only one
-    /// value could be stored, so different values are refused.
+    /// Each name once, in the order of the request. The values of a list are joined. Different values of any other
+    /// setting are refused, because only one could be stored.
     pub(crate) fn into_settings(self) -> Result<Vec<(String, String)>, ApiError> {
         let mut settings: Vec<(String, String)> = Vec::new();
         for (name, value) in self.0 {

@@ -19,13 +19,13 @@ use crate::message::ApiError;
 
 /// Maximum share of all slots that one user may have: three quarters.
 const USER_SHARE: (usize, usize) = (3, 4);
-/// Maximum share of a user's slots that streams may have, not counting those of stalled clients: two thirds.
+/// Maximum share of a user's slots that streams may have, not counting streams of stalled clients: two thirds.
 const STREAM_SHARE: (usize, usize) = (2, 3);
 /// Maximum waiting searches; further searches are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
-/// Maximum searches with many rows that wait for others; each holds a thread and little memory. Further searches with
-/// many rows continue without waiting.
+/// Maximum searches with many rows that wait for other searches; each holds a thread and little memory. Further
+/// searches with many rows continue without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
 /// Default priority of a search.
@@ -38,7 +38,7 @@ pub(crate) const PRIORITY_DEFAULT: u8 = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct Priority {
     pub(crate) value: Arc<AtomicU8>,
-    /// Whether a priority above the default puts the search before those of other users.
+    /// Whether a priority above the default puts the search before the searches of other users.
     pub(crate) outranks_others: bool,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct SlotPool {
 struct Queue {
     running: usize,
     of_user: BTreeMap<String, UserSlots>,
-    /// Quotas of users whose roles set one. The number of users is bounded.
+    /// Quotas of users whose roles set a quota. The number of users is bounded.
     quotas: BTreeMap<String, usize>,
     /// In order of arrival.
     waiting: VecDeque<Waiter>,
@@ -177,7 +177,7 @@ impl SlotPool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a slot for a user; waits for it.
+    /// Waits for a slot for a user and acquires it.
     pub(crate) async fn acquire(
         self: &Arc<SlotPool>,
         user: &str,

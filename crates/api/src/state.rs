@@ -20,9 +20,10 @@ use crate::search_slots::{Priority, SlotPermit, SlotPool, SlotPurpose};
 use crate::suppressions::Suppressions;
 use crate::uploads::Uploads;
 
-/// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.
+/// Maximum concurrent requests that work with documents; further requests wait. Each request may hold an answer in
+/// memory.
 const DOCUMENT_PERMITS: usize = 8;
-/// Maximum concurrent requests with large bodies of documents; others wait.
+/// Maximum concurrent requests with large bodies of documents; further requests wait.
 const DOCUMENT_BODIES: usize = 8;
 
 /// Components and settings that the endpoints use.

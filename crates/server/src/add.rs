@@ -1,6 +1,6 @@
 //! `quarry add oneshot`: adds files to an index, with progress lines on a terminal and a final summary.
 //!
-//! A file that cannot be read is reported and the other files are added; the exit code then indicates failure. With
+//! If a file cannot be read, it is reported, the other files are added, and the exit code indicates failure. With
 //! several pipeline sets, files are added in parallel and reported in the given order.
 
 use std::collections::BTreeMap;
@@ -37,14 +37,14 @@ use crate::{terminal, zone};
 
 /// Minimum bytes read for which the summary shows a rate.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// Events further in the future than this get a note: clocks differ by less, wrong time zones by more.
+/// Events whose times are further in the future get a note. Clocks differ by less than this, wrong time zones by more.
 const FUTURE_TOLERANCE: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
 /// The name of standard input.
 const STDIN: &str = "-";
 
-/// Result of adding one file: its report, or the error and the report of the events added before it.
+/// Result of adding one file: its report, or the error and the report of the events added before the error.
 type AddResult = Result<FileReport, (String, Option<FileReport>)>;
 
 /// Adds the named files; returns the exit code.
@@ -68,7 +68,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         )));
     }
     let zone = zone::parse_option(arguments.zone.as_deref())?;
-    // The zone is sent because the server may be in another time zone than this machine, whose zone `preview` uses.
+    // The zone is sent because the server may be in another time zone. `preview`, too, uses the zone of this machine.
     let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
     if files.iter().any(|file| file.as_os_str() == STDIN) && std::io::stdin().is_terminal() {
         log::info(terminal::TYPED_INPUT_NOTE);
@@ -186,7 +186,7 @@ fn duration_text(duration: SignedDuration) -> String {
     }
 }
 
-/// A note if there is no index of this name.
+/// A note if no index has this name.
 pub(crate) fn new_index_note(index: &str, known: &[String], what: &str) -> Option<String> {
     if known.iter().any(|name| name == index) {
         return None;
@@ -254,8 +254,8 @@ fn add_locally(
     Ok([before, IndexState::from_store(&store, settings, &arguments.index)])
 }
 
-/// Adds files through the server of this data directory, which reads them itself. Only this process can read standard
-/// input and pipes, so it sends their content to the server.
+/// Adds files through the server of this data directory; the server reads the files. Only this process can read
+/// standard input and pipes, so it sends their content to the server.
 fn add_remotely(
     remote: &Remote,
     zone: Option<&str>,
@@ -273,7 +273,7 @@ fn add_remotely(
     })?;
     let is_stream =
         |path: &PathBuf| path.as_os_str() == STDIN || path.metadata().is_ok_and(|metadata| !metadata.is_file());
-    // The server uses the configuration of this data directory, so it has the same number of sets.
+    // The server uses the configuration of this data directory, so the server has the same number of sets.
     add_files(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
             if is_stream(&files[file]) {
@@ -297,7 +297,7 @@ fn add_remotely(
     })
 }
 
-/// Text for a file whose reading the server interrupted with a failure.
+/// Error text for a file that the server stopped reading because of a failure.
 fn interruption_text(failure: &Failure) -> String {
     match failure {
         Failure::Storage(text) => format!(
@@ -307,7 +307,7 @@ fn interruption_text(failure: &Failure) -> String {
     }
 }
 
-/// Sends the content of files to a node that may be on another machine, one after the other.
+/// Sends the content of files, one after the other, to a node that may be on another machine.
 fn send_files(
     remote: &Remote,
     zone: Option<&str>,

@@ -23,7 +23,7 @@ const DRAWS_PER_SECOND: u8 = 8;
 /// Interval between the frames of a spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
-/// Assumed width of a terminal that does not report one.
+/// Assumed width of a terminal that reports no width.
 const DEFAULT_COLUMNS: usize = 80;
 /// Columns left free at the end of a line, because the terminal echoes `^C` there, and some terminals wrap after the
 /// last column.
@@ -114,7 +114,7 @@ pub(crate) fn clear() {
     LINES.set_draw_target(ProgressDrawTarget::hidden());
 }
 
-/// Creates a progress line for files read one after the other; through it, Ctrl-C ends the reading.
+/// Creates a progress line for files read one after the other; `interrupt` lets Ctrl-C end the reading.
 pub(crate) fn bar(interrupt: Interrupt) -> Bar {
     Bar { bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
 }
@@ -141,7 +141,7 @@ impl Bar {
     /// Starts the line for a file.
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        // The line shows only the name until the first bytes are read, because the size is not known before.
+        // The line shows only the name until the first bytes are read, because the size is not known until then.
         self.name = escape_line(&name).into_owned();
         let bar = match ProgressStyle::with_template("{msg}") {
             Ok(style) => ProgressBar::no_length().with_style(style),
@@ -212,7 +212,7 @@ fn progress_facts(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<St
 /// Formats a line that fits the terminal: the name, truncated if necessary, and as many whole facts as fit.
 fn format_line(columns: usize, name: &str, facts: &[String]) -> String {
     let room = columns.saturating_sub(MARGIN);
-    // The first two facts take precedence over the rest of a long name.
+    // A long name is truncated to leave room for the first two facts.
     let wanted: usize = facts.iter().take(2).map(|fact| GAP.len() + width(fact)).sum();
     let mut line = truncate(name, room.saturating_sub(wanted).max(NAME_MIN)).into_owned();
     for fact in facts {

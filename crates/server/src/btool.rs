@@ -16,7 +16,7 @@ use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::output::pager::Pager;
 
-/// Word that runs the check if it replaces the name of a conf.
+/// Word that, in place of the name of a conf, runs the check.
 const CHECK: &str = "check";
 
 /// Reports that no file sets anything in a conf; an unknown conf is an error.
@@ -34,7 +34,7 @@ fn report_nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The error for a stanza that no file has.
+/// The error for a stanza that no file contains.
 fn no_stanza(layers: &Layers, conf: &str, requested: &str) -> Failure {
     let rows = layers.btool(conf, None);
     let known: BTreeSet<&str> = rows.iter().map(|row| row.stanza).collect();
@@ -45,7 +45,7 @@ fn no_stanza(layers: &Layers, conf: &str, requested: &str) -> Failure {
     Failure::Usage(format!("there is no stanza [{requested}] in {conf}.conf: {hint}"))
 }
 
-/// Prints every error of the configuration; fails if there is one.
+/// Prints every error of the configuration; fails if it finds an error.
 fn check(data_dir: &Path) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
     let mut faults = settings.faults();
@@ -65,8 +65,8 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     Ok(failure::USAGE)
 }
 
-/// Errors of index-time settings in each stanza of props.conf. Data from the network would be stored without these
-/// settings.
+/// Errors of index-time settings in each stanza of props.conf. Data from the network would be parsed without the
+/// erroneous settings.
 fn pipeline_faults(settings: &Settings) -> Vec<String> {
     let context = PipelineContext { now: settings.clock.now_ns(), zone: None, modified: None, orders: None };
     let mut faults = BTreeSet::new();

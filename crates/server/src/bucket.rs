@@ -1,7 +1,7 @@
 //! `quarry bucket list|stats|verify|compact|thaw`: the verbs for buckets on disk. They run in this process or, if a
 //! server is running, through the server.
 //!
-//! Both ways produce the same JSON rows, from which the other output formats are made.
+//! This process and the server produce the same JSON rows, from which the other output formats are made.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -24,7 +24,7 @@ use crate::{identity, zone};
 /// File with the configuration errors reported last, relative to the data directory.
 const REPORTED_FAULTS: &str = "run/told_faults";
 
-/// Time at which the process first read the configuration of a data directory, shown as its start.
+/// Time at which the process first read the configuration of a data directory, shown as the start time of the process.
 static STARTED: OnceLock<TimeNs> = OnceLock::new();
 
 /// Configuration of a data directory, as used by verbs.
@@ -32,7 +32,8 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub(crate) view: Option<Arc<View>>,
-    /// User whose private objects searches use in addition to the objects of all apps; only set without a view.
+    /// User whose private objects are visible to searches in addition to the objects of all apps; only set without a
+    /// view.
     pub(crate) own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub(crate) readable: Arc<Readable>,
@@ -42,7 +43,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The configuration of a data directory. The first command that sees an error reports it; later commands do not
-    /// report it again as long as it persists.
+    /// report it again as long as the error persists.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.report_faults(data_dir, false);
@@ -93,13 +94,13 @@ impl Settings {
         all.filter(|fault| seen.insert(fault.clone())).collect()
     }
 
-    /// The configuration of a data directory without reporting errors, which were reported when data was added and are
-    /// listed by `btool`.
+    /// Like [`Settings::of_data_dir`], but reports no errors: they were reported when data was added, and `btool` lists
+    /// them.
     pub(crate) fn of_data_dir_quietly(data_dir: &Path) -> Settings {
         Settings::of(read_configuration(data_dir))
     }
 
-    /// The configuration visible to a namespace; fails if there is no such app.
+    /// The configuration visible to a namespace; fails if its app does not exist.
     pub(crate) fn for_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
         Settings::for_reader(data_dir, namespace, Readable::unrestricted())
     }
@@ -229,7 +230,7 @@ pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<
     Ok(store)
 }
 
-/// Says why a command that has done its work does not end yet.
+/// Reports that a command has done its work but waits for uploads.
 fn report_upload_wait() {
     log::info(
         "waiting for requests to a volume to end; what is not uploaded stays on this disk, and a later command or server \
@@ -249,8 +250,8 @@ pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc
     quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &environment_variables())
 }
 
-/// Variables of the environment. As with the tools of AWS and PostgreSQL, they may contain keys and passwords, and
-/// server.conf may name a variable.
+/// The environment variables. As with the tools of AWS and PostgreSQL, variables may contain keys and passwords, and
+/// server.conf may name such a variable.
 pub(crate) fn environment_variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()

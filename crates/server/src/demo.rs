@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8
     Ok(0)
 }
 
-/// Process that answers the questions: this one, or the server that has the demo's data open.
+/// Process that answers the questions: this process, or the server that has the demo's data open.
 enum DemoRunner {
     InProcess(SearchService),
     Server(Remote),

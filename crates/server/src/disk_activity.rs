@@ -1,7 +1,7 @@
 //! Activity of a folder's disk since the machine started, from `/proc/diskstats`.
 //!
-//! The device is the one that holds the folder's file system; overlays and network file systems have no device and thus
-//! no figures. Fields of the file: Linux, Documentation/admin-guide/iostats.rst.
+//! The device is the device of the folder's file system; overlays and network file systems have no device and thus no
+//! figures. Fields of the file: Linux, Documentation/admin-guide/iostats.rst.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use quarry_api::DiskActivity;
 /// Unit of the sizes in the file, which does not depend on the device's sectors.
 const SECTOR_BYTES: u64 = 512;
 
-/// The activity of a folder's disk; `None` if it is not a device of this machine.
+/// The activity of a folder's disk; `None` if the disk is not a device of this machine.
 pub(crate) fn of_folder(folder: &Path) -> Option<DiskActivity> {
     let device = rustix::fs::stat(folder).ok()?.st_dev;
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));

@@ -31,7 +31,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
              --uri, or run the search without a job with `quarry search`"
         )));
     };
-    // The search is checked only for this data directory, because another node may have other apps and commands.
+    // A search on another node is not checked, because that node may have other apps and commands.
     if arguments.node.uri.is_none() {
         search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
     }

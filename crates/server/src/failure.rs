@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     Spl {
         /// The search.
         text: String,
-        /// Errors and warnings with their positions in it.
+        /// Errors and warnings with their positions in the search.
         diagnostics: Vec<Diagnostic>,
     },
     /// The search cannot be run; the error has no position.
@@ -75,7 +75,7 @@ pub(crate) enum Failure {
     NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),
-    /// The reader of the output has closed it.
+    /// The reader of the output has closed its end, as `head` does.
     ReaderLeft,
 }
 
@@ -101,7 +101,7 @@ impl Failure {
         }
     }
 
-    /// Reports to the user.
+    /// Reports the failure to the user.
     pub(crate) fn report(&self, out: &mut dyn Write, color: bool) -> io::Result<()> {
         let (red, plain) = if color { (RED, PLAIN) } else { ("", "") };
         match self {

@@ -106,7 +106,7 @@ fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<
     Ok(output::write(&to_table(&fields, &[row], zone)?, style, out)?)
 }
 
-/// Prints notes on probable mistakes, because a search that never ends would just find nothing.
+/// Prints notes on probable mistakes, because a search that never ends does not report that it finds nothing.
 fn warn_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failure> {
     let parsed = quarry_spl::parse(&arguments.text);
     let mut remarks = parsed.diagnostics;

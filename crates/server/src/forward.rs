@@ -1,7 +1,7 @@
 //! `quarry forward`: runs the inputs of `serve` without a store; events are sent to indexers through a queue on disk.
 //!
-//! The queue is `D/forward`; outputs.conf configures targets. Stopping does not wait for the queue: queued events are
-//! sent after the next start. `D/run/forward.json` has the forwarder's addresses.
+//! The queue is the folder `forward` of the data directory; outputs.conf configures targets. Stopping does not wait for
+//! the queue: queued events are sent after the next start. `run/forward.json` has the forwarder's addresses.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use quarry_store::Store;
 
 use crate::add::new_index_note;
 
-/// Settings that name one index, or several separated by commas.
+/// Settings that name one index, or several indexes separated by commas.
 const SETTINGS: [&str; 2] = ["index", "indexes"];
 /// End of the note on a missing index that an input names.
 const CREATED_BY_FIRST_EVENT: &str = "is created when the first event arrives";

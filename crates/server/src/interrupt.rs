@@ -1,4 +1,4 @@
-//! Ctrl-C: the first press makes the running work finish with the results so far, the second ends the program.
+//! Ctrl-C: the first press makes the running work finish with the results so far, the second press ends the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::output::pager;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
-/// The handling installed last. A process has only one handler, and some commands run several tasks in sequence.
+/// The action installed last. A process has only one signal handler, and some commands run several tasks in sequence.
 static CURRENT: Mutex<Option<Action>> = Mutex::new(None);
 /// Set once the signal handler of the process is installed.
 static HAS_HANDLER: AtomicBool = AtomicBool::new(false);
@@ -67,7 +67,7 @@ impl Interrupt {
 
 /// Handles a press, in a thread of its own.
 fn handle_press() {
-    // A pager controls the terminal and handles Ctrl-C itself; the program ends with it.
+    // A pager controls the terminal and handles Ctrl-C itself; this program ends with the pager.
     if pager::is_running() {
         return;
     }

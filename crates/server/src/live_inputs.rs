@@ -1,10 +1,10 @@
 //! The inputs of a running node: ports, watched files and programs, which follow changes of inputs.conf.
 //!
-//! A thread owns the inputs. A request that has changed the configuration wakes this thread and waits until it has
-//! applied the configuration, at most [`WAIT_MAX`]: before an input is closed, it stores what it has read, which may take
-//! a while. Changes that arrive while the thread works are applied together. Faults of stanzas are kept for answers and
-//! messages. Not here: the ports of the HTTP Event Collector and of the management interface, which open only at the
-//! start.
+//! A thread owns the inputs. A request that has changed the configuration wakes this thread and waits, at most
+//! [`WAIT_MAX`], until the thread has applied the configuration. This may take a while, because an input stores what it
+//! has read before it is closed. Changes that arrive while the thread works are applied together. Faults of stanzas are
+//! kept for answers and messages. Not here: the ports of the HTTP Event Collector and of the management interface,
+//! which open only at the start.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -123,7 +123,7 @@ pub(crate) struct LiveInputs {
 }
 
 impl LiveInputs {
-    /// Starts the thread, which applies changes of the configuration of `node` to `inputs`; `faults` are those of
+    /// Starts the thread, which applies changes of the configuration of `node` to `inputs`; `faults` are the faults of
     /// stanzas that could not be opened.
     pub(crate) fn start(inputs: Inputs, node: &Arc<LocalNode>, faults: Vec<String>) -> Result<LiveInputs, Fault> {
         let (runtime, node) = (Handle::current(), Arc::clone(node));
@@ -155,7 +155,8 @@ impl LiveInputs {
         Ok(LiveInputs { changes, thread })
     }
 
-    /// Stores what the ports have received and closes them. Returns the other inputs; dropping them blocks.
+    /// Stores the data that the ports have received, and closes the ports. Returns the other inputs; dropping these
+    /// inputs blocks.
     pub(crate) async fn stop_listening(self) -> Option<(FileMonitors, ProgramInputs)> {
         let ended = tokio::task::spawn_blocking(move || self.end()).await;
         let Inputs { listeners, monitors, programs } = ended.ok().flatten()?;

@@ -1,7 +1,7 @@
 //! The binary `quarry`: parses the command line, runs one verb, and reports errors in one place.
 //!
-//! Every verb is a module; it works on a data directory directly ([`data_directory`]) or through the server that has the
-//! directory open ([`server_client`]). Exit codes are in [`failure`].
+//! Every verb is a module, which works on a data directory directly ([`data_directory`]) or through the server that has
+//! the directory open ([`server_client`]). Exit codes are in [`failure`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
@@ -88,8 +88,8 @@ fn main() -> ExitCode {
         }
     };
     printed_commands::set_data_dir(&cli.data_dir, matches!(cli.verb, Verb::Serve(_) | Verb::Forward(_)));
-    // Programs that run in other folders get this path, so it must be absolute. If there is no working directory, it
-    // stays relative.
+    // Programs that run in other folders get this path, so it must be absolute. If there is no working directory, the
+    // path stays relative.
     cli.data_dir = std::path::absolute(&cli.data_dir).unwrap_or(cli.data_dir);
     let ran = run(&cli);
     quarry_programs::end_all();
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// True if a data directory is not the default one.
+/// True if a data directory is not the default directory.
 fn is_non_default(data_dir: &Path) -> bool {
     std::path::absolute(printed_commands::DATA_DIR_DEFAULT).is_ok_and(|default| default != data_dir)
 }

@@ -48,7 +48,7 @@ const CATALOG_FILE: &str = "catalog.sqlite";
 
 /// A running node.
 pub(crate) struct LocalNode {
-    /// The write side.
+    /// The write side of the store.
     pub(crate) ingest: Arc<Ingest>,
     /// The configuration as last read. A pipeline keeps the configuration with which its input was started.
     settings: RwLock<Arc<Settings>>,
@@ -63,7 +63,7 @@ pub(crate) struct LocalNode {
     modular_inputs: ModularInputKinds,
     /// Changes of inputs.
     pub(crate) input_changes: Arc<InputChanges>,
-    /// Watched files, once inputs run.
+    /// Watched files, set when inputs run.
     watched: OnceLock<WatchedFiles>,
     /// Number of files each pipeline set is adding.
     running: Mutex<Vec<usize>>,
@@ -122,7 +122,7 @@ impl LocalNode {
         *self.management.get_or_init(|| address)
     }
 
-    /// Records which files are watched; the first call counts.
+    /// Records which files are watched; later calls have no effect.
     pub(crate) fn set_watched_files(&self, watched: WatchedFiles) {
         self.watched.get_or_init(|| watched);
     }
@@ -132,7 +132,7 @@ impl LocalNode {
         self.namespaces.service_of_apps(&Permissions::owner())
     }
 
-    /// Applies a change that may concern any conf file, such as one made on another node.
+    /// Applies a change that may concern any conf file, such as a change made on another node.
     pub(crate) fn record_file_change(&self) {
         self.namespaces.mark_all_changed();
         self.summary_signal.notify_configuration_changed();
@@ -141,8 +141,8 @@ impl LocalNode {
     }
 
     fn reread_settings(&self) {
-        // The configuration is read under the lock, so that after two concurrent changes the later version, which has
-        // both, is kept.
+        // The configuration is read under the lock, so that after two concurrent changes the version read last, which
+        // contains both, is kept.
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
     }
@@ -222,7 +222,7 @@ impl Node for LocalNode {
 
     fn notify_configuration_changed(&self, conf: &str) {
         if conf == CONF_OF_APPS {
-            // An app that comes, goes or is disabled may have any configuration.
+            // An app that is added, removed or disabled may contain any conf.
             return self.record_file_change();
         }
         if self.namespaces.mark_conf_changed(conf) {

@@ -78,7 +78,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     print_messages(&answer);
     warn_new_index(&client, request);
     warn_index_changed(request);
-    // A running server has answered whether it listens, and may itself be the program that uses the port.
+    // No note is needed for a running server, which has answered whether it listens and may itself use the port.
     if matches!(client, NodeClient::InProcess(_)) {
         warn_port_in_use(*verb, kind, name.as_deref());
     }
@@ -110,8 +110,8 @@ fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Resul
     Ok(())
 }
 
-/// Refuses a saved search that cannot run. Only for this data directory, because another node may have other apps and
-/// commands.
+/// Refuses a saved search that cannot run. A search for another node is not checked, because that node may have other
+/// apps and commands.
 fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure> {
     let is_saved = request.kind.word == SAVED_SEARCH && request.node.uri.is_none();
     let texts = request.settings.iter().filter(|(key, value)| is_saved && key == "search" && !value.is_empty());
@@ -269,7 +269,7 @@ fn entries(feed: &Value) -> Vec<Map<String, Value>> {
     feed["entry"].as_array().into_iter().flatten().map(of).collect()
 }
 
-/// The ID by which an object is requested; for a job, it differs from the name, which is the search.
+/// The ID by which an object is requested; the ID of a job differs from its name, which is the text of the search.
 fn name_of(row: &Map<String, Value>) -> String {
     let id = row.get("sid").or(row.get("name"));
     id.and_then(Value::as_str).unwrap_or_default().to_owned()

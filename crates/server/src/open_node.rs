@@ -1,7 +1,7 @@
 //! A data directory opened as a node: store, users, search services and the state of the REST interface.
 //!
-//! `serve` opens a node to answer the requests of its port. Verbs on objects open one in their own process if no server
-//! has the folder open ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
+//! `serve` opens a node to answer the requests of its port. Verbs on objects open a node in their own process if no
+//! server has the folder open ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct OpenNode {
     pub(crate) node: Arc<LocalNode>,
     /// Settings of searches.
     pub(crate) searching: SearchSettings,
-    /// Files shared with other nodes, if there are any.
+    /// Files shared with other nodes, if any.
     pub(crate) shared: Option<Arc<SharedFolder>>,
     /// The collections of the data directory.
     pub(crate) collections: Arc<Collections>,
@@ -84,7 +84,7 @@ impl OpenNode {
 pub(crate) struct ServerEntries {
     /// State of the interface.
     pub(crate) state: ApiState,
-    /// Runtime of its requests; searches wait for them on other threads.
+    /// Runtime of the requests, for which searches wait on other threads.
     pub(crate) runtime: Handle,
     /// The data directory, where the server records its address.
     pub(crate) data_dir: PathBuf,

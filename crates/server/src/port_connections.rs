@@ -1,8 +1,8 @@
 //! Open connections to a TCP port of this process, as the system lists them.
 //!
-//! `/proc/net/tcp` and `tcp6` have a line per socket of the machine, and the links in `/proc/self/fd` tell which sockets
-//! belong to this process. So nothing has to be counted while data arrives, and the list is right even if another
-//! program uses the same port at another address.
+//! `/proc/net/tcp` and `tcp6` have a line per socket of the machine, and the links in `/proc/self/fd` tell which
+//! sockets belong to this process. This requires no counting while data arrives, and the list is correct even if
+//! another program uses the same port at another address.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -31,7 +31,7 @@ const EVENTS_MAX: usize = 10_000;
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
-/// Events further in the future than this get a note: clocks differ by less, wrong time zones by more.
+/// Events whose times are further in the future get a note. Clocks differ by less than this, wrong time zones by more.
 const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
 /// Maximum lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;
@@ -42,7 +42,7 @@ pub(crate) struct PreviewRequest<'a> {
     pub(crate) sourcetype: Option<String>,
     /// Host of the input; this machine if absent.
     pub(crate) host: Option<String>,
-    /// Time zone of timestamps without one, if the user sets it.
+    /// Time zone of timestamps without a zone, if the user sets it.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
 }
@@ -59,7 +59,7 @@ pub(crate) struct FilePreview {
     preview: Preview,
     /// Bytes of content examined.
     bytes: usize,
-    /// Time zone of timestamps without one, and the origin of this zone.
+    /// Time zone of timestamps without a zone, and the origin of this zone.
     zone: String,
     zone_reason: String,
     /// Notes and warnings: the zone, faults of the sourcetype, ambiguous dates, a partial read.
@@ -146,7 +146,7 @@ fn preview_head(
     Ok(FilePreview { preview, bytes, zone, zone_reason, notes })
 }
 
-/// Time zone of timestamps without one, and the origin of this zone.
+/// Time zone of timestamps without a zone, and the origin of this zone.
 fn zone_of(
     request: &PreviewRequest<'_>,
     settings: &Settings,

@@ -2,8 +2,8 @@
 //! so that the commands work when they are typed as printed. Without the option `--data-dir`, the commands would use, or
 //! create, another data directory.
 //!
-//! All crates write messages without the option; it is added when a message is printed. Not here: output that is not a
-//! message, such as the text of `quarry demo`.
+//! All crates write messages without the option; the option is added when a message is printed. Not here: output that
+//! is not a message, such as the text of `quarry demo`.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The node's metrics in the text format of Prometheus.
 //!
-//! Counters start at zero with the process. Not here: throughput by host, source and sourcetype (the index
-//! `_internal`), whose values are too many for labels.
+//! Counters start at zero with the process. Not here: throughput by host, source and sourcetype, which have too many
+//! values for labels; it is in the index `_internal`.
 
 use std::fmt::Display;
 

@@ -29,7 +29,8 @@ const TRIAL_ROUNDS_MAX: u32 = 4_000;
 /// A request to restart, passed from the REST interface to the server.
 #[derive(Debug)]
 pub(crate) struct RestartSignal {
-    /// Path of the program, as found at the start. If the file was replaced since, a restart executes the new file.
+    /// Path of the program, as found at the start. If the file has been replaced since, a restart executes the new
+    /// file.
     program: Result<PathBuf, Fault>,
     requested: Notify,
 }
@@ -57,7 +58,7 @@ impl RestartSignal {
         self.requested.notified().await;
     }
 
-    /// The program to execute; `None` if it is unknown, so that no restart can have been requested.
+    /// The program to execute; `None` if the program is unknown, in which case every request to restart is refused.
     pub(crate) fn program(&self) -> Option<PathBuf> {
         self.program.clone().ok()
     }
@@ -94,7 +95,7 @@ fn check_runs(program: &Path, rounds: u32) -> Result<(), Fault> {
 }
 
 /// SIGINT and SIGTERM as seen by a restart. The runtime, which otherwise waits for these signals, ends before the store
-/// is closed; the signal handler itself sets the flags.
+/// is closed, so the signal handler itself sets the flags.
 #[derive(Clone, Debug)]
 pub(crate) struct StopFlags {
     has_arrived: Arc<AtomicBool>,
@@ -103,7 +104,7 @@ pub(crate) struct StopFlags {
 }
 
 impl StopFlags {
-    /// Observes the signals from now on; they still end the process.
+    /// Observes the signals from now on; the signals still end the process.
     pub(crate) fn install() -> std::io::Result<StopFlags> {
         let flags = StopFlags { has_arrived: Arc::default(), is_default: Arc::new(AtomicBool::new(true)) };
         for signal in [SIGINT, SIGTERM] {
@@ -136,7 +137,7 @@ pub(crate) struct Restart {
 }
 
 impl Restart {
-    /// Replaces the process by the program with the same arguments; returns only if that fails. The caller has ended
+    /// Replaces the process by the program with the same arguments; returns only if this fails. The caller has ended
     /// all work.
     pub(crate) fn execute(&self) -> Failure {
         let mut arguments = std::env::args_os();

@@ -65,7 +65,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     check_files(arguments)?;
     check_words(arguments)?;
     check_previews(arguments)?;
-    // The search is checked only for this data directory, because another node may have other apps and commands.
+    // A search on another node is not checked, because that node may have other apps and commands.
     if arguments.node.uri.is_none() {
         check(&arguments.text, &cli.data_dir, namespace.clone())?;
     }
@@ -102,7 +102,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         return Ok(failure::INTERRUPTED);
     }
     let answer = match answer {
-        // A user who quits the pager early has not seen all results, and the search may have had more.
+        // A user who quits the pager early has not seen all results, and the search may have had more results.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
     };
@@ -130,14 +130,15 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
 /// A job whose result is shown.
 pub(crate) struct EndedJob {
     pub(crate) sid: String,
-    /// Whether Ctrl-C ended it.
+    /// Whether Ctrl-C ended the job.
     pub(crate) is_stopped: bool,
     /// Time spent waiting for the job, in nanoseconds.
     pub(crate) ran_ns: i64,
 }
 
-/// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found
-/// before Ctrl-C are written completely. Time spent writing is measured, because it depends on how fast the user pages.
+/// Search output. On a terminal, Ctrl-C ends the output once rows are being shown; for files and programs, the rows
+/// found before Ctrl-C are written completely. Time spent writing is measured, because it depends on how fast the user
+/// pages.
 struct SearchOutput<'a> {
     out: &'a mut dyn Write,
     clock: SharedClock,
@@ -472,14 +473,14 @@ fn report_stopping() {
     }
 }
 
-/// Changes to a search for its output: events in the requested order, at most the requested number of rows, and only
-/// fields that are shown.
+/// The shape that the output of a search requires: events in the requested order, at most the requested number of rows,
+/// and only fields that are shown.
 pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
     let parsed = quarry_spl::parse(&arguments.text);
     let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
     // Only a search that begins with search terms is known to show events; a saved search or a job may be a report.
     let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
-    // If a command of an app is used, its output is unknown.
+    // The output of a command that an app defines is unknown.
     let is_of_events = reads && parsed.is_ok() && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     SearchShape {
         oldest_first: arguments.order == EventOrder::Oldest,
@@ -636,10 +637,10 @@ fn explain_expanded_star(text: &str, files: &[String]) -> Option<String> {
 
 /// Refuses an invalid search before any file is read.
 pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -> Result<(), Failure> {
-    // The engine expands macros and reports missing ones.
+    // The engine expands macros and reports missing macros.
     let parsed = quarry_spl::parse_with_unknown_macros(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
-        // With the commands of apps, the engine also reports errors in other commands.
+        // If an app defines a command of the search, the engine checks the whole search instead.
         let custom = Settings::for_search(data_dir, namespace)?
             .search_settings(Some(data_dir))
             .commands
@@ -736,7 +737,7 @@ fn read_files(
             return Ok(false);
         }
         let is_stdin = path.as_os_str() == "-";
-        // Otherwise the source is the absolute path, as for files that are added, so that `[source::…]` stanzas match.
+        // The source of a file is its absolute path, as for files that are added, so that `[source::…]` stanzas match.
         options.source = is_stdin.then(|| "stdin".to_owned());
         match is_stdin && std::io::stdin().is_terminal() {
             // A progress line would be drawn over the typed text.

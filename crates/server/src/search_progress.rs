@@ -1,4 +1,4 @@
-//! A line on the terminal until a search shows its first rows, with its running time and the number of events read.
+//! A line on the terminal with the running time of a search and the number of events read, until rows are shown.
 //!
 //! A quick search shows no such line. After Ctrl-C, the line says that the search finishes with the results so far.
 //! Nothing is shown if standard output or standard error is not a terminal. Not here: drawing lines, and the progress
@@ -28,7 +28,7 @@ pub(crate) struct SearchProgress {
 }
 
 impl SearchProgress {
-    /// Starts the line for a search of this process with its statistics, or of a server without them.
+    /// Starts the line: with statistics for a search of this process, without statistics for a search of a server.
     pub(crate) fn start(figures: Option<Arc<ScanProgress>>, interrupt: &Interrupt) -> SearchProgress {
         if !terminal::is_interactive() {
             return SearchProgress { end: None, drawing: None };

@@ -1,7 +1,7 @@
 //! `quarry serve`: runs the node with its management port, until SIGINT, SIGTERM or a request to restart.
 //!
-//! `D/run/server.json` tells the command line of the same account the server's address. The server stops without
-//! sealing slabs, because acknowledged data is in the log.
+//! `run/server.json` in the data directory contains the server's address for commands of the same account. The server
+//! stops without sealing slabs, because acknowledged data is in the log.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ const JOB_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(2);
 const SHARED_FILES_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum blocking threads besides those of running searches. They serve logins, inputs that wait for the disk, long
-/// answers, and searches that are paused or queued.
+/// Maximum blocking threads besides those of running searches. These threads serve logins, inputs that wait for the
+/// disk, long answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server until it is stopped. A restart replaces the process.
@@ -64,7 +64,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     }
 }
 
-/// Runs the server until a signal or a request to restart; returns how a restart continues.
+/// Runs the server until a signal or a request to restart; returns the requested restart, if any.
 fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Restart>, Failure> {
     log::start_recording();
     let address = parse_address("--mgmt", &arguments.mgmt)?;
@@ -316,7 +316,7 @@ async fn follow_other_nodes(
     node: Arc<LocalNode>,
     auth: Arc<Auth>,
 ) {
-    // Kind of the last failure of documents, which is logged once.
+    // Kind of the last failure to apply documents; repeated failures of this kind are not logged.
     let failed: Arc<Mutex<Option<ErrorKind>>> = Arc::default();
     loop {
         tokio::time::sleep(SHARED_FILES_POLL_INTERVAL).await;
@@ -334,7 +334,7 @@ async fn follow_other_nodes(
             node.record_file_change();
             auth.set_roles(|| node.roles());
         });
-        // If this fails, the next round tries again.
+        // If the round fails, the next round tries again.
         drop(round.await);
     }
 }
@@ -344,13 +344,13 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
     loop {
         tokio::time::sleep(JOB_MAINTENANCE_INTERVAL).await;
         let jobs = Arc::clone(&jobs);
-        // If this fails, the next round tries again.
+        // If the round fails, the next round tries again.
         drop(tokio::task::spawn_blocking(move || jobs.enforce_lifetimes()).await);
     }
 }
 
-/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that a
-/// node that is often restarted also removes them. The store's messages up to `logged_until` have been logged.
+/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that it
+/// also takes place on a node that is often restarted. The store's messages up to `logged_until` have been logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (node, data_dir) = (node.clone(), data_dir.clone());
@@ -422,7 +422,7 @@ fn addresses(
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Logs a failure to apply documents of other nodes unless it is of the same kind as the last one.
+/// Logs a failure to apply documents of other nodes unless it is of the same kind as the last failure.
 fn log_changed_failure(done: Result<(), CollectionError>, last: &Mutex<Option<ErrorKind>>) {
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     let kind = done.as_ref().err().map(HasKind::kind);

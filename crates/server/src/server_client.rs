@@ -1,9 +1,9 @@
 //! The command line as a client of a server: the server that has the data directory open, or the server that `--uri`
 //! names.
 //!
-//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token; anyone who
-//! can read the file may use the server. Other nodes get a user's password or token, and their certificate is verified
-//! ([`address`]).
+//! `run/server.json` in the data directory ([`quarry_apps::run_file`], mode 0600) has the local server's address and a
+//! token; anyone who can read the file may use the server. Other nodes get a user's password or token, and their
+//! certificate is verified ([`address`]).
 
 mod address;
 mod answer;
@@ -52,7 +52,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Finds the server of `data_dir`, if one is running and answers.
+    /// Finds the server of `data_dir`, if a server is running and answers.
     pub(crate) fn find(data_dir: &Path) -> Option<Remote> {
         let value = run_file::read(data_dir)?;
         let text_of = |key: &str| value[key].as_str().map(str::to_owned);
@@ -312,7 +312,7 @@ pub(crate) fn to_table(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -
 
 type Response = ureq::http::Response<ureq::Body>;
 
-/// Adds to a form that its search was typed on a command line, and so may begin with search terms.
+/// Marks the search of a form as typed on a command line, so that it may begin with search terms.
 fn with_typed_search<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     form.iter().copied().chain([("implied_search", "1")]).collect()
 }
@@ -347,7 +347,7 @@ pub(crate) fn parse_message(body: &str) -> Option<String> {
     }
 }
 
-/// Text for an error response without a message, such as that of a proxy; an HTML page is not printed.
+/// Text for an error response without a message, such as the response of a proxy; an HTML page is not printed.
 pub(crate) fn unreadable_text(address: &str, status: u16, body: &str) -> String {
     let first = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let is_page = first.starts_with(['<', '{', '[']);
@@ -363,7 +363,7 @@ pub(crate) fn unreadable_text(address: &str, status: u16, body: &str) -> String 
 fn message_of_xml(body: &str) -> Option<String> {
     let (_, rest) = body.split_once("<msg")?;
     let (_, text) = rest.split_once("</msg>")?.0.split_once('>')?;
-    // `&amp;` is the last one, so that nothing is decoded twice.
+    // `&amp;` is decoded last, so that nothing is decoded twice.
     let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#39;", "'"), ("&amp;", "&")];
     Some(named.iter().fold(text.trim().to_owned(), |text, (name, character)| text.replace(name, character)))
 }

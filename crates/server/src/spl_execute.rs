@@ -52,7 +52,7 @@ pub(crate) fn execute(pipeline: Pipeline, text: &str, needs: &Dependencies) -> R
         .with_knowledge(stand_ins.clone())
         .with_node(stand_ins.clone())
         .with_commands(stand_ins);
-    // No summaries exist, so a search that reads only these would read nothing and prove little.
+    // No summaries exist, so a search that reads only summaries would read nothing and prove little.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
         if let Command::Tstats(tstats) = &mut stage.command {
@@ -146,7 +146,7 @@ fn is_plain(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Collects the fields and words that an event needs to satisfy a condition; of alternatives, only the first.
+/// Collects the fields and words that an event needs to satisfy a condition; of several alternatives, only the first.
 fn collect_requirements(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
     let value = |text: &str| {
         let text = text.replace('*', "");

@@ -50,7 +50,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     }
     let settings = Settings::for_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
-    // If another process has the folder open, or it is missing, only its configuration is used.
+    // If the folder is missing or another process has it open, only the configuration is used.
     let store = match open_read_only(&cli.data_dir, &settings) {
         Ok(store) => Some(store),
         Err(error) => {

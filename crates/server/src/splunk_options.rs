@@ -60,7 +60,7 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
 /// An option as typed.
 struct TypedOption<'c> {
     option: &'c Arg,
-    /// Whether it is a long name after a single dash.
+    /// Whether the option is a long name after a single dash.
     is_splunks: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
 /// Note to a user whose lines are read from the terminal.
 pub(crate) const TYPED_INPUT_NOTE: &str = "reading lines from the terminal; Ctrl-D on an empty line ends the input";
 
-/// Assumed width of a terminal that does not report it.
+/// Assumed width of a terminal that reports no width.
 const DEFAULT_COLUMNS: u16 = 80;
 
 /// Width of the terminal on standard output; `None` for a pipe or file.

@@ -1,8 +1,8 @@
 //! `quarry user list|add|passwd|remove`, over the REST interface of the node ([`crate::node_client`]).
 //!
 //! Passwords are typed twice on a terminal without echo, or read as one line of standard input. `add user` and `edit
-//! user` also accept them as an option, as Splunk does, although every account of the machine can see the options of a
-//! process.
+//! user` also accept a password as an option, as Splunk does, although every account of the machine can see the options
+//! of a process.
 
 use std::path::Path;
 

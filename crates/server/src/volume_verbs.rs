@@ -1,7 +1,7 @@
 //! `quarry index migrate` and `quarry bucket rebuild-catalog`: buckets on remote volumes.
 //!
-//! A migration runs in the server if one is running. A catalog is rebuilt in this process, because no server can run
-//! without a catalog.
+//! A migration runs in the server if a server is running. A catalog is rebuilt in this process, because no server can
+//! run without a catalog.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) const LOCAL: &str = "local";
 
 const STORE_COLUMNS: &[&str] = &["store", "buckets", "newest", "places"];
 
-/// Moves the buckets of an index to the configured location; fails if some could not be moved.
+/// Moves the buckets of an index to the configured location; fails if some buckets could not be moved.
 pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Failure> {
     let MigrateArgs { index, to } = arguments;
     let report = match Remote::find(data_dir) {

@@ -1,6 +1,6 @@
 //! The time zone of the machine, and zones named by the command line and requests.
 //!
-//! The machine's zone applies to times without a zone, and to times typed and shown. It is read once, from the
+//! The machine's zone applies to times without a zone, and to times typed and shown. This zone is read once, from the
 //! environment variable `TZ` or from `/etc/localtime`, so that it does not change while the program runs. If neither
 //! has a valid zone, the zone is UTC.
 

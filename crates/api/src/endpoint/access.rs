@@ -1,7 +1,7 @@
 //! Authorisation of requests: the only place that checks the access that endpoints require.
 //!
 //! A request is admitted if the table ([`ENDPOINTS`]) has its path and method and the caller's roles grant the required
-//! capability. Paths below `/servicesNS/USER/APP` are treated like those below `/services`. Changes of objects are
+//! capability. Paths below `/servicesNS/USER/APP` are treated like paths below `/services`. Changes of objects are
 //! recorded in `_audit` after they succeed.
 
 use std::borrow::Cow;

@@ -14,7 +14,7 @@ type Alias = (&'static str, &'static str);
 
 /// Folder of the aliases.
 const ADMIN: &str = "admin";
-/// Folder of views and other files of the user interface; its variable segment is fixed by an alias.
+/// Folder of views and other files of the user interface; an alias fixes its variable segment.
 const UI_FILES: &str = "data/ui/{file}";
 /// The name of this variable segment.
 const FILE: &str = "file";
@@ -66,7 +66,7 @@ const ALIASES: &[Alias] = &[
 /// Files of the user interface with an alias.
 const UI_ALIASES: &[&str] = &["nav", "panels", "views"];
 
-/// The rows of `served` at further paths.
+/// The rows of `served` that have an alias, at the path of the alias.
 pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
     let of_services = || served.iter().filter(|row| row.root == SERVICES);
     let of = |(alias, collection): &Alias| {

@@ -240,7 +240,7 @@ fn schema_name(name: &str, is_whole: bool) -> String {
 }
 
 impl Content {
-    /// The name of its schema, and the schema.
+    /// The schema of the content, with the schema's name.
     pub(super) fn schema(&self, is_whole: bool) -> (String, Value) {
         let mut schema = self.shape.schema(is_whole);
         // Every entity has this member, even if the request selects other members.

@@ -291,7 +291,8 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
     Ok((StatusCode::CREATED, answer(&made, &caller, &parameters)).into_response())
 }
 
-/// A flag, false by default. It is parsed here because parameters of these names have other types at other endpoints.
+/// A flag, false by default. Flags are parsed here, because parameters of these names have other types at other
+/// endpoints.
 fn is_set(parameters: &Parameters, name: &str) -> Result<bool, ApiError> {
     let Some(text) = parameters.get(name) else { return Ok(false) };
     parse_flag(text).ok_or_else(|| ApiError::bad_request(format!("{name}={text}: give 1 or 0")))

@@ -1,4 +1,5 @@
-//! Splunk's actions of the cache manager: they remove local copies of data that can be read again from a volume.
+//! Splunk's actions of the cache manager: `evict` and `_evict` remove local copies of data that can be read again from
+//! a volume, `close` closes the files of a bucket.
 //!
 //! Not here: the lists of buckets and totals ([`super::node_entries`]).
 

@@ -82,7 +82,7 @@ const GLOBAL_DEFAULTS: [(&str, &str); 7] = [
 ];
 /// Settings of all tokens that clients expect as 1 or 0.
 const GLOBAL_FLAGS: [&str; 2] = ["enableSSL", "useDeploymentServer"];
-/// The index shown for a token without one.
+/// The index shown for a token without an index.
 const INDEX_DEFAULT: &str = "default";
 
 /// The settings of all tokens.

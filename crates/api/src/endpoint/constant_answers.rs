@@ -210,7 +210,7 @@ async fn show(
     let facts = facts.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     let entries: Vec<Entry> = facts.map(|fact| entry(collection, fact)).collect();
     if let Some(name) = wanted.filter(|_| entries.is_empty()) {
-        // The alerts of a saved search are a list, which is empty until one fires.
+        // The alerts of a saved search are a list, which is empty until an alert fires.
         if collection == FIRED_ALERTS {
             let (name, scope) = (name.clone(), scope_of(&parts, &caller)?);
             let exists = move |objects: &Objects, viewer: &Permissions| {

@@ -1,7 +1,7 @@
 //! `storage/collections/data`: documents of the KV store, singly and in batches.
 //!
-//! Below `/servicesNS/USER/APP`, documents are private to USER. With `nobody` as USER they are shared, and searches see
-//! them as lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files
+//! Below `/servicesNS/USER/APP`, documents are private to USER. With `nobody` as USER, documents are shared, and
+//! searches can read them as lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files
 //! (`quarry_collections`), definitions of collections ([`super::collection_entities`]).
 
 use std::collections::BTreeMap;

@@ -309,7 +309,7 @@ impl Request {
     }
 }
 
-/// Host of events whose input sets none.
+/// Host of events whose input sets no host.
 pub(super) async fn input_host(state: &ApiState) -> Result<Arc<str>, ApiError> {
     let node = state.node.clone();
     run_blocking(move || node.condition().input_host.into()).await

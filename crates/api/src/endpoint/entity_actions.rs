@@ -104,7 +104,7 @@ async fn ask(handler: MethodRouter<ApiState>, state: ApiState, mut parts: Parts)
     answer
 }
 
-/// The entity that a handler shows for a request, or its refusal.
+/// The entity that a handler shows for a request, or the handler's refusal.
 async fn shown_entity(show: MethodRouter<ApiState>, state: ApiState, parts: Parts) -> Result<ShownEntry, Response> {
     let mut answer = ask(show, state, parts).await;
     match answer.extensions_mut().remove::<ShownEntry>() {

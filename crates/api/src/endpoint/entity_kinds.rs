@@ -47,15 +47,15 @@ pub(super) struct Kind {
     pub(super) is_of_node: bool,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
-    /// Host of events whose input sets none; empty in collections other than those of inputs.
+    /// Host of events whose input sets no host; empty in collections without inputs.
     pub(super) input_host: Arc<str>,
     /// A message that accompanies changes, if any.
     pub(super) notice: ChangeNotice,
     /// Makes the name of a new entity, which may contain a setting of the request (`restrictToHost`).
     pub(super) make_name: MakeName,
-    /// Checks a new entity against the others of its conf, if the kind has such a rule.
+    /// Checks a new entity against the other stanzas of its conf, if the kind has such a rule.
     pub(super) check_conflict: Option<ConflictCheck>,
-    /// Adds settings to those that are shown.
+    /// Adds settings to the shown settings.
     pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
     /// Replaces parameters that stand for settings. The first argument is the name of the stanza, empty for a new stanza.
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
@@ -376,7 +376,7 @@ const EVENT_TYPE: Fields = Fields {
     wildcard: &[],
 };
 
-/// Event types at this path.
+/// The collection of event types at this path.
 fn event_types(path: &'static str) -> Kind {
     let fill = fill_event_type;
     Kind { validate: check_condition, fill, ..kind(path, "eventtypes", "eventtypes", EVENT_TYPE) }
@@ -407,7 +407,7 @@ const MACRO: Fields = Fields {
     wildcard: &[],
 };
 
-/// Macros at this path.
+/// The collection of macros at this path.
 fn macros(path: &'static str) -> Kind {
     Kind { validate: check_macro, validate_edit: check_macro_edit, ..kind(path, "macros", "macros", MACRO) }
 }

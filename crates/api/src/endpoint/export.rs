@@ -1,4 +1,4 @@
-//! `/services/search/jobs/export`: streams the rows of a search as it finds them, and then its messages.
+//! `/services/search/jobs/export`: streams the rows of a search as they are found, and then the messages of the search.
 //!
 //! In JSON each row is a line; in XML each batch of rows is a separate document, as in Splunk. Messages are sent last,
 //! when they are complete, in a line or document without rows. Formats that begin with the names of all columns are sent
@@ -78,7 +78,7 @@ async fn export(
     let searched = Arc::clone(&service);
     let answer_place = state.acquire_answer_permit()?;
     let permit = state.acquire_slot(&caller, SlotPurpose::Stream).await?;
-    // Rows are produced only when they can be sent, so that none accumulate for a slow client.
+    // Rows are produced only when they can be sent, so that no rows accumulate for a slow client.
     let running = run_blocking(move || service.start_on_reader_thread(params)).await?;
     let running = running.map_err(|error| ApiError::from_typed_search(&typed, error))?;
     let sid = running.id().to_owned();
@@ -105,7 +105,7 @@ impl StreamedSearch {
     /// Sends rows as they are found.
     fn send(mut self, outlet: &mut Outlet) {
         let sent = match self.mode {
-            // These formats begin with the list of all columns, so they need all rows first.
+            // These formats begin with the list of all columns, which is known only after all rows.
             OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
                 match self.running.collect_rows_to_send(&self.zone, |_| {}) {
                     Ok(rows) => {

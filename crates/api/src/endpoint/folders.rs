@@ -1,8 +1,8 @@
 //! Folder listings: paths below `/services` that are not endpoints themselves but have endpoints below them.
 //!
 //! The listings are derived from the table of endpoints, so that every link is served. An entry has the link `create`
-//! if entities can be created there; by this link, Splunk's SDKs distinguish collections from folders. Kinds of inputs
-//! that come with apps are listed, too. Not here: collections, which list their entities.
+//! if entities can be created below its path; by this link, Splunk's SDKs distinguish collections from folders. Kinds
+//! of inputs that come with apps are listed, too. Not here: collections, which list their entities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

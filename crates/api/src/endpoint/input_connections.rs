@@ -1,4 +1,4 @@
-//! `connections` below an input over TCP or UDP: the senders that are connected to its port now.
+//! `connections` below an input over TCP or UDP: the senders that are currently connected to its port.
 //!
 //! An input that is restricted to a host shows the connections from this host. Datagrams come without a connection, so
 //! the list of an input over UDP is empty. Not here: the connections themselves ([`crate::Node::port_peers`]).

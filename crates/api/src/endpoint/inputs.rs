@@ -91,7 +91,7 @@ const OVER_TLS: &str = "SSL";
 /// Parameters of TCP inputs.
 const RAW: &[&str] = &concat_names::<{ PORT.len() + 1 }>(PORT, OVER_TLS);
 
-/// A list of names, and another name.
+/// A list of names with another name appended.
 const fn concat_names<const N: usize>(names: &[&'static str], more: &'static str) -> [&'static str; N] {
     let mut all = [more; N];
     let mut at = 0;
@@ -245,7 +245,7 @@ const LOCATED: &[Member] = &[
     ("eai:location", Shape::Text),
 ];
 
-/// The collection of a modular input's stanzas. Its program describes the settings.
+/// The collection of a modular input's stanzas. The input's program describes the settings.
 fn scheme_kind(state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
     let scheme = parts.get("scheme").map_or("", String::as_str);
     let found = state.node.modular_inputs().into_iter().find(|known| known.scheme == scheme);
@@ -412,7 +412,8 @@ fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     }
 }
 
-/// Refuses a port that another input of the kind uses, if both accept the same host or one of them accepts any host.
+/// Refuses a port that another input of the kind uses, if both inputs accept the same host or one input accepts any
+/// host.
 fn check_port_conflict(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), ObjectError> {
     let parts = |stanza: &str| -> Option<(Option<String>, String)> {
         let name = stanza.strip_prefix(kind.prefix.as_ref())?;

@@ -1,6 +1,6 @@
 //! `keywords` of a job: the terms that its events must contain, in Splunk's form.
 //!
-//! These are the words, phrases and field values of the first search, in order, without those under `NOT`. A value of a
+//! The keywords are the words, phrases and field values of the first search, in order, except under `NOT`. A value of a
 //! field is written `field::value`. Not here: running the search.
 
 use std::collections::BTreeSet;

@@ -176,7 +176,7 @@ async fn preview(
 }
 
 /// The events of a job so far. For a report that was started with `adhoc_search_level=verbose` or `status_buckets`,
-/// these are the events from which it was computed.
+/// these are the events from which the report was computed.
 async fn events(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -420,7 +420,7 @@ async fn timeline(
     }))
 }
 
-/// The timeline of a report, which is read when it is first requested.
+/// The timeline of a report, whose events are read when the timeline is requested.
 async fn report_timeline(
     state: &ApiState,
     caller: &Caller,

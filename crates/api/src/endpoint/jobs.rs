@@ -57,7 +57,7 @@ const PRIORITY_MAX: u8 = 10;
 
 /// Answer to `action=finalize`.
 const FINALIZED: &str = "Search job finalized.";
-/// Parameters of a new job, in addition to those of its search.
+/// Parameters of a new job, in addition to the parameters of its search.
 const CREATE_PARAMETERS: &[&str] = &[
     "count",
     "earliest_time",

@@ -49,7 +49,7 @@ pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("warnings", Shape::List(&Shape::Text)),
 ]));
 
-/// Tells the node when the client disconnects, because without this the node would read a file that never ends.
+/// Tells the node that the client has disconnected, so that the node stops reading a file that may never end.
 pub(super) struct DisconnectGuard(Arc<AtomicBool>);
 
 impl DisconnectGuard {

@@ -57,7 +57,8 @@ fn document() -> Value {
 /// Name of the answer of a refused request.
 const REFUSED: &str = "Refused";
 
-/// Whether the entities of an answer always have all their members; the parameter `f` selects some.
+/// Whether the entities of an answer always have all their members, because the endpoint has no parameter `f`, which
+/// selects members.
 fn is_whole(row: &EndpointRow) -> bool {
     !row.takes.contains(&"f")
 }

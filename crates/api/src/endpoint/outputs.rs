@@ -369,7 +369,7 @@ async fn show_acl(
     Ok(Feed::of(TITLE, entry.path.clone(), vec![entry]).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Changes the permissions of a server, which are those of its stanza.
+/// Changes the permissions of a server, which are the permissions of its stanza.
 async fn set_acl(
     State(state): State<ApiState>,
     parts: PathParts,

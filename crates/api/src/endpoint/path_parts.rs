@@ -1,7 +1,7 @@
 //! Path parameters by name, such as `user`, `app` and `name`.
 //!
-//! The user of a namespace is replaced by the name as stored, because the case of user names does not matter, neither
-//! here nor at a login. Not here: access to another user's namespace (each endpoint).
+//! The user of a namespace is replaced by the name as stored, because user names are case-insensitive, here and at a
+//! login. Not here: access to another user's namespace (each endpoint).
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -1,6 +1,6 @@
 //! `ID/acl` and `ID/move`: answers with the permissions of an entity, and requests to change them.
 //!
-//! Not here: who may change them ([`quarry_apps::objects`]).
+//! Not here: who may change permissions ([`quarry_apps::objects`]).
 
 use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectLocation, ObjectSharing};
 use quarry_auth::Auth;

@@ -53,7 +53,7 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
-    /// Required parameters of a new setting, without those that determine its location: the parameters of a change.
+    /// Required parameters of a change: the required parameters of a new setting that do not determine its location.
     fn value_parameters(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();
@@ -206,7 +206,8 @@ const ATTRIBUTES: [Attribute; 5] = [
 /// The value of an extraction: an expression and possibly the field that it reads, or names of transforms.
 fn extraction_value(form: &Parameters) -> Result<String, ApiError> {
     let value = required_value(form)?;
-    // A change needs no `type`, because its path names the setting. Names of transforms pass the check of expressions.
+    // A change needs no `type`, because its path names the setting. The check also accepts names of transforms, which
+    // are valid expressions.
     let is_inline = form.get("type").is_none_or(|kind| kind.eq_ignore_ascii_case("EXTRACT"));
     if is_inline {
         let (regex, _) = split_extract(&value);

@@ -7,7 +7,7 @@
 //! Real-time searches have separate slots, because they run until they are ended (limits.conf
 //! `max_rt_search_multiplier`, `rtSrchJobsQuota` of roles).
 //!
-//! Not here: jobs over a window (search), starting them ([`super::jobs`]).
+//! Not here: jobs over a window (search), starting such jobs ([`super::jobs`]).
 
 use std::sync::Arc;
 use std::time::Duration;

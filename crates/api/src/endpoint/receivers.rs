@@ -32,7 +32,7 @@ const INDEX: &str = "main";
 const DEFAULT_NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
 /// Header field and value of a request whose body lasts until its connection ends.
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
-/// Number of received bytes of such a body at which they are stored.
+/// Number of received bytes at which the text of such a body is stored.
 const STREAM_BATCH_BYTES: usize = 1 << 20;
 /// Idle time of such a body after which complete lines are stored.
 const STREAM_IDLE: Duration = Duration::from_millis(500);
@@ -85,10 +85,10 @@ async fn receive(
     Ok(answer(&received, received.text.len(), &parameters))
 }
 
-/// Receives events as they arrive. Complete lines are stored when there are many or the client has been idle for a
-/// while. The remaining text is stored when the connection ends, even if the connection breaks, because the client will
-/// not send this text again; a broken connection is an error, because the body may be incomplete. Returns the number of
-/// bytes.
+/// Receives events as they arrive. Complete lines are stored when there are many lines or the client has been idle for
+/// a while. The remaining text is stored when the connection ends, even if the connection breaks, because the client
+/// will not send this text again; a broken connection is an error, because the body may be incomplete. Returns the
+/// number of bytes.
 async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
     let mut frames = body.into_data_stream();
     let (mut text, mut bytes, mut is_open, mut is_broken) = (Vec::new(), 0, true, false);

@@ -113,13 +113,13 @@ pub(crate) struct Endpoint {
     pub(super) access: Access,
     /// Whether the endpoint is also served below a namespace.
     pub(super) is_namespaced: bool,
-    /// Parameters besides those of every collection.
+    /// Parameters besides the parameters of every collection.
     pub(super) takes: &'static [&'static str],
     /// Required parameters.
     pub(super) needs: &'static [&'static str],
     /// Kind of body that the endpoint accepts.
     pub(super) body: RequestBody,
-    /// Answers of successful requests, by status; `None` if the row does not state them.
+    /// Answers of successful requests, by status; `None` if the row does not state the answers.
     pub(super) answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Patterns of the names of further parameters.
     pub(super) patterns: &'static [&'static str],

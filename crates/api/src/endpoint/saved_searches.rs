@@ -281,7 +281,7 @@ async fn suppress(
     Ok(suppression_response(&state, &object, &parameters))
 }
 
-/// Moves the suppression of a saved search to its new location, or ends it if the search is removed.
+/// Moves the suppression of a saved search to its new location, or ends the suppression if the search is removed.
 pub(super) fn move_suppression(
     state: &ApiState,
     before: &ConfObject,

@@ -1,8 +1,9 @@
 //! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`.
 //!
-//! Oneshot returns all rows at once (`count`, default 100, limits them; 0 is all). `/services/quarry/explain` explains
-//! a search. Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which streams
-//! rows as the search finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
+//! Oneshot returns the rows at once, at most `count` rows (default 100; 0 means all). `/services/quarry/explain`
+//! explains a search. Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which
+//! streams rows as the search finds them, is in [`super::export`]; jobs that outlive the request are in
+//! [`super::jobs`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -78,7 +79,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// The search service of a path for the caller; only the user and administrators may use a user's private objects.
+/// The search service of a path for the caller. Only a user and administrators may use the user's private objects.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,
@@ -165,9 +166,9 @@ pub(super) fn parse_now(
     time.map_err(|reason| ApiError::bad_request(format!("{name}={text}: {reason}")))
 }
 
-/// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API; an unknown first
-/// word is an error, not a search term. With `implied_search`, which the command line sends, it may begin with search
-/// terms.
+/// The search of a request. Its text begins with a command, with or without `|`, as in Splunk's REST API; an unknown
+/// first word is an error, not a search term. With `implied_search`, which the command line sends, the text may begin
+/// with search terms.
 fn search_text(parameters: &Parameters) -> Result<TypedSearch, ApiError> {
     let text = required_search(parameters)?;
     Ok(if parameters.is_set("implied_search") { TypedSearch { text, prefix: 0 } } else { with_pipe(&text) })

@@ -132,7 +132,7 @@ const ZONE: &str = "tz";
 const DEFAULT_APP: &str = "default_namespace";
 /// Splunk's default app, which clients may name although it has no files here.
 const LAUNCHER: &str = "launcher";
-/// The conf and stanza that store these details.
+/// The conf and stanza that store the personal details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
 pub(super) const FIELDS: Fields = Fields {

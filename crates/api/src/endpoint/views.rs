@@ -1,6 +1,6 @@
 //! `data/ui`: views, navigation, panels and time menus of apps and users, as XML ([`quarry_apps::objects::texts`]).
 //!
-//! Not here: rendering them.
+//! Not here: rendering the views.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::parameters::Parameters;
 
 /// The folder of all kinds.
 const FOLDER: &str = "data/ui";
-/// A remark on a change, which Splunk keeps in the history of a view; it has no effect here.
+/// A remark on a change, which Splunk keeps in the history of a view; the remark has no effect here.
 const CHANGE_LOG: &[&str] = &["eai:changelog"];
 /// Permissions of an object.
 const ACL: &str = "data/ui/{file}/{name}/acl";

@@ -23,15 +23,15 @@ pub(crate) struct ObjectKind {
     pub(crate) name: &'static str,
     /// REST collection below `/services/`.
     pub(crate) path: &'static str,
-    /// Conf of its settings, and the prefix of its stanzas.
+    /// Conf with the settings of the objects, and the prefix of its stanzas' names.
     pub(crate) settings: (&'static str, &'static str),
-    /// Parameters without a row in the tables of settings, or that REST accepts only by a wildcard.
+    /// Parameters that have no row in the tables of settings, or that REST accepts only by a wildcard.
     pub(crate) parameters: &'static [(&'static str, &'static str)],
     /// Parameters whose options have another name.
     pub(crate) options: &'static [(&'static str, &'static str)],
     /// Columns shown by `list`.
     pub(crate) columns: &'static [&'static str],
-    /// Whether its objects belong to an app.
+    /// Whether the objects belong to an app.
     pub(crate) is_in_app: bool,
     /// Verbs that the kind supports.
     pub(crate) verbs: &'static [ObjectVerb],

@@ -9,7 +9,7 @@ use super::{BucketArgs, ListForm, NamespaceArgs, NodeArgs, OneshotArgs};
 
 /// Argument with the name of an object.
 const POSITION: &str = "NAME";
-/// Option with the name of an object, as Splunk has it for saved searches.
+/// Option with the name of an object, as in Splunk for saved searches.
 const NAME: &str = "name";
 /// Flag that confirms a removal.
 const YES: &str = "yes";
@@ -34,7 +34,7 @@ pub(crate) enum ObjectVerb {
     Remove,
     /// Lists objects.
     List,
-    /// Shows one object, or lists them.
+    /// Shows one object, or lists all objects.
     Show,
 }
 
@@ -137,7 +137,7 @@ fn command_of(verb: ObjectVerb, kind: &'static ObjectKind) -> Command {
     if kind.is_in_app {
         command = NamespaceArgs::augment_args(command);
     }
-    // `about` follows because adding the arguments of a node sets a description.
+    // `about` is called last, because `augment_args` sets a description.
     NodeArgs::augment_args(command).about(kind.about)
 }
 

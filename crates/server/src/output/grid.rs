@@ -1,7 +1,8 @@
 //! Layout of cells in aligned columns: computes the widths and the columns that fit the terminal, and writes the lines.
 //!
 //! Without a terminal, every column is as wide as its widest cell. On a terminal, long text is wrapped, except numbers,
-//! times and other single words. Columns that do not fit are dropped from the right, and the caller names them.
+//! times and other single words. Columns that do not fit are dropped from the right, and the caller reports their
+//! names.
 
 use std::io::{self, Write};
 
@@ -182,7 +183,7 @@ impl Grid {
     }
 }
 
-/// Widths that fit the terminal together: the widest columns are reduced first, and none below its minimum.
+/// Widths that fit the terminal together: the widest columns are reduced first, and no column below its minimum.
 fn fit_widths(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
     let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
     let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));

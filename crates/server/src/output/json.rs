@@ -1,9 +1,10 @@
 //! `-o json` (array of objects) and `-o ndjson` (an object per line), multivalues as arrays. Missing fields are
 //! omitted.
 //!
-//! In the array, all values of a field have one type: numbers if every value is written as the number would print, or
-//! if all have the same number of decimals; otherwise strings ([`JsonTypeDetector`]). The type is known only after all
-//! rows, so no row is written earlier. A line of ndjson is written at once, so each value has its own type.
+//! In the array, all values of a field have one type: numbers if the text of every value is the text that JSON prints
+//! for the number, or if all values have the same number of decimals; otherwise strings ([`JsonTypeDetector`]). The
+//! type is known only after all rows, so no row is written earlier. A line of ndjson is written at once, so each value
+//! has its own type.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

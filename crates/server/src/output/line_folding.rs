@@ -55,7 +55,7 @@ fn escape_except<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// Folds a text so that no line is wider than `columns`, unless a single word is.
+/// Folds a text so that no line is wider than `columns`, unless a single word is wider.
 pub(crate) fn fold_text(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, line) in text.split('\n').enumerate() {

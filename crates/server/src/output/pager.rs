@@ -21,7 +21,7 @@ pub(crate) fn is_running() -> bool {
     RUNNING.load(Ordering::SeqCst)
 }
 
-/// Standard output, possibly paged. [`Pager::close`] ends the output; dropping it also waits for the pager.
+/// Standard output, possibly paged. [`Pager::close`] ends the output; dropping a `Pager` also waits for the pager.
 pub(crate) struct Pager(State);
 
 enum State {
@@ -102,7 +102,8 @@ fn start() -> Option<Child> {
 fn less_options(of_user: Option<&str>) -> String {
     match of_user.map(str::trim).filter(|options| !options.is_empty()) {
         None => LESS.to_owned(),
-        // The letter may also occur in a long option or an argument, so only words of short options are examined.
+        // The letter of this option may also occur in a long option or an argument, so only words of short options are
+        // examined.
         Some(options) if options.split_whitespace().any(passes_colours) => options.to_owned(),
         Some(options) if options.starts_with('-') => format!("{options} -R"),
         Some(options) => format!("-{options} -R"),

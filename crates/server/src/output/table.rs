@@ -132,8 +132,8 @@ fn is_pair(name: &str, cell: &Cell<'_>) -> bool {
     is_shown(name) && name != "_time" && !matches!(cell, Cell::Null)
 }
 
-/// Writes each event as `time  text`; an event without a text has its fields instead. Of rows that are not events, only
-/// the text is written.
+/// Writes each event as `time  text`; for an event without a text, its fields are written. Of rows that are not events,
+/// only the text is written.
 fn write_events(
     result: &ResultTable,
     style: OutputStyle,

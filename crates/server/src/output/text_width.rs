@@ -1,5 +1,5 @@
-//! Display width of text on a terminal, and text made safe for it: control characters are made visible, and long lines
-//! are wrapped.
+//! Display width of text on a terminal, and text made safe for the terminal: control characters are made visible, and
+//! long lines are wrapped.
 //!
 //! Width is counted as terminals do (`wcwidth`, Unicode Standard Annex 11): wide characters take two columns, and
 //! combining characters take none. Escape codes in data are shown, never sent, so that a log line cannot control the

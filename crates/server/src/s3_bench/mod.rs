@@ -5,8 +5,8 @@
 //! report follows [warp](https://github.com/minio/warp): requests and bytes per second, latency percentiles, and the
 //! slowest, median and fastest second, per endpoint and in total.
 //!
-//! Requests are those of the node itself: objects carry block checksums, and a `get` reads an object's end before the
-//! rest, so it takes two requests, while a plain client needs one.
+//! Requests are those of the node itself: objects carry block checksums, and a `get` reads the end of an object before
+//! the rest, so it takes two requests where a plain client needs one.
 
 mod arguments;
 mod report;
@@ -25,7 +25,7 @@ use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::{bucket, data_directory};
 
-/// Maximum requests recorded per thread; a thread that reaches it stops.
+/// Maximum requests recorded per thread; a thread stops at this limit.
 const SAMPLES_MAX: usize = 1 << 20;
 /// Maximum objects a thread puts.
 const OBJECTS_MAX: usize = 1 << 20;
@@ -240,7 +240,8 @@ impl Bench<'_> {
         work
     }
 
-    /// Deletes the remaining objects of the run. Returns a message if some stay, because no endpoint deletes them.
+    /// Deletes the remaining objects of the run. Returns a message if some objects stay because no endpoint deletes
+    /// them.
     fn clean_up(&self, made: &[String]) -> Option<String> {
         let next = AtomicUsize::new(0);
         let done: Vec<(usize, Option<BlobError>)> = thread::scope(|scope| {
@@ -311,7 +312,7 @@ struct ThreadWork {
     names: Vec<String>,
 }
 
-/// Reads an object; calls `begun` when the first bytes have arrived, which are the end of the object with its length.
+/// Reads an object; calls `begun` when the first bytes (the end of the object, with its length) have arrived.
 fn read_whole(store: &S3Store, name: &str, begun: impl FnOnce()) -> Result<usize, BlobError> {
     let object = store.open(name)?;
     begun();

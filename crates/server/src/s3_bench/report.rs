@@ -46,7 +46,7 @@ impl EndpointWork {
     }
 }
 
-/// A row per endpoint, preceded by a total if there are several.
+/// A row per endpoint, preceded by the total if there are several endpoints.
 pub(super) fn rows(operation: &str, sides: Vec<EndpointWork>) -> Vec<Value> {
     let mut rows = Vec::new();
     if sides.len() > 1 {

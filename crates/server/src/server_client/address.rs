@@ -22,8 +22,8 @@ use crate::password_input::{read_password, read_typed};
 
 /// Default management port.
 const PORT_DEFAULT: u16 = 8089;
-/// Environment variable with the password for `--auth USER`. It exists because arguments are visible to all accounts of
-/// the machine.
+/// Environment variable with the password for `--auth USER`. The variable exists because arguments are visible to all
+/// accounts of the machine.
 const PASSWORD_VARIABLE: &str = "QUARRY_PASSWORD";
 /// Hint for an untrusted certificate.
 pub(super) const CERTIFICATE_HINT: &str = ": the certificate is not trusted. Pass the node's certificate (etc/auth/server.pem in its data directory) with --ca-cert FILE, \
@@ -67,7 +67,7 @@ pub(crate) fn authorization(node: &NodeArgs) -> Result<Option<String>, Failure> 
     Ok(Some(format!("Basic {}", BASE64_STANDARD.encode(pair))))
 }
 
-/// Obtains the password of a user who was given without one.
+/// Obtains the password of a user who was named without a password.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 fn obtain_password(user: &str) -> Result<String, Failure> {
     if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {

@@ -1,4 +1,4 @@
-//! The rows of a search or of a job, read one by one, so that they are never all in memory. The server sends them as
+//! The rows of a search or of a job, read one by one, so that memory never holds all rows. The server sends the rows as
 //! arrays (`json_rows`), without repeating the field names in each row.
 
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) struct RemoteAnswer {
     /// Whether the rows are events.
     pub(crate) events: bool,
     pub(super) body: Box<dyn Read>,
-    /// Request for further pages, if the rows are sent in pages; the page after the last one is empty.
+    /// Request for further pages, if the rows are sent in pages; the page after the last page is empty.
     pub(super) more: Option<NextPage>,
 }
 
@@ -162,7 +162,7 @@ impl<'de> Visitor<'de> for &mut ReadState<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "messages" => {
-                    // The server's hints are dropped, because this process makes better ones: they can mark positions
+                    // The server's hints are dropped, because this process makes better hints, which can mark positions
                     // in the search and refer to the printed output.
                     let messages =
                         map.next_value::<Vec<Message>>()?.into_iter().filter(|message| message.kind != "INFO");
