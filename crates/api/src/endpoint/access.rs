@@ -245,6 +245,7 @@ mod tests {
             ("server/control/restart", "restart"),
             // Always refused, and therefore never audited.
             ("server/control/restart_webui", "edit"),
+            ("server/security/rotate-splunk-secret", "edit"),
             ("data/inputs/http/http", "edit"),
             ("data/inputs/http/http/enable", "edit"),
             ("data/inputs/http/http/disable", "edit"),

@@ -136,7 +136,7 @@ fn run_divided(world: &World, text: &str, expected: SearchOutcome) -> Result<Vec
     }
     let Some(exchange) = rounds.last() else {
         let refused = world.handed_over(&plan, text).unwrap_err();
-        assert!(refused.contains("run it whole"), "{text}: {refused}");
+        assert!(refused.contains("run the whole plan"), "{text}: {refused}");
         return Ok(rounds);
     };
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
