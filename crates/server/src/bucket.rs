@@ -115,7 +115,9 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =
         ["buckets_before", "buckets_after", "bytes_before", "bytes_after"].map(|key| text(&report[key]));
-    log::info(format!("before: {buckets} sealed buckets, {bytes} bytes in all; after: {after} buckets, {bytes_after} bytes"));
+    log::info(format!(
+        "before: {buckets} sealed buckets, {bytes} bytes in all; after: {after} buckets, {bytes_after} bytes"
+    ));
     let skipped = report["skipped"].as_array().map(Vec::as_slice).unwrap_or_default();
     for skip in skipped {
         let bucket = skip["bucket"].as_str().filter(|bucket| !bucket.is_empty());

@@ -34,7 +34,11 @@ fn merged_buckets_give_the_same_answers_in_the_same_order() {
     let before = answers(&place);
     assert_eq!(before[1].lines().count(), 1_000);
     let merged = place.run(&["bucket", "compact", "-o", "csv"]);
-    assert!(merged.err.contains("before: 10 sealed buckets, ") && merged.err.contains("; after: 2 buckets, "), "{}", merged.err);
+    assert!(
+        merged.err.contains("before: 10 sealed buckets, ") && merged.err.contains("; after: 2 buckets, "),
+        "{}",
+        merged.err
+    );
     let merged = merged.expect_success();
     assert_eq!(column(&merged, "first"), ["main~1", "other~2"]);
     assert_eq!((column(&merged, "parts"), column(&merged, "events")), (vec!["5".into(); 2], vec!["500".into(); 2]));
