@@ -431,7 +431,7 @@ impl Collection {
     }
 
     /// Writes in one transaction, after bringing the accelerations in line with the definition. The changes are not
-    /// shared, so the file no longer counts as a copy of a cluster's database.
+    /// shared, so the file no longer counts as a replica of a cluster's database.
     fn write_here<T>(
         &self,
         writer: &mut Writer,
@@ -636,7 +636,7 @@ impl<'t> FileWriter<'t> {
         Ok(())
     }
 
-    /// Removes a user's documents that match and satisfy `is_removed`; returns their number.
+    /// Removes a user's documents that match `query` and satisfy `is_removed`; returns their number.
     fn remove_matching(
         &mut self,
         user: &str,

@@ -408,7 +408,7 @@ impl Pipeline {
     }
 
     /// Input offsets at which the events appended since the last call begin, in order; for a source that is not UTF-8,
-    /// offsets of lines.
+    /// the offsets of the lines in which they begin.
     pub fn take_starts(&mut self) -> Vec<u64> {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.take_starts(),

@@ -167,7 +167,7 @@ impl Listeners {
         self.with_open_faults(&faults)
     }
 
-    /// These faults and those of stanzas that share an open socket.
+    /// These faults, and those of unusable stanzas of open sockets.
     fn with_open_faults(&self, faults: &[ListenError]) -> Vec<String> {
         let of_open = self.open.iter().flat_map(|open| open.faults.iter());
         faults.iter().chain(of_open).map(ToString::to_string).collect()
