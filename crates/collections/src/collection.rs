@@ -69,7 +69,7 @@ pub struct CollectionSize {
 pub enum Removed<'r> {
     /// No document, except those whose keys are written again.
     Nothing,
-    /// All documents.
+    /// All documents of the user.
     All,
     /// The documents selected by a predicate on their members, including key and user.
     Matching(&'r dyn Fn(&Object) -> bool),
@@ -497,7 +497,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Removes the file; later writers to this object get an error.
+    /// Removes the file; later writes through this value fail.
     pub(crate) fn remove_file(&self) -> Result<(), CollectionError> {
         let mut writer = locked(&self.writer);
         self.clear_shared()?;

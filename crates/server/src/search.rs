@@ -202,7 +202,7 @@ impl Write for SearchOutput<'_> {
 enum Searcher {
     /// The search runs in this process; `all_read` is false if a file could not be read.
     InProcess { service: SearchService, all_read: bool },
-    /// The server that has the data directory open.
+    /// The server that the command line names, or that has the data directory open.
     Server(Remote),
 }
 

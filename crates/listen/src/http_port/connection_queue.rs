@@ -64,7 +64,7 @@ impl ConnectionQueue {
         self.locked().by_age.insert(age, Arc::clone(close));
     }
 
-    /// Returns false if the connection has been requested to close.
+    /// Removes a connection; returns false if it has been requested to close.
     fn remove(&self, age: u64) -> bool {
         self.locked().by_age.remove(&age).is_some()
     }
