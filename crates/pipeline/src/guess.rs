@@ -273,7 +273,7 @@ fn guess_by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
     is_header.then(|| Guess::new(sourcetype, "the name and the first line indicate columns"))
 }
 
-/// Number of lines by the kind of events that they indicate.
+/// Counts of lines by their role in events.
 #[derive(Default)]
 struct LineCounts {
     dated: usize,

@@ -43,7 +43,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of log messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// State shared by the stanzas of a socket; all sockets share the turns, limits, names and senders.
+/// State shared by the stanzas of a socket; all sockets share the turns, limits, cached DNS names and senders.
 pub(crate) struct Shared {
     /// Accepted tokens: a forwarder must present one of them.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
