@@ -125,7 +125,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.shut_down();
-    // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the cycle.
+    // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the
+    // cycle.
     rest.disconnect();
     drop(building);
     runtime.shutdown_timeout(STOP_TIMEOUT);
