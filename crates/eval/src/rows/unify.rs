@@ -14,8 +14,9 @@ use super::mixed_column::{is_mixed_of, mixed_column};
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
 
-/// The narrowest type for values of both types: null adopts the other type, integers become numbers, numbers
-/// with and without exceptions stay numbers, incompatible types become text, and multivalue stays multivalue.
+/// The narrowest type for values of both types: null adopts the other type, integers become doubles, numbers become a
+/// mixed column ([`super::MixedColumn`]) of such numbers, incompatible types become text, and multivalue stays
+/// multivalue.
 pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         _ if a == b => a.clone(),
