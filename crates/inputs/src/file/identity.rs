@@ -2,7 +2,7 @@
 //!
 //! A position is valid only if the 256 bytes before it are unchanged: a file that was truncated and rewritten, or
 //! another file with the same first bytes, is read from its start. A position is weak evidence if its offset and the
-//! leading bytes stored with it are both below 256 bytes. Such a position applies only to three kinds of files: the
+//! number of leading bytes stored with it are both below 256. Such a position applies only to three kinds of files: the
 //! file with the stored path; a file that ends at the offset; and, if the files of the folder are rotated and the file
 //! at the stored path no longer has these bytes, another file of the folder ([`super::rotation`]).
 //!
