@@ -99,8 +99,8 @@ enum KnownPosition {
 }
 
 impl StartPosition {
-    /// Finds the position of the file at `path` among the positions in the sink. If `again` is set, these are ignored;
-    /// `rotation` tells whether files in the same folder are rotated.
+    /// Finds the position of the file at `path` among the positions in the sink. If `again` is set, the file counts as
+    /// new whatever its positions; `rotation` tells whether files in the same folder are rotated.
     pub(crate) fn find(
         handle: &Handle,
         path: &Path,
