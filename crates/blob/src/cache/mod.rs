@@ -44,7 +44,7 @@ const FILES_MAX: usize = 512;
 const GAP_BLOCKS: u64 = 1;
 /// Bytes written between two checks of the disk's free space.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
-/// When the disk is full, the cache size divided by this number is evicted.
+/// Divisor of the cache size: if the disk is full, the quotient is evicted.
 const FULL_DISK_DIVISOR: u64 = 8;
 /// Time to wait for another reader's fetch before checking again.
 const FETCH_WAIT: Duration = Duration::from_secs(1);
