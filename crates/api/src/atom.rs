@@ -140,7 +140,8 @@ pub(crate) struct Feed {
     pub(crate) per_page: usize,
     /// An additional message.
     pub(crate) notice: Option<Cow<'static, str>>,
-    /// Whether the content of an entry is a plain text (its member [`PLAIN_CONTENT`]) or empty, and not a list of members.
+    /// Whether the content of an entry is not a list of members but a plain text (its member [`PLAIN_CONTENT`]) or
+    /// empty.
     pub(crate) is_plain: bool,
 }
 

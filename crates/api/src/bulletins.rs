@@ -45,7 +45,7 @@ pub(crate) struct Bulletin {
     pub(crate) time: TimeNs,
     /// Roles to which the message is shown; empty for all users.
     pub(crate) roles: Vec<String>,
-    /// Capabilities of users to whom the message is shown.
+    /// Capabilities that a user needs, all of them, to see the message.
     pub(crate) capabilities: Vec<String>,
 }
 

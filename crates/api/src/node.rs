@@ -63,9 +63,9 @@ pub struct PreviewText {
 /// A kind of modular input that comes with an app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModularInput {
-    /// Scheme of the kind: stanzas of inputs.conf are `[SCHEME://NAME]`.
+    /// Scheme: the stanzas of the input in inputs.conf are `[SCHEME://NAME]`.
     pub scheme: String,
-    /// The app that contains the program of the kind.
+    /// The app that contains the program of the input.
     pub app: String,
     /// Display name.
     pub title: String,
@@ -86,7 +86,7 @@ pub struct ModularInputArgument {
     pub name: String,
     /// Display name.
     pub title: String,
-    /// Meaning of the argument, for users.
+    /// Meaning of the setting, for users.
     pub description: String,
     /// `string`, `number` or `boolean`.
     pub data_type: String,
@@ -284,7 +284,8 @@ pub trait Node: Send + Sync {
     /// Writes to buckets the events of an index that are only in the write-ahead log; returns when this is done.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
-    /// Notifies the node that a conf file has changed; returns when inputs follow it, or after a timeout.
+    /// Notifies the node that a conf file has changed; returns when the inputs have adopted the change, or after a
+    /// timeout.
     fn notify_configuration_changed(&self, conf: &str);
 
     /// A remark on a stanza of inputs.conf that was changed or removed; `None` if the inputs run as configured.
@@ -296,7 +297,8 @@ pub trait Node: Send + Sync {
     /// Files that the node watches, by path, at most `most`.
     fn watched_files(&self, most: usize) -> Vec<WatchedFile>;
 
-    /// Has the server restart as soon as the running requests, including the calling one, are answered.
+    /// Requests a restart of the server, which begins when the running requests, including the calling one, are
+    /// answered.
     fn request_restart(&self) -> Result<(), Fault>;
 
     /// Name of the node.
@@ -329,8 +331,8 @@ pub trait Node: Send + Sync {
     ) -> Result<String, Fault>;
     /// Kinds of modular inputs by scheme. May run their programs.
     fn modular_inputs(&self) -> Vec<ModularInput>;
-    /// Has the program of a modular input's scheme check the stanza `SCHEME://NAME` with these settings, if the scheme
-    /// requests such checks.
+    /// Lets the program of a modular input check the stanza `SCHEME://NAME` with these settings, if the scheme requests
+    /// such checks.
     fn check_modular_input(&self, scheme: &str, name: &str, settings: &BTreeMap<String, String>) -> Result<(), Fault>;
     /// Current state of the node.
     fn condition(&self) -> NodeCondition;

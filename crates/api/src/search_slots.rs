@@ -1,8 +1,8 @@
 //! Search slots: limit the number of concurrent searches, in total and per user, with a fair queue.
 //!
 //! A user at the limit does not block others: the next search to run is the first in the queue whose user is below the
-//! limit. Streams last as long as their clients read, so some of a user's slots are reserved for short searches.
-//! Searches that turn out to have many rows count as streams.
+//! limit. Streams, whose rows are sent as they are found, last as long as their clients read, so some of a user's slots
+//! are reserved for short searches. Searches that turn out to have many rows count as streams.
 //!
 //! Among searches that could run, searches of higher priority come first ([`Priority`]).
 
@@ -87,7 +87,7 @@ pub(crate) enum SlotPurpose {
     Stream,
 }
 
-/// Slots of a user.
+/// Numbers of slots that a user holds: in all, and for streams.
 #[derive(Clone, Copy, Debug, Default)]
 struct UserSlots {
     all: usize,
@@ -106,9 +106,9 @@ pub(crate) struct SlotPool {
 struct Queue {
     running: usize,
     of_user: BTreeMap<String, UserSlots>,
-    /// Quotas of users whose roles set a quota. The number of users is bounded.
+    /// Quotas of users whose roles set a quota; at most one entry for each user of the server.
     quotas: BTreeMap<String, usize>,
-    /// In order of arrival.
+    /// The waiting searches, in order of arrival.
     waiting: VecDeque<Waiter>,
     /// Waiting searches that already have many rows.
     large_waiting: usize,

@@ -20,7 +20,7 @@ const FILE: &str = "suppressions.json";
 /// A saved search: owner, app, name.
 pub(crate) type SavedSearchKey = (String, String, String);
 
-/// Maximum copies of unreadable files; a further copy replaces the last one.
+/// Maximum number of unreadable files that are kept; a further file replaces the last one.
 const UNREADABLE_FILES_MAX: usize = 10;
 
 /// The times until which searches are suppressed.

@@ -13,11 +13,11 @@ use tar::{Archive, Entry, EntryType};
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Size of a block; two empty blocks end an archive.
+/// Size in bytes of a tar block; two empty blocks end an archive.
 const BLOCK: usize = 512;
 /// Maximum bytes of the attributes or the long name of an entry.
 const ATTRIBUTES_BYTES_MAX: u64 = 64 << 10;
-/// Maximum headers before an entry's own header: a long name, a long target, attributes.
+/// Maximum headers before an entry's own header, for a long name, a long link target or attributes.
 const HEADERS_MAX: usize = 8;
 /// Maximum bytes read after the end of an archive; writers fill archives up to the size of their buffer.
 const REST_BYTES_MAX: u64 = 1 << 20;

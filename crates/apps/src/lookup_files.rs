@@ -1,7 +1,7 @@
-//! Lookup tables as files: in `etc/apps/*/lookups` and `etc/system/lookups` of the data directory, and, for searches
-//! without a data directory, in the working directory. A namespace sees the files of its view, private files first.
-//! Collections (KV store) are tables, too. Names must be bare file names; paths are refused, so that a search cannot
-//! read other folders.
+//! Lookup tables as files: in `etc/apps/*/lookups` and `etc/system/lookups` of the data directory, and, for searches of
+//! files in place or without a data directory, in the working directory. A namespace sees the files of its view,
+//! private files first. Collections (KV store) are tables, too. Names must be bare file names; paths are refused, so
+//! that a search cannot read other folders.
 //!
 //! Users can change files of an app if the app's metadata permits such changes ([`ObjectAccess`]). New files of users
 //! without this permission are private.
@@ -46,7 +46,7 @@ pub struct LookupFiles {
     pub(crate) place: TableFolders,
     /// The acting user; `None` for the node itself, which may do everything.
     user: Option<Arc<Permissions>>,
-    /// The files of the node through which writes are shared, if other nodes share them.
+    /// The node's files, through which writes reach other nodes; `None` if no other node shares them.
     shared: Option<NodeFiles>,
 }
 

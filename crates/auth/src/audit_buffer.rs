@@ -1,5 +1,5 @@
-//! Authentication events waiting to be written to the audit index. Equal events of a round are counted instead of
-//! repeated, so that a burst of failed logins becomes a few lines.
+//! Authentication events waiting to be written to the audit index. Equal events of a round (the time between two
+//! writes) are counted instead of repeated, so that a burst of failed logins becomes a few lines.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -121,13 +121,13 @@ pub type RandomBytes = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 pub struct Auth {
     state: Mutex<State>,
     hashing: HashingSlots,
-    /// Serialises changes of the users.
+    /// Serialises changes of users and tokens.
     changing: Mutex<()>,
     store: Box<dyn UserStore>,
     clock: SharedClock,
     random: RandomBytes,
     key: HashKey,
-    /// Record used for unknown users, so that their logins take the same time.
+    /// Record used for unknown users, so that their logins take as long as those of known users.
     unknown: UserRecord,
     local_token: String,
     /// Current roles.
@@ -381,19 +381,19 @@ impl Auth {
         *roles = Arc::new(read());
     }
 
-    /// The stored spelling of a user's name, which is found in any case; `name` in lower case if no such user exists.
+    /// The stored spelling of a user's name, found ignoring case; `name` in lower case if no such user exists.
     pub fn stored_name(&self, name: &str) -> String {
         let state = self.lock();
         let stored = user_position(&state.users, name).and_then(|at| state.users.get(at));
         stored.map_or_else(|| name.to_lowercase(), |user| user.name.clone())
     }
 
-    /// Whether there is a user of this name, in any case.
+    /// Whether there is a user of this name, ignoring case.
     pub fn has_user(&self, name: &str) -> bool {
         user_position(&self.lock().users, name).is_some()
     }
 
-    /// Names of roles, found in any case, in the spelling of authorize.conf; unknown names are returned unchanged.
+    /// Names of roles, found ignoring case, in the spelling of authorize.conf; unknown names are returned unchanged.
     pub fn stored_role_names(&self, names: &[String]) -> Vec<String> {
         known_names(names, &self.roles())
     }
@@ -470,8 +470,8 @@ impl Auth {
         self.lock().sessions.end(&hash);
     }
 
-    /// The identity of a request with this `Authorization` header. Blocks for a hash if [`Auth::recognise`] returns
-    /// `None`.
+    /// The identity of a request with this `Authorization` header. Blocks while a password is hashed if
+    /// [`Auth::recognise`] returns `None`.
     pub fn authenticate(&self, header: Option<&str>, origin: &Origin) -> Result<Identity, AuthError> {
         match Credentials::of(header)? {
             Credentials::Key(key) => self.check_key(key, origin),
@@ -542,7 +542,7 @@ impl Auth {
         users
     }
 
-    /// Whether the initial user still has the initial password. Blocks for a hash.
+    /// Whether the initial user still has the initial password. Blocks while the password is hashed.
     pub fn has_first_password(&self) -> Result<bool, AuthError> {
         let first = self.lock().users.iter().find(|user| user.name == FIRST_USER.0).cloned();
         let Some(first) = first else { return Ok(false) };
@@ -665,7 +665,7 @@ impl Auth {
         self.lock().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    /// Checks a password. `found` runs under the lock, so that the user cannot change meanwhile.
+    /// Checks a password; if it is right, calls `found` under the lock, so that the user's record cannot change before.
     fn check_password(
         &self,
         user: &str,
@@ -760,7 +760,7 @@ impl Auth {
 /// A login attempt.
 struct Attempt<'a> {
     user: &'a str,
-    /// The text to hash: the password, unless it is too long.
+    /// The text to hash: the password, or an empty text if the password is too long.
     hashed: &'a str,
     origin: &'a Origin,
     user_hash: KeyedHash,
@@ -768,7 +768,8 @@ struct Attempt<'a> {
     /// Keyed hash of the credentials and the address, so that a failure from one address does not affect other
     /// addresses.
     credentials_here: KeyedHash,
-    /// Whether correct credentials would be accepted from this origin.
+    /// Whether the login is accepted if the password is right: it is not too long, and is not the first password sent
+    /// from another machine or through a proxy.
     may_be_right: bool,
 }
 

@@ -150,7 +150,7 @@ pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
     })
 }
 
-/// Names of roles, found in any case, in the spelling of authorize.conf; unknown names are returned unchanged.
+/// Names of roles, found ignoring case, in the spelling of authorize.conf; unknown names are returned unchanged.
 pub(crate) fn known_names(roles: &[String], known: &Roles) -> Vec<String> {
     let name = |role: &String| known.get(role).map_or_else(|| role.clone(), |found| found.name.clone());
     roles.iter().map(name).collect()

@@ -86,7 +86,7 @@ pub struct SlabSource<'a> {
     /// Search-time fields to be stored in columns. Fields that take much space are left out. All fields are left out if
     /// the texts do not split into columns.
     pub extractions: &'a [ExtractedField],
-    /// The names of all its search-time fields that rules take from the texts, to be stored as well.
+    /// The names of all search-time fields that rules take from its texts; the names are stored, too.
     pub extracted_names: Option<&'a ExtractedNames>,
 }
 
@@ -205,7 +205,7 @@ impl BucketEncoder {
                 field_directory = BlockKind::TextFieldTermDirectory;
             }
             split.into_iter().for_each(|split| split.append_to(template_slab));
-            // Searches for stored search-time fields look for the words of the text.
+            // Added after the terms: search-time fields have no terms, because searches look for the words of the text.
             template_slab.add_extractions(slab.extractions, slab.events.len());
             template_slab.extracted_names = slab.extracted_names.cloned();
             let shared = (slab_number, &mut self.shared);

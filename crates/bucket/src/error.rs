@@ -146,7 +146,8 @@ pub enum ReadError {
         len: usize,
         /// [`ErrorKind::Corrupt`] if the bytes are damaged or missing.
         kind: ErrorKind,
-        /// Error text of the storage, with the object's name. Unless the storage is unavailable, it includes the remedy.
+        /// Error text of the storage, with the object's name. Unless the storage is unavailable, it includes the
+        /// remedy.
         reason: String,
     },
 }

@@ -57,12 +57,12 @@ pub(crate) struct ValuesHasher {
 }
 
 impl ValuesHasher {
-    /// Adds values with these rows of the slab; `ends` are those within `bytes`.
+    /// Adds the values of these rows of the slab; `ends` are the ends of the values in `bytes`.
     pub(crate) fn add(&mut self, rows: impl Iterator<Item = u32>, ends: &[u32], bytes: &[u8]) {
         self.scratch.clear();
         self.scratch.extend(rows.flat_map(u32::to_le_bytes));
         self.rows.update(&self.scratch);
-        // Offsets of values that were read wrong may be anything.
+        // Ends that were decoded wrongly may have any value, so these sums wrap.
         let start = self.len;
         self.scratch.clear();
         self.scratch.extend(ends.iter().flat_map(|end| end.wrapping_add(start).to_le_bytes()));

@@ -46,7 +46,8 @@ pub(crate) const MAX_TERM_BYTES: usize = 1_024;
 pub(crate) const MAX_TERM_DICTIONARY_PAGE_TERMS: usize = 4_096;
 /// Maximum bytes of one stream of a term dictionary page before compression. Follows from the two limits above.
 pub(crate) const MAX_TERM_DICTIONARY_STREAM_BYTES: usize = MAX_TERM_DICTIONARY_PAGE_TERMS * (MAX_TERM_BYTES + 16);
-/// Maximum number of terms in one slab's term dictionary, for each namespace; a text has fewer tokens than bytes.
+/// Maximum number of terms in each term dictionary of a slab (tokens; index-time fields). A text has fewer tokens than
+/// bytes.
 pub(crate) const MAX_TERM_DICTIONARY_TERMS: usize = MAX_SLAB_RAW_BYTES;
 /// Maximum number of shared posting lists of a term dictionary.
 pub(crate) const MAX_SHARED_MASKS: usize = 65_536;
@@ -77,8 +78,8 @@ pub(crate) const MAX_FIELD_COLUMNS: usize = 512;
 pub(crate) const MAX_FIELD_COLUMN_BYTES: usize = 64 << 20;
 /// Maximum bytes of the name of a stored search-time field; a field with a longer name is left out.
 pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
-/// The columns of stored search-time fields take at most one in this many bytes of the columns of the texts; the
-/// largest fields are left out.
+/// The columns of stored search-time fields take at most one byte per this many bytes of the columns of the texts;
+/// fields for which there is no space are left out.
 pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;
 /// Maximum number of parts of a text of which a stored value consists.
 pub(crate) const MAX_VALUE_PARTS: usize = 64;

@@ -89,7 +89,7 @@ impl BucketReader {
         }
     }
 
-    /// Pages of `among` whose rare columns may contain what is wanted. Empty for a slab of plain text.
+    /// Pages of `among` whose rare columns may contain the wanted token or prefix. Empty for a slab of plain text.
     pub(crate) fn rare_pages(
         &self,
         asked: TokenScope<'_>,
@@ -162,8 +162,8 @@ impl BucketReader {
     }
 
     /// Reads the columns of a slab and passes the hash of every rare token to `visit`, with repetitions. With
-    /// `per_page`, the token's page is passed as well if a locator covers the token. Without `texts`, only tokens of
-    /// number columns are passed.
+    /// `per_page`, the page of a token that a locator covers is passed, too. Without `texts`, only tokens of number
+    /// columns are passed.
     pub(crate) fn for_each_rare_token(
         &self,
         slab: usize,

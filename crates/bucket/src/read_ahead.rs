@@ -23,8 +23,8 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap may
-/// span a whole column: many columns of 64 pages take about 32 KiB each.
+/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap
+/// may span a whole column: many columns of 64 pages take about 32 KiB each.
 const FEW_GAP_BYTES: u64 = 48 << 10;
 /// Maximum number of pages that a search of few events reads; such a search fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;

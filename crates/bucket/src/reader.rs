@@ -199,8 +199,8 @@ impl BucketReader {
         BucketReader { source: self.source.with_read_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
     }
 
-    /// Announces that a few values of these columns of a slab will be read, so that the next request with read-ahead also
-    /// fetches them.
+    /// Announces that a few values of these columns of a slab will be read, so that the next request with read-ahead
+    /// also fetches them.
     pub fn plan_columns(&self, slab: usize, columns: &[u32]) -> Result<(), BucketError> {
         if let Some(known) = self.columns(slab)? {
             known.plan_for_search(&self.source, columns);
@@ -348,7 +348,7 @@ impl BucketReader {
                 match self.address_tests(asked, value)? {
                     Some(_) if self.are_few_pages_left(slab, among) => among.0,
                     Some(tests) => self.pages_passing_tests(slab, tests, among)?,
-                    // The field's term, which is looked up as well, gives the pages of index-time values.
+                    // The field's term, which is also looked up, gives the pages of index-time values.
                     None if self.are_field_columns(asked)? => 0,
                     None => return self.query_pages(asked, tokens, among),
                 }
@@ -392,8 +392,8 @@ impl BucketReader {
         Ok(found | if left.is_empty() || is_absent { 0 } else { self.rare_pages(asked, wanted, left)? })
     }
 
-    /// Pages that may have an index-time field with this value, according to its term or, if the values of the field are
-    /// parts of the texts, to the tokens of the value.
+    /// Pages that may have an index-time field with this value, according to its term or, if the values of the field
+    /// are parts of the texts, to the tokens of the value.
     fn field_pages(&self, asked: TokenScope<'_>, wanted: FieldLookup<'_>, among: PageSet) -> Result<u64, BucketError> {
         let (listed, in_texts) = self.field_term_pages(asked.slab, wanted)?;
         let left = PageSet(among.0 & in_texts & !listed);
@@ -403,8 +403,8 @@ impl BucketReader {
         Ok(listed | self.query_pages(TokenScope { within: None, ..asked }, &wanted.tokens(), left)?.0)
     }
 
-    /// Pages whose index-time fields have the term of this value, and pages where the values of the field are parts of the
-    /// texts and may lack terms.
+    /// Pages whose index-time fields have the term of this value, and pages where the values of the field are parts of
+    /// the texts and may lack terms.
     pub(crate) fn field_term_pages(&self, slab: usize, wanted: FieldLookup<'_>) -> Result<(u64, u64), BucketError> {
         let slot = &self.opened.parts[slab].fields;
         let Some(terms) = self.term_dictionary(slab, slot)? else { return Ok((0, 0)) };

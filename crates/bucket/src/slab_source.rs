@@ -81,7 +81,7 @@ fn are_names_consistent(names: &[Arc<str>]) -> bool {
         && names.iter().all(|name| name.len() <= MAX_EXTRACTION_NAME_BYTES)
 }
 
-/// Whether a field has at most one value in each event, and each value is UTF-8.
+/// Whether a field has at most one value (or list of values) in each event, and each value is UTF-8.
 fn is_consistent(field: &ExtractedField, events: usize) -> bool {
     let Ok(values) = std::str::from_utf8(&field.bytes) else { return false };
     field.rows.len() == field.ends.len()

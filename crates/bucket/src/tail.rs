@@ -1,10 +1,10 @@
 //! Tail of a bucket object: what follows the blocks of the last slab.
 //!
 //! The tail has the parts of the locators, the pages of the term dictionaries, then all structures that hold positions:
-//! the column layouts, the directories of locators and term dictionaries, the slab heads, the directory and the trailer.
-//! A reader of a remote object fetches the end first and then knows where to look up a term; small term dictionaries
-//! come with the end. The locator parts in which a token is looked up are adjacent for all slabs, so that one request
-//! fetches them. No block before the tail refers to the tail, so an encoder may discard a tail and write
+//! the column layouts, the directories of locators and term dictionaries, the slab heads, the directory and the
+//! trailer. A reader of a remote object fetches the end first and then knows where to look up a term; small term
+//! dictionaries come with the end. The locator parts in which a token is looked up are adjacent for all slabs, so that
+//! one request fetches them. No block before the tail refers to the tail, so an encoder may discard a tail and write
 //! another one without locators.
 //!
 //! Not here: reading the tail (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,

@@ -68,7 +68,7 @@ pub struct BucketRow {
     /// Stem (the common part of the names) of its remote objects, if not derived from number and time. Set for a bucket
     /// that was found on a volume and whose original number was already taken.
     pub stem: Option<String>,
-    /// The bucket that now contains the events of a merged bucket, after any number of merges.
+    /// If this bucket was merged: the bucket that now contains its events, after any number of merges.
     pub merged_into: Option<u64>,
 }
 
@@ -469,7 +469,7 @@ pub(crate) fn live_page(
     numbers: &RangeInclusive<u64>,
     most: u32,
 ) -> StepResult<Vec<BucketRow>> {
-    // Numbers are positive 64-bit integers of the database.
+    // The database stores numbers as positive signed 64-bit integers.
     let stored = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let (first, through) = (stored(*numbers.start()), stored(*numbers.end()));
     let select = format!(

@@ -69,7 +69,7 @@ pub struct CollectionSize {
 pub enum Removed<'r> {
     /// No document, except those whose keys are written again.
     Nothing,
-    /// All documents.
+    /// All documents of the user.
     All,
     /// The documents selected by a predicate on their members, including key and user.
     Matching(&'r dyn Fn(&Object) -> bool),
@@ -431,7 +431,7 @@ impl Collection {
     }
 
     /// Writes in one transaction, after bringing the accelerations in line with the definition. The changes are not
-    /// shared, so the file no longer counts as a copy of a cluster's database.
+    /// shared, so the file no longer counts as a replica of a cluster's database.
     fn write_here<T>(
         &self,
         writer: &mut Writer,
@@ -497,7 +497,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Removes the file; later writers to this object get an error.
+    /// Removes the file; later writes through this value fail.
     pub(crate) fn remove_file(&self) -> Result<(), CollectionError> {
         let mut writer = locked(&self.writer);
         self.clear_shared()?;
@@ -636,7 +636,7 @@ impl<'t> FileWriter<'t> {
         Ok(())
     }
 
-    /// Removes a user's documents that match and satisfy `is_removed`; returns their number.
+    /// Removes a user's documents that match `query` and satisfy `is_removed`; returns their number.
     fn remove_matching(
         &mut self,
         user: &str,

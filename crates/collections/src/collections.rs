@@ -35,7 +35,7 @@ struct OpenCollections {
     accesses: u64,
 }
 
-/// All instances in this process, by folder. A folder has only one instance, so that a file is removed by the object
+/// All instances in this process, by folder. A folder has only one instance, so that a file is removed by the instance
 /// that has the file open.
 static INSTANCES: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 

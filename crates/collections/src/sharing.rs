@@ -1,7 +1,7 @@
 //! The interface to the database through which the nodes of a cluster share documents.
 //!
-//! Every changed document has a number that increases over all collections. A collection here is a replica: it knows the
-//! number up to which it has applied the changes of all nodes (`collection/replica.rs`).
+//! Every changed document has a number that increases over all collections. A collection here is a replica: it knows
+//! the number up to which it has applied the changes of all nodes (`collection/replica.rs`).
 //!
 //! Not here: the database and its rows (sharing, catalog).
 

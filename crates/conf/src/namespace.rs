@@ -21,7 +21,7 @@ use crate::text::{Conf, Stanza};
 
 /// Wildcard for all users or all apps.
 const ALL: &str = "-";
-/// The user name that means no user: the app's own objects.
+/// The user name that means no user.
 const NOBODY: &str = "nobody";
 /// Metadata setting that shares an object with other apps.
 const EXPORT: &str = "export";

@@ -29,7 +29,7 @@ const WRITE: &str = "write";
 const OWNER: &str = "owner";
 /// Word that stands for all roles.
 const EVERYBODY: &str = "*";
-/// Parts of the path of an object: its kind and its name.
+/// Number of parts in the path of an object: its kind and its name.
 const OBJECT_PARTS: usize = 2;
 /// Roles that may write by default.
 const WRITERS: [&str; 2] = ["admin", "power"];

@@ -85,7 +85,7 @@ pub enum Kind {
         /// Largest.
         max: i64,
     },
-    /// One of these words, in any case; a word that ends in a colon may be followed by a name.
+    /// One of these words, ignoring case; a word that ends in a colon may be followed by a name.
     Choice(&'static [&'static str]),
     /// A PCRE pattern with at least this many groups.
     Regex {

@@ -78,7 +78,7 @@ pub(crate) fn rows_of(sections: &'static [Section], stanza: &str) -> &'static [R
     section.map_or(&[], |section| section.rows)
 }
 
-/// Parses `1 t true y yes` as true and their opposites as false, in any case.
+/// Parses `1 t true y yes` as true and their opposites as false, ignoring case.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "y" | "yes" => Some(true),

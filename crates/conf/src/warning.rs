@@ -90,7 +90,7 @@ pub enum Problem {
         /// Number of saved searches with a schedule.
         searches: usize,
     },
-    /// A pattern in a stanza name that is not a valid regular expression.
+    /// A stanza name whose pattern is not a valid regular expression.
     #[error("the pattern is not a valid regular expression (look-around is not supported); only its wildcards apply")]
     StanzaPattern,
     /// A lower bound above its upper bound.

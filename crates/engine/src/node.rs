@@ -75,7 +75,7 @@ pub struct NodeSession {
 }
 
 impl NodeSession {
-    /// A session with this key at this URI, which `end` ends.
+    /// A session with this key at this URI; `end` ends the session.
     pub fn new(key: String, uri: String, end: Box<dyn FnOnce() + Send>) -> NodeSession {
         NodeSession { key, uri, end: Some(end) }
     }

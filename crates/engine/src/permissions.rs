@@ -184,7 +184,7 @@ impl Runner {
 #[derive(Clone, PartialEq)]
 enum RunText {
     Search(String),
-    /// Commands for the rows before them.
+    /// Commands that receive rows, without a search before them.
     Commands(String),
 }
 

@@ -1,8 +1,8 @@
 //! User-defined patterns: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
 //!
 //! A regular expression runs on the linear-time `regex` crate if it has the same meaning there; [`translate`] decides
-//! this, and rewrites constructs that differ. Groups of expressions that are not one-pass are found by machine code of
-//! PCRE2, with the same result. Look-around, back references, possessive quantifiers and the like run on
+//! this, and rewrites constructs that differ. The capture groups of expressions that are not one-pass are found by
+//! PCRE2's machine code, with the same result. Look-around, back references, possessive quantifiers and the like run on
 //! PCRE2 with a match limit; a match that exceeds it counts as no match.
 //!
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).

@@ -249,7 +249,7 @@ impl FilterNode {
     }
 }
 
-/// The open rows whose text contains the word.
+/// The rows of `open` whose text contains the word.
 fn raw_matches(reader: &ColumnReader, pattern: &WordPattern, open: &BooleanBuffer) -> BooleanBuffer {
     if let ColumnReader::Text(texts) = reader {
         let found = |row| open.value(row) && texts.is_valid(row) && pattern.is_match(texts.value(row).as_bytes());

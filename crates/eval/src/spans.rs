@@ -1,9 +1,9 @@
 //! Spans of time and of numbers, shared by bin, chart and timechart.
 //!
-//! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
-//! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, even on
-//! days on which the offset of the zone changes. If only a maximum number of spans is specified, the span is the
-//! shortest usual span that does not exceed this number.
+//! Spans shorter than a day start at multiples of their length since the epoch, days and longer spans at local midnight
+//! (see `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, even
+//! on days on which the offset of the zone changes. If only a maximum number of spans is specified, the shortest usual
+//! span that yields at most this many is chosen.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! An [`EventBatch`] is emitted by the index pipeline and recorded in the WAL; a search reads a [`Page`] from a hot
 //! slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither type
-//! serializes itself: the WAL (store) and the container (bucket) define their own layouts.
+//! serializes itself: the WAL (crate `store`) and the bucket (crate `bucket`) define their own layouts.
 
 use quarry_stdx::number::u32_of;
 use std::collections::BTreeMap;
@@ -90,7 +90,8 @@ impl MetadataIndex {
             self.position.entry(meta.clone()).or_insert_with(|| u32_of(at));
         }
         self.seen = metas.len();
-        // An entry may have been replaced after it was added to the table; a duplicate entry would be harmless.
+        // Compared, because an entry may have been replaced after it was added to the table. If the replaced entry is
+        // added again, a duplicate is harmless.
         self.position.get(wanted).copied().filter(|at| metas[*at as usize] == *wanted)
     }
 }
@@ -137,7 +138,8 @@ impl EventBatch {
             return vec![self];
         }
         let mut parts: Vec<EventBatch> = Vec::new();
-        // For each metadata entry that has occurred: the number of its part, and its code in that part.
+        // For each metadata entry that has occurred: the number of its batch in `parts`, and its index in the metadata
+        // of that batch.
         let mut places: Vec<Option<(usize, u32)>> = vec![None; self.metas.len()];
         let mut fields = self.fields.iter().peekable();
         for row in 0..self.len() {

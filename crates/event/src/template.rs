@@ -32,15 +32,16 @@ pub const MAX_TEMPLATES: usize = 4_096;
 /// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
 /// Maximum number of search-time fields whose values a slab stores; further fields are left out. Each field has at most
-/// two columns and two templates, or a template per code, in addition to [`MAX_COLUMNS`] and [`MAX_TEMPLATES`].
+/// two columns and two templates, or a template per code, which do not count towards [`MAX_COLUMNS`] and
+/// [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
 /// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]).
 pub const MAX_EXTRACTED_NAMES: usize = 1_024;
 /// Maximum number of codes, over all stored search-time fields of a slab, for values that are parts of the texts
 /// ([`TextParts`]).
 pub const MAX_PART_CODES: usize = 8_192;
-/// Maximum number of sequences of parts, over all stored search-time fields of a slab, of fields that have one for each
-/// template of the texts ([`TextParts`]).
+/// Maximum number of sequences of parts of a slab, in total over the stored search-time fields that have a sequence for
+/// each template of the texts ([`TextParts`]).
 pub const MAX_PARTS_BY_TEMPLATE: usize = 1 << 17;
 /// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
@@ -103,10 +104,10 @@ pub struct TextParts {
     /// The column of codes, which has a code in each event: a template column without a parent. Its templates only
     /// number the codes; they are not the values. If the template of the text is the code, the text column.
     pub codes: u32,
-    /// The column of the values that are not parts of the text, below `codes`; `None` if there are no such values.
+    /// The column of the values that are not parts of the text, a child of `codes`; `None` if there are no such values.
     pub own: Option<u32>,
-    /// For each code the literals and variables of which the value consists, or `None` if events with this code lack the
-    /// field. A variable is a column of the texts, or `own`.
+    /// For each code the literals and variables of which the value consists, or `None` if events with this code lack
+    /// the field. A variable is a column of the texts, or `own`.
     pub parts: Arc<[Option<Box<[TemplatePart]>>]>,
 }
 
@@ -120,8 +121,8 @@ impl StoredValues {
         }
     }
 
-    /// The first of the columns that belong to the field alone, apart from a column that shows which events have a
-    /// value.
+    /// The first column of the field, not counting a column that only shows which events have a value; `None` if the
+    /// field has no column of its own.
     pub fn first_column(&self) -> Option<u32> {
         match self {
             StoredValues::Absent => None,
@@ -135,8 +136,8 @@ impl StoredValues {
 /// field of an event comes from a rule that names the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractedNames {
-    /// Digest of the rules that take names from the texts, as for a field that no other rule produces
-    /// ([`ExtractedField::rules`]).
+    /// Digest of the rules that take names from the texts, computed like the digest [`ExtractedField::rules`] of a
+    /// field that no other rule produces.
     pub rules: u128,
     /// The names, ascending and distinct. Some names may not occur.
     pub names: Arc<[Arc<str>]>,
@@ -381,10 +382,12 @@ pub struct ValueTraits {
     pub forms: Option<Arc<[ValueForm]>>,
 }
 
-/// Literals and variables of which some values of a column consist, with traits in place of columns.
+/// Literals and variables of which some values of a column consist; a variable is given by traits in place of its
+/// column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueForm {
-    /// The parts in order. The first part is a literal or never empty, so that no value of this form is empty.
+    /// The parts in order. The first part is a literal or a variable that is never empty, so that no value of this form
+    /// is empty.
     pub parts: Vec<FormPart>,
 }
 

@@ -19,6 +19,10 @@ pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
 const SAFE_DIGITS_MAX: usize = 15;
 /// Smallest decimal exponent for which floats are formatted in scientific notation because they are large.
 const SCIENTIFIC_EXPONENT_MIN: i32 = 16;
+/// Bound below which a double without a fraction is formatted as an integer with all its digits. It is also an integer
+/// in arithmetic, so that the result does not depend on whether a number was formatted and parsed before.
+const PLAIN_INTEGER_BOUND: f64 = 1e16;
+const _: () = assert!(SCIENTIFIC_EXPONENT_MIN == 16 && PLAIN_INTEGER_BOUND == 10u64.pow(16) as f64);
 /// Decimal exponent below which floats are formatted in scientific notation because they are small.
 const PLAIN_EXPONENT_MIN: i32 = -4;
 
@@ -75,7 +79,7 @@ fn total_cmp_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Formats a number as SPL displays it: integers up to 2^53 without a fraction, other numbers with the fewest digits,
+/// Formats a number as SPL displays it: integers below 10^16 without a fraction, other numbers with the fewest digits,
 /// at most 17, that distinguish the double from its neighbours. Rounding errors after a short decimal are ignored.
 pub fn format_number(value: f64) -> String {
     let mut out = String::new();
@@ -89,7 +93,7 @@ pub fn write_number(value: f64, out: &mut String) {
         out.push_str("nan");
     } else if value.is_infinite() {
         out.push_str(if value > 0.0 { "inf" } else { "-inf" });
-    } else if value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER {
+    } else if value.fract() == 0.0 && value.abs() < PLAIN_INTEGER_BOUND {
         write_integer(value as i64, out);
     } else {
         write_float(value, out);

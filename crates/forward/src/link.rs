@@ -366,8 +366,8 @@ impl ActiveConnection<'_> {
         }
     }
 
-    /// Advances the cursor if nothing is in flight: all records read from the queue were then delivered or are not for
-    /// this group.
+    /// Advances the cursor if nothing is in flight: all records read from the queue were then delivered, cannot be
+    /// sent, or are not for this group.
     fn commit_if_idle(&mut self) -> Result<(), LinkError> {
         if self.sender.waiting() == 0 {
             self.progress = self.link.clock.elapsed_ns();

@@ -155,7 +155,7 @@ impl Outlet {
     }
 }
 
-/// The error for a sender: whether a retry can help.
+/// The error for a sender, which tells whether a retry can help.
 fn refusal(error: ForwardError) -> AppendError {
     match error {
         ForwardError::Stopping => AppendError::Stopping,

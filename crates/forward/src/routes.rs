@@ -17,7 +17,7 @@ use quarry_stdx::number::u32_of;
 const ALL: &str = "*";
 /// Maximum number of groups, whose numbers are bits of a [`Groups`].
 pub(crate) const GROUPS_MAX: usize = 64;
-/// Maximum unknown names that are logged.
+/// Maximum unknown group names that are logged.
 const UNKNOWN_NAMES_MAX: usize = 100;
 
 /// A set of groups, as bits of their numbers.

@@ -4,7 +4,7 @@
 //! A file is identified by its first bytes. Of two files with the same beginning, one may be a copy that must be
 //! skipped; otherwise their identities need different variants. This can only be decided when the first file has been
 //! read. A file therefore claims its first bytes until it has been read, and another file with the same beginning
-//! waits. If appends of the first file are still in progress then, the second file also waits until they are finished.
+//! waits. If appends of the first file are still in progress at that time, the second file also waits for these.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Metrics of the node, written every half minute as events to `_internal`, and the messages that it logs.
 //!
 //! The lines have the form of Splunk's metrics.log, so that existing searches work: `group=…, name=value`. Events are
-//! counted where they enter the store, by index, host, source and sourcetype; only the busiest series of each group are
-//! written.
+//! counted where they enter the store, in four groups: by index, host, source and sourcetype. Only the busiest series
+//! of each group are written.
 //!
 //! Not here: metrics of sealing and merging.
 

@@ -2,7 +2,7 @@
 //!
 //! A set is a thread with its own sink, and therefore its own queue and hot slabs; a set takes the next file when it
 //! has finished its current file. Files are started in the given order, so that timing does not decide which of two
-//! copies is skipped. With one set, everything runs on the caller's thread.
+//! identical files is skipped. With one set, everything runs on the caller's thread.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

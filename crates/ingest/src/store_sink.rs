@@ -20,7 +20,7 @@ pub struct StoreSink<'a> {
     /// Pipeline set of the sink.
     set: usize,
     claims: Arc<Claims>,
-    /// Claim of the file being read.
+    /// Claim of the file being read ([`Claims`]).
     claim: Option<Arc<Claim>>,
     /// Appends in progress, with the claims of their files.
     tickets: VecDeque<(Ticket, Option<Arc<Claim>>)>,
@@ -56,8 +56,8 @@ impl<'a> StoreSink<'a> {
             let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
             let Some((ticket, claim)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
             self.failure = ticket.wait().err().map(|error| error.to_string());
-            // The claim is held until now, so that a copy started in the meantime sees that appends of this file are in
-            // progress.
+            // The claim is held until now, so that an identical file started in the meantime waits for the appends of
+            // this file.
             drop(claim);
         }
         self.failure.clone().map_or(Ok(()), |text| Err(text.into()))

@@ -33,8 +33,8 @@ impl Bayes {
     }
 }
 
-/// Fits rows to classes; each class must have a row. `smoothing` times the largest variance of a column is added to
-/// all variances.
+/// Fits rows to classes; each class must have a row. The largest variance of any column over all rows, times
+/// `smoothing`, is added to every variance.
 pub(crate) fn fit(
     x: &Matrix,
     classes: &[u32],

@@ -209,7 +209,7 @@ fn trees_follow_their_limits() {
     };
     assert_eq!((leaves("max_leaf_nodes=3"), leaves("max_depth=2")), (3, 4));
     assert!(leaves("min_samples_leaf=30") <= 4);
-    // Splits without a gain of their own are tried as well, because later splits may gain.
+    // Splits without a gain are also tried, because the splits below them may have a gain.
     let xor = Table::new("a,b,y\n0,0,no\n0,1,yes\n1,0,yes\n1,1,no\n");
     let said = xor.predict(&xor.fit("DecisionTreeClassifier", "y", "a b", "").unwrap().model);
     let texts: Vec<&OutputValue> = said[0].iter().collect();

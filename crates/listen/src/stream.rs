@@ -1,7 +1,7 @@
 //! Reading from a connection, with or without TLS, so that an idle connection holds no buffer.
 //!
-//! The first bytes after a silence are read into a small buffer; with a turn, the connection then reads the remaining
-//! available data without blocking.
+//! The first bytes after a silence are read into a small buffer; with a turn (a permit, `read_slots`), the connection
+//! then reads the remaining available data without blocking.
 
 use std::future::poll_fn;
 use std::io;

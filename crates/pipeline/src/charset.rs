@@ -183,7 +183,7 @@ impl TextDecoder {
         self.starts.get(behind.saturating_sub(1)).map_or(self.input, |(_, input)| *input)
     }
 
-    /// Drops lines before a position in the decoded text.
+    /// Forgets the starts of lines before a position in the decoded text.
     pub(crate) fn drop_before(&mut self, decoded: u64) {
         while self.starts.get(1).is_some_and(|(start, _)| *start <= decoded) {
             self.starts.pop_front();

@@ -111,7 +111,7 @@ const LINES_MAX: usize = 2_000;
 const LOOKAHEAD_BYTES: usize = 128;
 /// Maximum length of a sourcetype derived from a file name.
 const STEM_BYTES_MAX: usize = 64;
-/// The time that a guess takes for now: the start of 2099, so that no timestamp of a log is too far in the future.
+/// The current time that a guess assumes: the start of 2099, so that no timestamp of a log is too far in the future.
 const LATEST_TIME_NS: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 
 /// A guessed sourcetype and the reason for it.
@@ -235,7 +235,7 @@ fn guess_by_shape(lines: &[&[u8]]) -> Option<Guess> {
     is_windows.then(|| Guess::new("WinEventLog", "Windows events as text"))
 }
 
-/// The first vendor format that enough of the lines that start events match.
+/// The first vendor format that matches enough of the lines that start events.
 fn guess_by_vendor(lines: &[&[u8]], is_tried: impl Fn(&VendorFormat) -> bool) -> Option<Guess> {
     let found = VENDOR_FORMATS.iter().filter(|found| is_tried(found)).find(|found| {
         let begins = if found.is_columns { record_starts(lines) } else { unindented_lines(lines) };
@@ -273,7 +273,7 @@ fn guess_by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
     is_header.then(|| Guess::new(sourcetype, "the name and the first line indicate columns"))
 }
 
-/// Number of lines by the kind of events that they indicate.
+/// Counts of lines by their role in events.
 #[derive(Default)]
 struct LineCounts {
     dated: usize,

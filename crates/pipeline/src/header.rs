@@ -42,8 +42,8 @@ pub(crate) enum LineRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     names: Vec<Arc<str>>,
-    /// For each column, its position among the columns that contain the timestamp. Columns after the last of these have no
-    /// entry.
+    /// For each column, its position among the columns that contain the timestamp. Columns after the last of these have
+    /// no entry.
     time_places: Vec<Option<usize>>,
 }
 

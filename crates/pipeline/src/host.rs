@@ -1,9 +1,9 @@
 //! Host extraction from events (index-time rules of transforms.conf).
 //!
-//! If a source has no other rules, its host rules run here, and the last match wins; otherwise the typing stage runs
-//! them. A source has few hosts, so metadata rows are cached by host while a batch is filled. The built-in syslog rule
-//! applies to nearly every event of many sources and is implemented byte by byte ([`syslog`]) instead of by its
-//! pattern.
+//! If a source has no other rules, its host rules run here, and the last rule that matches wins; otherwise the typing
+//! stage runs them. A source has few hosts, so metadata rows are cached by host while a batch is filled. The built-in
+//! syslog rule applies to nearly every event of many sources and is implemented byte by byte ([`syslog`]) instead of by
+//! its pattern.
 
 mod syslog;
 

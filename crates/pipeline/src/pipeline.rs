@@ -73,7 +73,7 @@ pub struct PipelineCounters {
     pub bytes: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// Number of lines cut to `TRUNCATE`.
+    /// Number of lines cut to `TRUNCATE`, and of events with a text or field value that rules made too long.
     pub truncated_lines: u64,
     /// Number of bytes that are not valid in the source's character set.
     pub undecodable_bytes: u64,
@@ -408,7 +408,7 @@ impl Pipeline {
     }
 
     /// Input offsets at which the events appended since the last call begin, in order; for a source that is not UTF-8,
-    /// offsets of lines.
+    /// the offsets of the lines in which they begin.
     pub fn take_starts(&mut self) -> Vec<u64> {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.take_starts(),

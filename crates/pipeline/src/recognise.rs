@@ -154,8 +154,8 @@ impl Stamp {
 /// The recognisers, with the limits derived from the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// The year after the current one; no later year is read from two digits at the start of a date, or from a year
-    /// after a time of day.
+    /// The year after the current one: the last year that is read from two digits at the start of a date, or after a
+    /// time of day.
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
@@ -298,7 +298,7 @@ fn seconds_apart(epoch: i64, parts: &DateTimeParts) -> Option<i64> {
     parts.resolve(&context)?.div_euclid(NS_PER_SEC).checked_sub(epoch)
 }
 
-/// The first timestamp of each incomplete kind.
+/// The first lone date, the first lone time of day, and the first number that may be an epoch.
 #[derive(Default)]
 struct FallbackStamps {
     date: Option<Stamp>,

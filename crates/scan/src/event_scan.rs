@@ -80,7 +80,7 @@ pub struct EventScan {
     pub(crate) extremes: bool,
     /// Whether events may be represented by distinct values with counts.
     pub(crate) counts: bool,
-    /// Whether ordered rows may have numbers with exceptions.
+    /// Whether columns of ordered rows may hold numbers and, as exceptions, texts.
     pub(crate) keeps_numbers: bool,
     /// Progress so far.
     pub progress: Arc<ScanProgress>,
@@ -189,7 +189,7 @@ impl EventScan {
         self.top_k.is_some() || self.selector.as_ref().is_some_and(RowSelector::has_threshold)
     }
 
-    /// Lets ordered rows have numbers with exceptions, because their reader supports them.
+    /// Lets columns of ordered rows hold numbers and, as exceptions, texts; the reader of the rows supports both.
     pub fn keep_numbers(&mut self) {
         self.keeps_numbers = true;
     }

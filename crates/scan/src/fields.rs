@@ -48,7 +48,8 @@ const PAGE_FIELDS_MAX: usize = 1_000;
 /// Distinct fields per search (compare limits.conf `[kv] maxcols`); further fields are dropped.
 const SEARCH_FIELDS_MAX: usize = 1_000;
 
-/// Names of the fields a search has returned; the limit keeps binary data from creating columns without end.
+/// Names of the fields a search has returned; [`SEARCH_FIELDS_MAX`] keeps binary data from creating columns without
+/// end.
 #[derive(Debug, Default)]
 pub(crate) struct ShownFields(Mutex<BTreeSet<String>>);
 
@@ -112,7 +113,7 @@ impl Projection {
         }
     }
 
-    /// Adds the patterns of names that a condition tests. Only the events show which fields the patterns match.
+    /// Adds the name patterns that a condition tests. Only the events show which fields the patterns match.
     pub(crate) fn test_patterns(&mut self, condition: &SearchExpr) {
         let tested = search_fields(condition).into_iter();
         self.tested_patterns = tested.filter(|name| name.contains('*') && !self.patterns.contains(name)).collect();
@@ -261,8 +262,7 @@ impl ExtractionClass {
 /// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
-    /// For each pattern in `extracts`: whether it reads a field, and a transform reads a field that the pattern
-    /// produces.
+    /// For each pattern in `extracts`: whether it both reads a field and produces a field that a transform reads.
     feeds_reports: Vec<bool>,
     reports: Vec<Arc<Report>>,
     kv_mode: KvMode,

@@ -408,7 +408,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
         }
     };
     let mut parts = vec![EarlyTest::Value { pattern, field: field.into(), extracted, may_be_indexed }];
-    // Events of these sourcetypes may have the value without containing it.
+    // Events of these sourcetypes may have the value although their text does not contain it.
     if let Some(Scope::Sourcetypes(sourcetypes)) = &given {
         parts.extend(sourcetype_tests(sourcetypes));
     }

@@ -206,7 +206,7 @@ impl PushedCommands {
         idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).chain(tests).collect())
     }
 
-    /// Returns readers to the pool for the next page.
+    /// Keeps idle readers for the next page.
     pub(super) fn return_readers(&self, readers: Vec<RexReader>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(readers);
     }

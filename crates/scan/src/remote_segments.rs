@@ -30,8 +30,8 @@ use crate::slices::Window;
 
 /// Segments prefetched concurrently.
 const CONCURRENT_SEGMENTS_MAX: usize = 16;
-/// Segments queried concurrently, as many as a store receives requests at once: a lookup reads some kilobytes, and each
-/// further group of segments would take another round trip.
+/// Segments queried concurrently, equal to the number of requests that a store receives at once: a lookup reads some
+/// kilobytes, and each further group of segments would take another round trip.
 const CONCURRENT_LOOKUPS_MAX: usize = 64;
 /// Interval of the checks whether a request is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -287,7 +287,7 @@ fn slabs_by_bucket<'a>(segments: &[&'a Arc<dyn Segment>]) -> Vec<BucketSlabs<'a>
     buckets.into_values().collect()
 }
 
-/// The newest of a segment's pages, if the pages are few and `is_begun` was not set. Sets `is_begun` then.
+/// The newest of a segment's pages, if the pages are few and `is_begun` was not set; in this case, sets `is_begun`.
 fn newest_of_few<'a>(pages: &'a [PageRef], is_begun: &AtomicBool) -> Option<&'a PageRef> {
     let newest = pages.iter().max_by_key(|page| (page.info.time_max, page.arrival()))?;
     (newest.is_rare && !is_begun.swap(true, Ordering::Relaxed)).then_some(newest)

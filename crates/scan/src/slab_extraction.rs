@@ -39,7 +39,7 @@ const CHUNK_EVENTS: usize = 4_096;
 /// While they are collected, the values of all fields of a slab take at most this many times the bytes of the texts;
 /// the largest fields are left out.
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
-/// Maximum bytes of a name of a field.
+/// Maximum bytes of a field name.
 const NAME_BYTES_MAX: usize = 256;
 /// A field is not stored if its values take more than one byte per this many bytes of the texts.
 const TEXT_BYTES_PER_BYTE: usize = 2;
@@ -230,7 +230,7 @@ fn extract_columns(events: &EventBatch, names: &[String], rules: &FieldRules) ->
     Extraction { fields, names: all_names.and_then(CollectedNames::finish) }
 }
 
-/// Removes the largest fields until the values of all take at most this many bytes.
+/// Removes the largest fields until the values of the others take at most this many bytes.
 fn drop_largest(collected: &mut Vec<Collected>, bytes_max: usize) {
     let mut bytes: usize = collected.iter().map(|known| known.field.bytes.len()).sum();
     while bytes > bytes_max {

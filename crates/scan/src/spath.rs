@@ -119,7 +119,7 @@ pub(crate) enum PathKind {
     Document { path: JsonPath, keys: Vec<String> },
 }
 
-/// A path in each of the two formats; `None` if it selects nothing in a text of that format.
+/// A path as JSON and as XML; `None` for a format in whose texts the path selects nothing.
 #[derive(Clone)]
 pub(crate) struct ValuePath {
     pub json: Option<JsonPath>,

@@ -21,7 +21,7 @@ use crate::{ResultTable, Row};
 
 /// Maximum total time of the small searches of an answer; beyond it, they are stopped and the answer gets no hints.
 const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
-/// Interval at which a client is checked for still waiting for the hints.
+/// Interval at which it is checked whether the client still waits for the hints.
 const CLIENT_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Maximum number of rows of a small search.
 const ROWS_MAX: usize = 2_000;
@@ -68,8 +68,8 @@ impl AnswerWatch {
         &self.search.zone
     }
 
-    /// Hints on the complete answer, each as one line; none if the answer has rows and a value in each column. `is_over`
-    /// returns true once no client waits for the hints any more.
+    /// Hints on the complete answer, each as one line; none if the answer has rows and a value in each column.
+    /// `is_over` returns true once no client waits for the hints any more.
     pub fn find_hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);
         let now = search.service.clock().now_ns();

@@ -3,7 +3,7 @@
 //! All services share the store, clock, stored results, memory and threads of the service without a namespace. The
 //! knowledge objects of the apps and of the user are read when a service is created. After
 //! [`Namespaces::mark_conf_changed`], a service is created anew at its next use; running searches keep the old service.
-//! Beyond the limit, the least recently used service is dropped.
+//! Beyond the limits of number and size, the least recently used services are dropped.
 //!
 //! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the
 //! same permissions ([`Reader`]). Usually one service is enough. A user never gets a service with objects that the user

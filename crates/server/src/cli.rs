@@ -261,8 +261,8 @@ pub(crate) struct NodeArgs {
 /// App and user of a search or an object.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NamespaceArgs {
-    /// App of the search or object. A search in an app sees the app's knowledge and what other apps share; by default, a
-    /// search sees the knowledge of all apps.
+    /// App of the search or object. A search in an app sees the app's knowledge and what other apps share; by default,
+    /// a search sees the knowledge of all apps.
     #[arg(long, value_name = "APP")]
     pub(crate) app: Option<String>,
     /// Owner of the object, or user whose private knowledge in the app the search sees as well.

@@ -132,8 +132,8 @@ fn warn_index_changed(request: &ObjectRequest) {
     }
 }
 
-/// Prints a note if a program uses the port of a new input, because a server does not start if one of its inputs cannot
-/// listen.
+/// Prints a note if a program uses the port of a new input, because a server cannot open the port until that program
+/// stops.
 fn warn_port_in_use(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
     let Some(name) = name.filter(|_| verb == ObjectVerb::Add) else { return };
     let port = name.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());

@@ -84,7 +84,7 @@ impl OpenNode {
 pub(crate) struct ServerEntries {
     /// State of the interface.
     pub(crate) state: ApiState,
-    /// Runtime of the requests, for which searches wait on other threads.
+    /// Runtime of the requests; a search waits for its request on a thread outside this runtime.
     pub(crate) runtime: Handle,
     /// The data directory, where the server records its address.
     pub(crate) data_dir: PathBuf,

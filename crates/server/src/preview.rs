@@ -31,7 +31,8 @@ const EVENTS_MAX: usize = 10_000;
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
-/// Events whose times are further in the future get a note. Clocks differ by less than this, wrong time zones by more.
+/// Events whose times are further in the future than this get a note. Clocks differ by less than this, wrong time zones
+/// by more.
 const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
 /// Maximum lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;

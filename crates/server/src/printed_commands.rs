@@ -1,6 +1,6 @@
 //! Adds the data directory of this process to commands in messages, as in "change it with `quarry user passwd admin`",
-//! so that the commands work when they are typed as printed. Without the option `--data-dir`, the commands would use, or
-//! create, another data directory.
+//! so that the commands work when they are typed as printed. Without the option `--data-dir`, the commands would use,
+//! or create, another data directory.
 //!
 //! All crates write messages without the option; the option is added when a message is printed. Not here: output that
 //! is not a message, such as the text of `quarry demo`.

@@ -21,8 +21,8 @@ use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
-/// Interval at which the end of a trial is checked, and maximum number of intervals, twenty seconds in all. A program that
-/// does not print its version in this time is not executed, and the request is refused.
+/// Interval at which the end of a trial is checked, and maximum number of intervals, twenty seconds in all. A program
+/// that does not print its version in this time is not executed, and the request is refused.
 const TRIAL_INTERVAL: Duration = Duration::from_millis(5);
 const TRIAL_ROUNDS_MAX: u32 = 4_000;
 

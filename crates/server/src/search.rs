@@ -110,7 +110,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     if terminal::is_interactive() {
         writeln!(after, "{}", prepare_message(&summary(&answer, searched_ns)))?;
         if pager.is_paged() {
-            // A user who quits the pager on its first page has not seen this note in the last line.
+            // The paged output ends with this note, which a user who quits the pager earlier has not seen.
             answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", prepare_message(line)))?;
         }
     }
@@ -202,7 +202,7 @@ impl Write for SearchOutput<'_> {
 enum Searcher {
     /// The search runs in this process; `all_read` is false if a file could not be read.
     InProcess { service: SearchService, all_read: bool },
-    /// The server that has the data directory open.
+    /// The server that the command line names, or that has the data directory open.
     Server(Remote),
 }
 

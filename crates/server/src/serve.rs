@@ -99,7 +99,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let OpenNode { state, node, searching, shared, collections } = open;
     if shared.is_some() {
         log::note(
-            "this node shares users and knowledge objects; jobs, sessions and documents of the KV store stay on the node that has them",
+            "this node shares users, knowledge objects and documents of collections; jobs and sessions stay on the node that has them",
         );
     }
     input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
@@ -125,7 +125,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.shut_down();
-    // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the cycle.
+    // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the
+    // cycle.
     rest.disconnect();
     drop(building);
     runtime.shutdown_timeout(STOP_TIMEOUT);

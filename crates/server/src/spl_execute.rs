@@ -1,9 +1,9 @@
 //! Runs a search of a corpus twice, on no events and on one matching event, with stand-ins for its dependencies.
 //!
-//! Lookup tables have one row with the named columns, data models the named objects and fields, saved searches generate
-//! one row; jobs, endpoints and buckets exist but are empty. The event has the fields that the first command compares,
-//! with values that match. The output is ignored; the purpose is to check that a search counted as supported runs to
-//! its end.
+//! Lookup tables have one row with the columns that the search names, data models the objects and fields that it names,
+//! and saved searches generate one row; jobs, endpoints and buckets exist but are empty. The event has the fields that
+//! the first command compares, with values that match. The output is ignored; the purpose is to check that a search
+//! counted as supported runs to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -11,8 +11,8 @@
 //!
 //! Documents of collections are shared one by one ([`DocumentDatabase`]).
 //!
-//! Not here: rows and transactions (catalog), who changes files and when, the meaning of a file, the copies of documents
-//! on this node (collections).
+//! Not here: rows and transactions (catalog), who changes files and when, the meaning of a file, the replicas of
+//! documents on this node (collections).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod documents;
@@ -242,7 +242,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// A failure is harmless: the manifest may be older than the files.
+    /// Writes the manifest. A failure is harmless, because the manifest may be older than the files.
     fn write_manifest(&self) {
         if let Err(fault) = self.lock().manifest.write() {
             log::warning(fault);

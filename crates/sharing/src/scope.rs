@@ -12,7 +12,7 @@ const LOCAL_FOLDER: &str = "local";
 const PERMISSIONS_FILE: [&str; 2] = ["metadata", "local.meta"];
 /// Folder of lookup files and models.
 const LOOKUPS: &str = "lookups";
-/// Extension of the copy of a local file that another node's version has replaced.
+/// Extension of the kept version of an edited file that another node's version has replaced.
 pub(crate) const REPLACED: &str = "replaced";
 /// Extensions of unfinished and of replaced files, which are not shared.
 const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];

@@ -125,12 +125,12 @@ fn changes_interrupted_by_a_crash_are_applied_at_the_next_start() {
     a.write(PASSWD, "one").unwrap();
     let manifest = a.text(MANIFEST).unwrap();
     a.write(PASSWD, "two").unwrap();
-    // Killed before the file was written.
+    // The node was killed before the file was written.
     a.edit(PASSWD, "one");
     a.edit(MANIFEST, &manifest);
     a.start().unwrap();
     assert_eq!(a.text(PASSWD), some("two"));
-    // Killed before the manifest was written.
+    // The node was killed before the manifest was written.
     a.edit(MANIFEST, &manifest);
     a.start().unwrap();
     assert_eq!(a.text(PASSWD), some("two"));

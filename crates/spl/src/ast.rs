@@ -113,7 +113,7 @@ pub enum SearchExpr {
     Not(Box<SearchExpr>),
     /// Word or quoted phrase matched on `_raw`, case-insensitive, bounded by breakers; `*` wildcards allowed.
     Keyword(SearchPattern),
-    /// `TERM(x)`: one whole major segment.
+    /// `TERM(x)`: the whole text between two major breakers.
     Term(SearchPattern),
     /// `CASE(x)`: like a keyword, but case-sensitive.
     Case(SearchPattern),

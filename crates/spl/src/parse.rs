@@ -2,7 +2,7 @@
 //!
 //! Comments and macros are first blanked out byte for byte, so every span still refers to the text as written. The
 //! parser then finds the end of each command, the next `|` or `]`, and parses the command by its own grammar; an error
-//! in one command never hides the next. Macros, aliases and tokens are not expanded here.
+//! in one command never hides the next. Not here: expanding macros and the `$tokens$` of dashboards.
 
 mod aggregate;
 mod aggregate_expr;

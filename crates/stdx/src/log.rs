@@ -27,7 +27,7 @@ pub enum Level {
     Error,
 }
 
-/// The least important level that is logged, as a number; at first everything is.
+/// The least important level that is logged, as a number; at first, every level is logged.
 static LEAST_LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// Drops messages that are less important than this level, from now on.

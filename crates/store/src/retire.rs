@@ -397,8 +397,8 @@ fn oldest_unloaded(rule: &RetentionRule, live: &LiveBuckets) -> Option<(Arc<str>
     live.find_unloaded(|index, range| index == rule.index && *range == oldest && end >= oldest.first_end)
 }
 
-/// Chooses the buckets of an index that are too old, and the oldest while it is too large. Returns whether its newest
-/// bucket alone is too large.
+/// Chooses the buckets of an index that are too old and, while the index is too large, its oldest. Returns whether its
+/// newest bucket alone is too large.
 fn choose_expired(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<ChosenBucket>) -> bool {
     let limit = now.saturating_sub(rule.max_age_ns());
     let mut size = IndexSize::of(&rule.index, live);

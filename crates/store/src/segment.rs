@@ -1,4 +1,4 @@
-//! The searchable view of the store: a frozen list of segments.
+//! The searchable view of the store: an immutable list of segments.
 //!
 //! A segment is one slab, hot (in memory) or sealed (in a bucket). Readers never block writers: a snapshot keeps its
 //! segments until it is dropped, even if they are sealed, compacted or retired in the meantime.
@@ -193,7 +193,7 @@ pub struct PageInfo {
     pub raw_bytes: u64,
 }
 
-/// The segments of a search, frozen at one moment.
+/// The segments of a search, as they were at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Segments by ascending sequence.
@@ -207,7 +207,7 @@ pub struct Snapshot {
 pub struct Damage {
     /// Id of the bucket.
     pub bucket: String,
-    /// [`ErrorKind::Corrupt`] if its data is damaged or missing; otherwise it may become readable again.
+    /// [`ErrorKind::Corrupt`] if its data is damaged or missing; otherwise the bucket may become readable again.
     pub kind: ErrorKind,
     /// Description of the damage or failure, without the bucket.
     pub reason: String,

@@ -73,7 +73,7 @@ struct Inner {
     candidate_parts: usize,
     /// Monotonic time at which the candidates expire.
     candidates_until: i64,
-    /// Error for which the file was voided; kept until it is reported.
+    /// Error that caused the file to be voided; kept until it is reported.
     fault: Option<StoreError>,
 }
 
@@ -260,7 +260,8 @@ impl SentRequests {
         self.write_answers(&parts).inspect_err(|_| {
             let mut inner = lock(&self.inner);
             for (request, parts) in closed {
-                // Parts that are pushed out here cannot be recorded as answered, because writing slots has just failed.
+                // Parts removed here because of the limit cannot be recorded as answered, because writing slots has
+                // just failed.
                 parts.into_iter().for_each(|part| drop(inner.open(request, part)));
             }
         })

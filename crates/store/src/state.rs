@@ -311,7 +311,7 @@ impl State {
         failed.for_each(|slab| slab.progress = Progress::Waiting);
     }
 
-    /// Reason why sealing makes no progress; `None` if it does.
+    /// Reason why sealing makes no progress; `None` if it makes progress.
     pub(crate) fn stall_reason(&self) -> Option<String> {
         if let Some(failure) = &self.seal_failure {
             return Some(failure.to_string());

@@ -1,9 +1,9 @@
 //! Syntax of the `search` parameter of collections.
 //!
 //! The syntax resembles that of the command `search`, but names of entities contain characters that have a meaning in
-//! SPL: `m(2)`, `Errors, [prod]`, `a|b`. Here, a word ends only at a blank, or at a closing parenthesis that the word
-//! does not open. A parenthesis groups only if it begins a word and has a counterpart. Every text within the limits of
-//! conditions and levels is valid: text without another meaning, such as an operator without an operand, is a word.
+//! SPL: `m(2)`, `Errors, [prod]`, `a|b`. Here, a word ends only at a blank, or at a parenthesis that closes a group. A
+//! parenthesis groups only if it begins a word and has a counterpart. Every text within the limits of conditions and
+//! levels is valid: text without another meaning, such as an operator without an operand, is a word.
 //!
 //! Not here: comparing with entries ([`super::collection_filter`]).
 
@@ -99,7 +99,7 @@ impl ConditionToken {
     }
 }
 
-/// Refusal of a condition with more than `most`.
+/// Refusal of a condition that exceeds the limit `most`.
 fn too_large(most: impl std::fmt::Display) -> ApiError {
     ApiError::bad_request(format!("search: a condition has at most {most}"))
 }

@@ -2,10 +2,10 @@
 //! each collection.
 //!
 //! `GET` lists and shows, `POST` creates and changes, `DELETE` removes. `ID/acl` shows and changes owner and sharing;
-//! `ID/enable` and `ID/disable` switch an entity, `ID/move` gives it to another user or app; `GET _new` shows a template, and `POST
-//! _new` with a name creates an entity; `_reload` rereads files changed by hand. [`quarry_apps::objects`] implements
-//! visibility and permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by
-//! name ([`super::configurations`]).
+//! `ID/enable` and `ID/disable` switch an entity on and off, `ID/move` gives it to another user or app; `GET _new`
+//! shows a template, and `POST _new` with a name creates an entity; `_reload` rereads files changed by hand.
+//! [`quarry_apps::objects`] implements visibility and permissions. Not here: other actions of saved searches
+//! ([`super::saved_searches`]), conf files by name ([`super::configurations`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -359,7 +359,8 @@ pub(super) async fn change<T: Send + 'static>(
     Ok(made)
 }
 
-/// Notifies the node that a conf has changed. Changed roles and lifetimes apply at once to all sessions.
+/// Notifies the node that a conf has changed. Changed roles and a changed session timeout apply at once to all
+/// sessions.
 pub(super) async fn notify_changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
     run_blocking(move || {
@@ -525,7 +526,7 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     write(state, request, settings).await
 }
 
-/// Has the program of an input check a stanza with these settings, if the kind of entity has such a check.
+/// Lets the program of an input check a stanza with these settings, if the kind of entity has such a check.
 async fn check_by_program(
     state: &ApiState,
     kind: &Kind,

@@ -1,10 +1,10 @@
 //! Actions that every family of entities has: `ID/acl`, `_new` and `_reload`.
 //!
-//! The actions are derived from the table, like folder listings ([`super::folders`]): a collection whose entities can be
-//! removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the entity
-//! that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters of the
-//! row that creates an entity. `_reload` rereads the conf of the collection. Not here: families that store permissions
-//! ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
+//! The actions are derived from the table, like folder listings ([`super::folders`]): a collection whose entities can
+//! be removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the
+//! entity that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters
+//! of the row that creates an entity. `_reload` rereads the conf of the collection. Not here: families that store
+//! permissions ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -57,7 +57,8 @@ pub(super) struct Kind {
     pub(super) check_conflict: Option<ConflictCheck>,
     /// Adds settings to the shown settings.
     pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
-    /// Replaces parameters that stand for settings. The first argument is the name of the stanza, empty for a new stanza.
+    /// Replaces parameters that stand for settings. The first argument is the name of the stanza, empty for a new
+    /// stanza.
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
@@ -426,8 +427,8 @@ fn check_macro_edit(name: &str, settings: &[(String, String)]) -> Result<(), Api
     macro_arguments(settings).map_or(Ok(()), |args| check_macro_call(name, args))
 }
 
-/// Checks that the name of a macro with arguments states their number, and that the names of the arguments are different
-/// words. Source: Splunk's macros.conf reference.
+/// Checks that the name of a macro with arguments states their number, and that the names of the arguments are
+/// different words. Source: Splunk's macros.conf reference.
 fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     let refused =
         |fault: String| Err(ApiError::bad_request(format!("{fault}; a macro with arguments is called NAME(COUNT)")));
@@ -466,7 +467,7 @@ fn check_extraction(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String
     })
 }
 
-/// Further paths of collections.
+/// Collections of event types and macros at further paths.
 pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> =
     LazyLock::new(|| vec![event_types("search/eventtypes"), macros("data/macros"), macros("search/macros")]);
 
@@ -665,7 +666,7 @@ mod tests {
     use super::*;
     use crate::endpoint::{collector_tokens, indexes, inputs, outputs};
 
-    /// Warnings about a stanza with these settings, each with an empty value.
+    /// Warnings about a stanza in which each of these settings has an empty value.
     fn warnings(conf: &str, stanza: &str, settings: &[String]) -> Vec<String> {
         let lines: String = settings.iter().map(|key| format!("{key} =\n")).collect();
         let (file, text) = (format!("etc/system/local/{conf}.conf"), format!("[{stanza}]\n{lines}"));

@@ -1,8 +1,8 @@
 //! `/services/search/jobs/export`: streams the rows of a search as they are found, and then the messages of the search.
 //!
 //! In JSON each row is a line; in XML each batch of rows is a separate document, as in Splunk. Messages are sent last,
-//! when they are complete, in a line or document without rows. Formats that begin with the names of all columns are sent
-//! after the search has ended. Not here: real-time windows ([`super::real_time`]).
+//! when they are complete, in a line or document without rows. Formats that begin with the names of all columns are
+//! sent after the search has ended. Not here: real-time windows ([`super::real_time`]).
 
 use std::sync::Arc;
 

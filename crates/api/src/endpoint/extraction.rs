@@ -1,7 +1,7 @@
 //! `/api/v1/extract/suggest`: regular expressions for a value marked in sample texts.
 //!
-//! Each parameter `mark` (`START-END` in characters) belongs to the `sample` at the same position. Samples without a mark
-//! show the matches of the expressions in other texts. Not here: how expressions are learnt (`quarry_eval`).
+//! Each parameter `mark` (`START-END` in characters) belongs to the `sample` at the same position. Samples without a
+//! mark show the matches of the expressions in other texts. Not here: how expressions are learnt (`quarry_eval`).
 
 use axum::http::Method;
 use axum::response::Response;

@@ -383,8 +383,7 @@ async fn remove(
             Err(ObjectError::Unknown(_)) => return objects.forget_node_object(CONF, &of_stanza),
             removed => removed?,
         }
-        // The index may have further stanzas, in other apps and in `system`, where it was enabled. A stanza shipped
-        // with an app stays.
+        // The index may have further stanzas in other apps, and in `system`. A stanza shipped with an app stays.
         for _ in 1..STANZAS_MAX {
             if remove().is_err() {
                 break;

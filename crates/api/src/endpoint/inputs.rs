@@ -63,7 +63,7 @@ const SSL: &[&str] = &[
 const CONF: &str = "inputs";
 /// The sender to which a port is restricted.
 const RESTRICTED: &str = "restrictToHost";
-/// Prefixes of ports whose sender is part of the name.
+/// Prefixes of the stanzas of ports whose name contains the host to which they are restricted.
 const TCP_PREFIXES: [&str; 2] = ["tcp://", "splunktcp://"];
 /// Value of `host` in inputs.conf that stands for the name of this node.
 const HOST_OF_NODE: &str = "$decideOnStartup";
@@ -120,9 +120,9 @@ const FORWARDER: &[&str] = &[
     "source",
     "sourcetype",
 ];
-/// Prefix of watched files and folders.
+/// Prefix of the stanzas of watched files and folders.
 const MONITOR_PREFIX: &str = "monitor://";
-/// Prefix of tokens that forwarders present, and their settings.
+/// Prefix of the stanzas of tokens that forwarders present, and the settings of these tokens.
 const TOKEN: &str = "splunktcptoken://";
 const FORWARDER_TOKEN: &[&str] = &["disabled", "token"];
 /// Parameters of watched files that are named differently from their settings, as in Splunk.
@@ -264,7 +264,7 @@ fn scheme_kind(state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
     })
 }
 
-/// Has the program of a scheme check a stanza. As in Splunk, the program receives an index even if the stanza sets
+/// Lets the program of a scheme check a stanza. As in Splunk, the program receives an index even if the stanza sets
 /// none.
 fn check_by_scheme(
     state: &ApiState,
@@ -351,7 +351,8 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
     }
 }
 
-/// Replaces parameters of a watched file by its settings. Checks are made for new inputs only.
+/// Replaces the names of a watched file's parameters by those of the settings. Drops requests for checks from a change,
+/// because only new inputs are checked.
 fn use_setting_names(stanza: &str, settings: &mut Vec<(String, String)>) {
     for (key, _) in settings.iter_mut() {
         if let Some((_, setting)) = MONITOR_NAMES.iter().find(|(parameter, _)| parameter == key) {
@@ -465,7 +466,7 @@ pub(super) fn validate_settings(
                 "interval={value}: give seconds, 0, -1 or a cron schedule such as */5 * * * *"
             )));
         }
-        // The settings of all tokens need not name an index.
+        // The stanza with the settings of all tokens may leave the index empty.
         let is_unset = value.is_empty() && kind.only.is_some();
         if key == "index" && value != "default" && !is_unset {
             state.node.check_index_name(value)?;

@@ -130,7 +130,7 @@ fn requested_sharing(
         None if asked.readers.is_none() && asked.writers.is_none() => Ok(None),
         sharing => {
             let everyone = || vec![EVERYONE.to_owned()];
-            // Without names of readers, a private job that is shared can be read by everyone.
+            // Without names of readers and writers, a private job that is shared can be read by everyone.
             let is_opened = sharing.is_some() && is_private && asked.writers.is_none();
             let readers = asked.readers.unwrap_or_else(|| if is_opened { everyone() } else { now.readers });
             Ok(Some(JobSharing { readers, writers: asked.writers.unwrap_or(now.writers) }))

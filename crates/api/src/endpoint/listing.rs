@@ -1,7 +1,8 @@
 //! A page of a collection: filtering, sorting, paging and member selection.
 //!
-//! `search` is a condition ([`CollectionFilter`]); `sort_key` (default: the name), `sort_dir` and `sort_mode` sort; `count` (default 30; 0 or -1 is all) and `offset` select a page; `f` selects
-//! members. Source: Splunk's REST API Reference Manual, "Pagination and filtering parameters".
+//! `search` is a condition ([`CollectionFilter`]); `sort_key` (default: the name), `sort_dir` and `sort_mode` sort;
+//! `count` (default 30; 0 or -1 is all) and `offset` select a page; `f` selects members. Source: Splunk's REST API
+//! Reference Manual, "Pagination and filtering parameters".
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! Read-only facts about the node: summaries of data models, cached buckets, the server.
 //!
-//! The entries are the same as in `| rest`; `PATH/NAME` returns one entry. Not here: objects of conf files, which can be
-//! changed ([`super::entities`]).
+//! The entries are the same as in `| rest`; `PATH/NAME` returns one entry. Not here: objects of conf files, which can
+//! be changed ([`super::entities`]).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};

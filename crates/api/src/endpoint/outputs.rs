@@ -149,7 +149,7 @@ const ALL_GROUPS_SETTINGS: &[&str] = &[
     "writeTimeout",
 ];
 
-/// Serializes changes of server lists, which are read, modified and written.
+/// Held while a request changes a server list, because the list is read, modified and written.
 static CHANGE_LOCK: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
 
 /// The collection of groups.

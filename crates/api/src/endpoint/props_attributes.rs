@@ -1,8 +1,8 @@
 //! `data/props`: field extractions, aliases, calculated fields, automatic lookups and renamed sourcetypes.
 //!
 //! An entity is one setting of a stanza of props.conf. Its name is `STANZA : SETTING`, or the sourcetype for a renamed
-//! sourcetype. A table row for each kind defines its settings and the conversion of parameters to a value. A setting has
-//! the permissions of its stanza until permissions of its own are set. Changes take effect at once.
+//! sourcetype. For each kind, a table row defines the settings and the conversion of parameters to a value. A setting
+//! has the permissions of its stanza until permissions of its own are set. Changes take effect at once.
 //!
 //! Not here: stanzas of transforms.conf ([`super::entities`]), applying the settings (scan).
 
@@ -108,7 +108,7 @@ impl Attribute {
         Kind { verbs: &[RELOAD, "move"], ..kind(self.path, self.title, CONF, self.fields) }
     }
 
-    /// A setting as an entity; `stanza` has no other setting.
+    /// The only setting in `stanza` as an entity.
     fn entry(&'static self, stanza: &ConfObject) -> Entry {
         let (key, value) =
             stanza.settings.first_key_value().map_or(("", ""), |(key, value)| (key.as_str(), value.as_str()));

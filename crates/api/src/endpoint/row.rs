@@ -113,7 +113,7 @@ pub(crate) struct Endpoint {
     pub(super) access: Access,
     /// Whether the endpoint is also served below a namespace.
     pub(super) is_namespaced: bool,
-    /// Parameters besides the parameters of every collection.
+    /// Optional parameters.
     pub(super) takes: &'static [&'static str],
     /// Required parameters.
     pub(super) needs: &'static [&'static str],
@@ -143,7 +143,7 @@ pub struct EndpointRow {
     pub access: Access,
     /// Whether the endpoint is also served below `/servicesNS/USER/APP`.
     pub is_namespaced: bool,
-    /// Parameters.
+    /// Optional parameters.
     pub takes: &'static [&'static str],
     /// Required parameters.
     pub needs: &'static [&'static str],
@@ -190,7 +190,7 @@ impl Endpoint {
         }
     }
 
-    /// Restricts the endpoint to `/services`, without a namespace.
+    /// Serves the endpoint below `/services` only, not below namespaces.
     pub(crate) fn without_namespace(self) -> Endpoint {
         Endpoint { is_namespaced: false, ..self }
     }

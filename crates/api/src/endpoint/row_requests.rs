@@ -2,7 +2,8 @@
 //!
 //! `earliest_time` and `latest_time` keep the rows whose `_time` is in this range, `sort_key` with `sort_dir` sorts all
 //! rows before the page is chosen, `output_time_format` formats `_time`, and `max_lines` shortens `_raw` (with both
-//! values of `truncation_mode`, the first lines are shown). Source: Splunk's REST API reference, `search/jobs/SID/events`.
+//! values of `truncation_mode`, the first lines are shown). Source: Splunk's REST API reference,
+//! `search/jobs/SID/events`.
 //!
 //! Not here: pages and their output ([`super::job_results`]).
 
@@ -40,8 +41,8 @@ pub(super) fn is_sorted(parameters: &Parameters) -> bool {
     parameters.get("sort_key").is_some_and(|key| !key.trim().is_empty())
 }
 
-/// Commands to be run on all rows of the job before the page is chosen, including the commands of `search`; empty if the
-/// rows are shown unchanged.
+/// Commands to be run on all rows of the job before the page is chosen, including the commands of `search`; empty if
+/// the rows are shown unchanged.
 pub(super) fn further_commands(
     parameters: &Parameters,
     search: Option<TypedSearch>,

@@ -20,7 +20,7 @@ use crate::parameter_types::{parse_flag, value_error};
 const ACTION: &str = "action.";
 /// The list of actions.
 const ACTIONS: &str = "actions";
-/// Actions that every saved search names.
+/// Actions for which every saved search shows the setting `action.NAME`.
 const KNOWN_ACTIONS: [&str; 5] = ["email", "populate_lookup", "rss", "script", "summary_index"];
 /// The search with the leading command `search`, which its text may omit.
 const QUALIFIED: &str = "qualifiedSearch";
@@ -131,7 +131,7 @@ const ALERT_TYPES: [&str; 5] = ["always", "custom", "number of events", "number 
 /// Severities of alerts.
 const SEVERITIES: std::ops::RangeInclusive<i64> = 1..=6;
 
-/// Capability to have a search run on a schedule.
+/// Capability to run searches on a schedule.
 const SCHEDULE_SEARCH: &str = "schedule_search";
 
 /// The capability that these settings require.

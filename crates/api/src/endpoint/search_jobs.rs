@@ -1,9 +1,8 @@
 //! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`.
 //!
-//! Oneshot returns the rows at once, at most `count` rows (default 100; 0 means all). `/services/quarry/explain`
-//! explains a search. Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which
-//! streams rows as the search finds them, is in [`super::export`]; jobs that outlive the request are in
-//! [`super::jobs`].
+//! The answer contains at most `count` rows (default 100; 0 means all). `/services/quarry/explain` explains a search.
+//! Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which streams rows as
+//! the search finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -174,7 +173,7 @@ fn search_text(parameters: &Parameters) -> Result<TypedSearch, ApiError> {
     Ok(if parameters.is_set("implied_search") { TypedSearch { text, prefix: 0 } } else { with_pipe(&text) })
 }
 
-/// The search in parameters that were read.
+/// The text of a search with these parameters.
 pub(super) fn typed_search(params: &SearchParams) -> TypedSearch {
     TypedSearch { text: params.text.clone(), prefix: params.prefix }
 }

@@ -364,7 +364,7 @@ pub(super) fn health(facts: &Facts) -> (&'static str, Value) {
     (worst, features)
 }
 
-/// Whether the disk has room for more.
+/// Whether the disk has the free space that is required to accept events.
 pub(super) fn has_disk_space(facts: &Facts) -> bool {
     facts.condition.disk.free >= facts.condition.disk_free_min
 }

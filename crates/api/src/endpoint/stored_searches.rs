@@ -1,4 +1,5 @@
-//! Checks of searches that are stored: a saved search that no user could run is refused when it is written, as in Splunk.
+//! Checks of searches that are stored: a saved search that no user could run is refused when it is written, as in
+//! Splunk.
 //!
 //! The final text of a search with macros or `$placeholders$` is known only when the search runs, so such a search is
 //! stored unchecked. Not here: event types, which are conditions ([`super::entity_kinds`]).

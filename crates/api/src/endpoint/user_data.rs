@@ -109,7 +109,7 @@ async fn history(request: SearchCall) -> Result<Response, ApiError> {
     Ok(answer(json!({ "total": total, "searches": page }).to_string()))
 }
 
-/// Serialises requests for links and preferences.
+/// Held while a request reads or changes links or preferences.
 static CHANGE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Waits for a permit and runs work on one of the collections.

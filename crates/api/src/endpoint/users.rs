@@ -1,7 +1,8 @@
 //! `/services/authentication/users`: users, their roles and passwords.
 //!
-//! Users see and change their own entry, administrators all entries. Real name, mail address, default app, time zone and
-//! other details are settings of the user's own `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
+//! Users see and change their own entry, administrators all entries. Real name, mail address, default app, time zone
+//! and other details are settings of the user's own `user-prefs.conf`. Not here: permissions of roles
+//! ([`super::roles`]).
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ use crate::atom::Fields;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// The folder of all kinds.
+/// The folder with a collection for each kind of file.
 const FOLDER: &str = "data/ui";
 /// A remark on a change, which Splunk keeps in the history of a view; the remark has no effect here.
 const CHANGE_LOG: &[&str] = &["eai:changelog"];

@@ -134,7 +134,7 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the metadata name an owner of the object. They do once permissions of the object have been set.
+    /// Whether the metadata name an owner of the object, as they do after its permissions have been set.
     pub(super) fn names_owner(&self, kind: &str, name: &str) -> bool {
         self.access.owner(kind, name).is_some()
     }

@@ -2,10 +2,10 @@
 //!
 //! An object is in an [`ObjectLocation`]: the bundled defaults and `etc/system`, an app, or a user's private files in
 //! an app. A [`Scope`] is a point of view: a namespace, all namespaces (`-`), or no namespace, which means all apps and
-//! the caller's private files of the app `search`. Of objects with one name, the object closest to the scope's user is
-//! shown, with settings inherited from locations of lower precedence. If all users or all apps are in scope, each
-//! object is shown separately. A change rewrites each file atomically, keeps the comments in the file, and is on disk
-//! before the request is answered.
+//! the caller's private files of the app `search`. Of objects with the same name, the object closest to the scope's
+//! user is shown, with settings inherited from locations of lower precedence. If all users or all apps are in scope,
+//! each object is shown separately. A change rewrites each file atomically, keeps the comments in the file, and is on
+//! disk before the request is answered.
 //!
 //! The rules of locations and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).

@@ -1,4 +1,4 @@
-//! Check for well-formed XML, which views and other files of the user interface must be.
+//! Check for well-formed XML, which dashboards (views) and other files of the user interface must be.
 //!
 //! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. Entities are
 //! the predefined entities and character references. A document type without an internal subset is skipped.
@@ -235,7 +235,7 @@ fn after_attribute<'t>(tag: &'t [u8], attribute: &Attribute<'_>) -> &'t [u8] {
     skip(skip(skip(tag, attribute.key.as_ref().len()), "=".len()), attribute.value.len() + quotes)
 }
 
-/// The text of bytes that the XML reader took from a text.
+/// Decodes bytes of the document, which come from a text and are therefore valid UTF-8.
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

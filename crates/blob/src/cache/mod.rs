@@ -44,7 +44,7 @@ const FILES_MAX: usize = 512;
 const GAP_BLOCKS: u64 = 1;
 /// Bytes written between two checks of the disk's free space.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
-/// Divisor of the cache size: the share evicted when the disk is full.
+/// Divisor of the cache size: if the disk is full, the quotient is evicted.
 const FULL_DISK_DIVISOR: u64 = 8;
 /// Time to wait for another reader's fetch before checking again.
 const FETCH_WAIT: Duration = Duration::from_secs(1);
@@ -618,7 +618,7 @@ impl ReadAt for CachedObject {
     }
 }
 
-/// Splits a run of blocks.
+/// Splits a run into its blocks and adds them to `found`.
 fn insert(found: &mut BTreeMap<u64, Bytes>, first: u64, bytes: &Bytes) {
     let starts = (0..bytes.len()).step_by(BLOCK_BYTES as usize);
     for (block, start) in (first..).zip(starts) {

@@ -1,8 +1,8 @@
 //! Chunks: encoded values of one column in one page.
 //!
 //! A chunk starts with its mode. Codes and numbers are bit-packed; depending on the effort, byte planes (all lowest
-//! bytes, then all second bytes) compressed with zstd are tried as well, and used if they are sufficiently smaller.
-//! Texts are compressed if that makes them smaller. The number of values is stored in the column layout block.
+//! bytes, then all second bytes) compressed with zstd are also tried, and used if they are sufficiently smaller. Texts
+//! are compressed if that makes them smaller. The number of values is stored in the column layout block.
 
 use std::collections::BTreeSet;
 

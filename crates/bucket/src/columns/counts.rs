@@ -83,8 +83,8 @@ fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     (!distinct.is_empty()).then_some(distinct)
 }
 
-/// For each offset from the first of these ascending numbers, the count of smaller numbers; `None` if the range is large.
-/// Looking a number up in a table is faster than searching for it.
+/// For each offset from the first of these ascending numbers, the count of smaller numbers; `None` if the range is
+/// large. Looking a number up in a table is faster than searching for it.
 fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
     const { assert!(MAX_COUNTED_VALUES <= u8::MAX as usize, "a byte holds a number's position") };
     let (first, last) = (*distinct.first()?, *distinct.last()?);

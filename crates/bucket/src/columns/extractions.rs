@@ -276,10 +276,10 @@ fn may_hold_a_field(template_set: &TemplateSet, column: u32) -> bool {
     matches!(&above.kind, ColumnKind::Templates(templates) if **templates == [Template::default(), with])
 }
 
-/// For each stored search-time field, whether it is kept so that all together take at most this many bytes. Fields that
-/// are slow to extract come first, and small fields before large ones; fields of equal size are in the order of their
-/// names. `stored` has the written blocks of each column, and `equal` the earlier column whose values a column shares.
-/// Also returns the bytes of the kept fields.
+/// Chooses the stored search-time fields to keep, so that together they take at most `bytes_max`; returns a flag for
+/// each field. Fields that are slow to extract come first, and small fields before large ones; fields of equal size are
+/// in the order of their names. `stored` has the written blocks of each column, and `equal` the earlier column whose
+/// values a column shares. Also returns the bytes of the fields that are kept.
 pub(super) fn choose_within(
     template_slab: &TemplateSlab,
     is_slow: impl Fn(&StoredExtraction) -> bool,

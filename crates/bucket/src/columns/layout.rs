@@ -34,8 +34,9 @@ const STORED_SHARED: u8 = 3;
 const SHARED_IN_RUNS: u8 = 4;
 
 /// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
-/// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow; the
-/// prefix of all values follows; the set of bytes that follow the prefix in the values comes next.
+/// parent; each value can stand between JSON quotes; each value is a JSON scalar. The last three tell what is stored
+/// after the counts: the texts of the dictionary; the prefix of all values; the set of bytes that occur after the
+/// prefix.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
@@ -264,8 +265,9 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Checks that every column has a parent that precedes it and has templates, and that a template names only children of its
-/// column, each at most once. The first column and the columns of index-time and stored search-time fields need no parent.
+/// Checks that every column has a parent that precedes it and has templates, and that a template names only children of
+/// its column, each at most once. The first column and the columns of index-time and stored search-time fields need no
+/// parent.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     let has_fields = !template_set.fields.is_empty() || !template_set.extractions.is_empty();

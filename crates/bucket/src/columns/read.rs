@@ -474,8 +474,8 @@ impl TemplatePage {
         Ok(rows)
     }
 
-    /// The lengths of the texts of a column, which are not decompressed; `None` for columns of another kind, in memory,
-    /// or stored without lengths.
+    /// The ends of the texts of a column, found without decompressing the texts; `None` if this is not possible, or if
+    /// the column does not consist of texts or is already in memory.
     pub fn text_ends(&mut self, column: u32) -> Result<Option<TextEnds>, BucketError> {
         let columns = self.columns.clone();
         let is_text = |column: &Column| matches!(column.kind, ColumnKind::Texts);

@@ -123,8 +123,8 @@ pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
     Ok(raw)
 }
 
-/// An earlier column with the same values in each page, if column number `at` belongs to an index-time field or a stored
-/// search-time field. The values of both columns are stored once: usually the field is a part of the text.
+/// An earlier column with the same values in each page, if column number `at` belongs to an index-time field or a
+/// stored search-time field. The values of both columns are stored once: usually the field is a part of the text.
 fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
     let column = &template_slab.columns[at];
     let is_extraction = at >= template_slab.first_extraction_column();
@@ -230,8 +230,8 @@ impl ColumnWriter<'_> {
     }
 
     /// Writes the columns of stored search-time fields. If these columns take more than `bytes_max`, some fields are
-    /// removed from the slab or represented as parts of the texts ([`choose_within`]), and the columns of the others are
-    /// written again. Returns the bytes of the stored columns.
+    /// removed from the slab or represented as parts of the texts ([`choose_within`]), and the columns of the others
+    /// are written again. Returns the bytes of the stored columns.
     fn write_extractions(
         &mut self,
         template_slab: &mut TemplateSlab,

@@ -7,7 +7,7 @@
 //! for which the number of segments is meant: 11,500 keys in 14 segments fail nearly always. Every further attempt
 //! therefore has more cells.
 //!
-//! Not here: the layout of a sidecar (`super`).
+//! Not here: the layout of a sidecar, the object with a bucket's filters (`super::layout`).
 
 /// Number of cells of a key.
 const CELLS_PER_KEY: u32 = 3;
@@ -106,8 +106,8 @@ pub(super) type Lengths = (u32, u32);
 
 impl Fuse {
     /// Builds the filter of `keys`, which must ascend and be distinct. The first lengths in `known` that suit the
-    /// filter, if any, are used, so that several filters of about the same size have the same lengths. `None` if no seed
-    /// works, which does not happen in practice.
+    /// filter, if any, are used, so that several filters of about the same size have the same lengths. `None` if no
+    /// seed works, which does not happen in practice.
     pub(super) fn build(keys: &[u64], known: &[Lengths]) -> Option<Fuse> {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });

@@ -1,4 +1,5 @@
-//! Positions of the fingerprints of each slab in a sidecar, for all versions of the format.
+//! Positions of the fingerprints of each slab in a sidecar (the object with a bucket's filters), for all versions of
+//! the format.
 //!
 //! The filters of slabs whose lengths and seeds are equal form a *group*. The fingerprints of a term in all slabs of a
 //! group are neighbours, so that one lookup answers for all of them. Up to version 3, every slab is a group of its own.
@@ -185,9 +186,9 @@ impl Trailer {
     }
 }
 
-/// Number of bytes after the fingerprints of a sidecar of `len` bytes that ends with `end`; `None` if the sidecar is not
-/// of this version. The number follows from the trailer in two ways, which must agree, so that a damaged trailer does not
-/// cause a large read.
+/// Number of bytes after the fingerprints of a sidecar of `len` bytes that ends with `end`; `None` if the sidecar is
+/// not of this version. The number follows from the trailer in two ways, which must agree, so that a damaged trailer
+/// does not cause a large read.
 pub(super) fn bytes_after_cells(end: &[u8], len: u64) -> Result<Option<u64>, Malformed> {
     let is_of_this_version = end.len().checked_sub(MAGIC.len() + 8).is_some_and(|at| end[at..].starts_with(MAGIC));
     let trailer = if is_of_this_version { Trailer::read(end)? } else { None };

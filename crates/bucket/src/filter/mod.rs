@@ -47,7 +47,7 @@ pub struct TermFilter {
 #[derive(Debug, Default)]
 pub(crate) struct FilterWriter {
     slabs: Vec<Fuse>,
-    /// Lengths of the filters so far.
+    /// Lengths of the filters added.
     lengths: Vec<Lengths>,
 }
 

@@ -1,8 +1,9 @@
 //! A term filter that reads only the blocks with the cells of the requested terms.
 //!
-//! Opening a sidecar reads its end, which has the parameters of all slabs and the checksums of the blocks. The answers
-//! about the last few terms are kept, because a search asks for the same term in every slab. A sidecar of version 2 or 3
-//! has no checksums of blocks: such a sidecar may be used only with stores that verify the bytes they read.
+//! Opening a sidecar (the object with a bucket's filters) reads its end, which has the parameters of all slabs and the
+//! checksums of the blocks. The answers about the last few terms are kept, because a search asks for the same term in
+//! every slab. A sidecar of version 2 or 3 has no checksums of blocks: such a sidecar may be used only with stores that
+//! verify the bytes they read.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

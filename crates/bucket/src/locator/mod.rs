@@ -28,7 +28,8 @@ const TARGET_PART_KEYS: usize = 8_192;
 const MAX_LINKS: usize = 4;
 /// Maximum number of parts of a locator, checked before memory is allocated.
 const MAX_PARTS: usize = 1 << 20;
-/// Low bits of a hash that are ignored; while pairs are sorted, the page number takes their place.
+/// Low bits of a hash that are ignored; while pairs of a token and a page are sorted, the page number takes the place
+/// of these bits.
 const PAGE_BITS: u32 = 6;
 /// Step between the keys of a chain's links.
 const LINK_STEP: u64 = 0xa076_1d64_78bd_642f;

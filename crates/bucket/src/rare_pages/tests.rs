@@ -202,7 +202,7 @@ fn arbitrary_text() -> impl Strategy<Value = String> {
         .prop_map(|words| words.into_iter().map(|(word, between)| word + &between).collect())
 }
 
-/// Splits texts at a byte that is not a breaker, so that most edges lie inside tokens.
+/// Splits texts at a byte that is not a breaker, so that most variables begin and end inside tokens.
 fn split_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
     let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
     let mut slab = TemplateSlab::default();
@@ -213,7 +213,7 @@ fn split_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Split at breakers, and inside tokens.
+    /// The texts are split at breakers by one splitter, and inside tokens by the other.
     #[test]
     fn texts_split_anywhere_keep_their_tokens(texts in proptest::collection::vec(arbitrary_text(), 1..40)) {
         for splitter in [split_by_words, split_at_twos] {

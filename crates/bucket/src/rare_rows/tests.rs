@@ -91,8 +91,8 @@ fn rows_are_unknown_for_words_in_the_term_dictionary() {
     }
 }
 
-/// A field's value may be in events of some sourcetypes without its tokens; their names matter only on pages that have
-/// such events.
+/// A query for a field's value may accept a token or a sourcetype whose events need not contain the token. The
+/// sourcetype matters only on pages that have events of it.
 #[test]
 fn metadata_is_looked_up_by_page() {
     let named = |sourcetype: &str| Metadata {

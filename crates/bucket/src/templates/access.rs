@@ -1,8 +1,8 @@
 //! Variables of access log lines.
 //!
 //! Web servers and proxies write a request as one quoted text, `"GET /path?query HTTP/1.1"`. Searches need the parts of
-//! this text, so each part is a variable of its own. The names before the time, the status and the size are variables
-//! as well. Every kind of variable here allows only a narrow set of bytes, which lets a search prove that an extraction
+//! this text, so each part is a variable of its own. The names before the time, the status and the size are variables,
+//! too. Every kind of variable here allows only a narrow set of bytes, which lets a search prove that an extraction
 //! pattern matches every line of a template at the same position. A request in any other form remains one variable in a
 //! template of its own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get
 //! columns of their own, so that one odd line does not affect other lines.

@@ -37,7 +37,7 @@ const _: () = assert!(MAX_FIELD_COLUMNS < NO_NAME as usize, "numbers of names ha
 #[derive(Debug, Default)]
 pub(super) struct ChunkCells {
     pieces: Vec<OutlineVariable>,
-    /// End of the pieces of each text.
+    /// End of the variables of each text in `pieces`.
     ends: Vec<u32>,
     /// The names of the fields, by number.
     pub(super) names: Vec<Arc<str>>,

@@ -2,8 +2,8 @@
 //!
 //! The values of these columns have no terms: searches look for the words of the text, as for other search-time fields.
 //!
-//! Not here: extraction of the values; which fields are too large to be stored (`crate::columns`); values that are parts
-//! of the texts (`super::part_columns`).
+//! Not here: extraction of the values; which fields are too large to be stored (`crate::columns`); values that are
+//! parts of the texts (`super::part_columns`).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -45,8 +45,8 @@ impl TemplateSlab {
     }
 
     /// Adds search-time fields to a slab of this many events, as far as the limits allow. A field that consists of the
-    /// same parts of the text in all events of a template needs no column. Fields of nearly unique values become parts of
-    /// the texts if possible.
+    /// same parts of the text in all events of a template needs no column. Fields of nearly unique values become parts
+    /// of the texts if possible.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
         let mut left: Vec<&ExtractedField> = Vec::new();

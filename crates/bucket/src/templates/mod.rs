@@ -4,11 +4,11 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
 //! text, and `cells` has templates whose variables are the index-time fields of a text. `sourcetype_splitters` chooses
-//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, `quantities` divides numbers
-//! from their units, and `builder` adds values to columns. `index_time` has the columns of index-time fields, and
-//! `extraction_columns` those of search-time fields that compaction stores; if the values of such a field are parts of
-//! the texts (`text_parts`), `part_columns` or `template_parts` has its column. A single text that fits no template is
-//! stored as a plain text, so that every text can be stored.
+//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, `quantities` divides
+//! numbers from their units, and `builder` adds values to columns. `index_time` has the columns of index-time fields,
+//! and `extraction_columns` those of search-time fields that compaction stores; if the values of such a field are parts
+//! of the texts (`text_parts`), `part_columns` or `template_parts` has its column. A single text that fits no template
+//! is stored as a plain text, so that every text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -58,7 +58,7 @@ const CHUNK_EVENTS: usize = 512;
 const TRIAL_PAGES: usize = 2;
 /// Templates do not pay off if more than this percentage of events fits no template.
 const PLAIN_PERCENT_MAX: usize = 40;
-/// Templates do not pay off either if there are more columns than this plus one per `EVENTS_PER_COLUMN` events.
+/// Templates also do not pay off if there are more columns than this number plus one per `EVENTS_PER_COLUMN` events.
 const COLUMNS_ALWAYS: usize = 256;
 const EVENTS_PER_COLUMN: usize = 16;
 /// Outlines are tried if more than this percentage of the first events fits no whole-text template.
@@ -223,7 +223,7 @@ fn split_texts(
     Some(slab)
 }
 
-/// Whether the columns so far pay off.
+/// Whether the columns built so far pay off.
 fn is_worthwhile(builder: &SlabBuilder) -> bool {
     let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
         return false;

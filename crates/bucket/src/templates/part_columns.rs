@@ -1,7 +1,7 @@
 //! Columns of search-time fields whose values are parts of the texts: a code for each event identifies the parts.
 //!
-//! Nearly unique values, such as ids, would take as much space again as in the texts. Most of these values begin and end
-//! at an edge of a literal or variable, or within a literal, so few codes are enough. Other values are stored in a
+//! Nearly unique values, such as ids, would take as much space again as in the texts. Most of these values begin and
+//! end at an edge of a literal or variable, or within a literal, so few codes are enough. Other values are stored in a
 //! column of their own.
 //!
 //! Not here: when fields are stored like this (`crate::columns`).

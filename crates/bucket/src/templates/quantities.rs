@@ -1,8 +1,8 @@
 //! Quantities: values that are a number and a unit in one word, such as `404mA`, `23.4C` or `0.043mm/s`.
 //!
 //! Such values are split at the end of the number, inside the word: the template has the unit, and the number is a
-//! column of numbers. Each number format has one column, whatever the unit, so that a field with several units is in few
-//! columns. Values without a number or with a rare unit are plain texts.
+//! column of numbers. Each number format has one column, whatever the unit, so that a field with several units is in
+//! few columns. Values without a number or with a rare unit are plain texts.
 //!
 //! Not here: numbers without a unit (`super::trial`), words with digits elsewhere (`super::variables`).
 

@@ -1,8 +1,8 @@
 //! Cells of texts that consist of many parts between tabs or pipes: exports of proxies, firewalls and tables.
 //!
-//! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one template.
-//! The key of a pair is literal. Cells with quotes, braces or several pairs are scanned like other texts, and so are the
-//! first and the last cell, which may be a header and a message.
+//! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one
+//! template. The key of a pair is literal. Cells with quotes, braces or several pairs are scanned like other texts, and
+//! so are the first and the last cell, which may be a header and a message.
 //!
 //! Not here: delimited texts whose cells are index-time fields (`super::cells`).
 

@@ -1,5 +1,6 @@
-//! Search-time fields whose values are the same parts of the text in all events of a template. The parts are listed once
-//! for each template, so that such a field takes no space in the events, and a search reads the columns of the texts.
+//! Search-time fields whose values are the same parts of the text in all events of a template. The parts are listed
+//! once for each template, so that such a field takes no space in the events, and a search reads the columns of the
+//! texts.
 //!
 //! Not here: fields whose parts differ between events of a template (`super::part_columns`).
 
@@ -94,8 +95,8 @@ fn sequences_of(value: &[u8], reader: &PartReader<'_>) -> Vec<Vec<TemplatePart>>
 }
 
 impl TemplateSlab {
-    /// Adds those of the fields of a slab of this many events whose values are the same parts of the text in all events of
-    /// a template, each with at most one value in an event.
+    /// Adds those of `fields` whose values are the same parts of the text in all events of a template. Every field must
+    /// have at most one value in each event; the slab has `events` events.
     pub(super) fn add_template_parts(&mut self, fields: &[&ExtractedField], events: usize) {
         let Some(SlabValues::Templates { templates, .. }) = self.columns.first().map(|column| &column.values) else {
             return;

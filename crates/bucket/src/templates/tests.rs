@@ -315,7 +315,7 @@ fn fields_become_columns_of_matching_kinds() {
 fn numbers_with_units_are_columns_of_numbers() {
     let value = |at: u64| match at {
         9_000..9_010 => ["-", "+5ms", "007ms", "5m30s", "99999999999999999999s"][at as usize % 5].to_owned(),
-        _ if at % 3 == 0 => format!("{}.{}s", at % 70, at % 10),
+        _ if at.is_multiple_of(3) => format!("{}.{}s", at % 70, at % 10),
         _ => format!("{}ms", at * 7 % 5_000),
     };
     let slab = template_slab_of(&batch((0..10_000u64).map(|at| {

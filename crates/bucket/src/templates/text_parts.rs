@@ -1,7 +1,8 @@
 //! The parts of an event's text, in columns that are still in memory: literals and variables, each with its bytes.
 //!
-//! The parts are listed depth first: a variable whose column has templates is followed by the parts of its own text. [`PartReader::locate`] finds the parts
-//! of which a piece of the text consists, and [`PartReader::is_composed_of`] tells whether given parts have a value.
+//! The parts are listed depth first: a variable whose column has templates is followed by the parts of its own text.
+//! [`PartReader::locate`] finds the parts of which a range of the text consists, and [`PartReader::is_composed_of`]
+//! tells whether given parts have a value.
 //!
 //! Not here: which values are looked for (`super::part_columns`), reading stored columns (`crate::columns`).
 

@@ -46,7 +46,7 @@ pub(crate) struct FieldLookup<'q> {
     pub(crate) name: &'q str,
     /// In lower case.
     pub(crate) value: &'q str,
-    /// Whether other spellings of the value, which is a number, are found as well.
+    /// Whether the value is a number whose other spellings are also found.
     pub(crate) is_number: bool,
 }
 
@@ -64,8 +64,8 @@ impl FieldLookup<'_> {
         Ok(found)
     }
 
-    /// Query for the texts that contain the value. Another spelling of a number counts only in texts that contain the
-    /// number as well.
+    /// Query for the texts that contain the value. Another spelling of a number counts only in texts that also contain
+    /// the number.
     pub(crate) fn tokens(&self) -> TermQuery {
         value_tokens(self.value)
     }
@@ -102,7 +102,8 @@ pub(crate) fn value_tokens(value: &str) -> TermQuery {
     }
 }
 
-/// Adds the terms of the index-time fields that have columns. Returns whether values are left out.
+/// Adds the terms of the index-time fields that have columns. Returns whether the terms of some values are left out,
+/// because the texts contain these values.
 pub(crate) fn add_field_terms(fields: &FieldSplit, terms: &mut TermTable) -> bool {
     let mut omits_values = false;
     for (name, column, is_in_texts) in fields.columns() {

@@ -1,6 +1,6 @@
-//! The term dictionary: terms of a slab, each with its posting list, the set of pages of events that contain it. The
-//! dictionary has every term, except the rare tokens of slabs stored as columns (below) and the values of fields that the
-//! texts contain.
+//! The term dictionary: terms of a slab, each with its posting list, the set of pages that contain the term. The
+//! dictionary has every term, except the rare tokens of slabs stored as columns (below) and the values of fields that
+//! the texts contain.
 //!
 //! Terms are the lower-cased tokens of the texts and, in a second namespace, the terms of the index-time fields
 //! ([`field_terms`]). [`table`] collects terms from the text, [`mod@write`] sorts and front-codes them into dictionary

@@ -130,7 +130,8 @@ impl Collection {
         self.in_transaction(writer, None, |file| file.standing(database))
     }
 
-    /// Applies the changes of other nodes. A foreign file joins the database; the caller then excludes other nodes.
+    /// Applies the changes of other nodes. A foreign file joins the database; for this, the caller must exclude other
+    /// nodes.
     fn pull(&self, writer: &mut Writer, shared: &dyn SharedDocuments) -> Result<(), CollectionError> {
         let state = shared.state(self.identity())?;
         match self.standing(writer, shared.id())? {
@@ -260,7 +261,7 @@ impl FileWriter<'_> {
         Ok(())
     }
 
-    /// Records that the file is not a copy of a cluster's database.
+    /// Records that the file is not a replica of a cluster's database.
     pub(super) fn forget_database(&self) -> Result<(), Failure> {
         self.transaction.prepare_cached("DELETE FROM shared")?.execute([])?;
         Ok(())

@@ -148,7 +148,7 @@ fn nodes_apply_each_others_changes() {
     save(&a.towns(), &rows, &plain);
     assert_eq!(b.documents(), a.documents());
     a.towns().insert("eva", object(json!({"_key": "k1", "n": 1})), &plain).unwrap();
-    // b applies the change of a before its own.
+    // Node `b` applies the change of node `a` before its own.
     let again = b.towns().insert("eva", object(json!({"_key": "k1"})), &fast);
     assert_eq!(again, Err(CollectionError::Exists));
     b.towns().replace(NOBODY, "k5", object(json!({"m": "b"})), &fast).unwrap();

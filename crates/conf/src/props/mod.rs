@@ -1,8 +1,8 @@
 //! props.conf: resolves the settings of a source, host and sourcetype.
 //!
 //! If several stanzas set a value, `[source::…]` takes precedence over `[host::…]`, then `[sourcetype]`, then
-//! `[default]`. Of two patterns of one kind, the pattern with the higher `priority` wins; at equal priority, the
-//! pattern whose name sorts first. Each setting is resolved separately over all matching stanzas.
+//! `[default]`. Of two patterns for sources, or two for hosts, the pattern with the higher `priority` wins; at equal
+//! priority, the pattern whose name sorts first. Each setting is resolved separately over all matching stanzas.
 //!
 //! Not here: guessing a sourcetype from text, renamed sourcetypes.
 
@@ -297,7 +297,7 @@ fn own_settings(stanza: &MergedStanza) -> Settings {
     stanza.settings.iter().map(|(key, setting)| (key.clone(), setting.value.clone())).collect()
 }
 
-/// Pattern stanzas of one kind, lowest precedence first.
+/// Pattern stanzas with this prefix, lowest precedence first.
 fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
     let mut found: Vec<(i64, &str, PatternStanza)> = Vec::new();
     for stanza in props.stanzas() {

@@ -22,13 +22,13 @@ const TOKENS: &str = "tokens_auth";
 pub const ENABLED: &str = "enabled";
 /// Value of a capability that is not granted.
 pub const DISABLED: &str = "disabled";
-/// Concurrent searches per user of a role by default, as in Splunk.
+/// Default number of concurrent searches per user of a role, as in Splunk.
 const JOBS_QUOTA: &str = "3";
-/// Concurrent real-time searches per user of a role by default, as in Splunk.
+/// Default number of concurrent real-time searches per user of a role, as in Splunk.
 const REAL_TIME_QUOTA: &str = "6";
-/// Megabytes of jobs per user of a role by default, as in Splunk.
+/// Default megabytes of jobs per user of a role, as in Splunk.
 const DISK_QUOTA: &str = "100";
-/// Maximum duration of a search by a user of a role by default, as in Splunk.
+/// Default maximum duration of a search by a user of a role, as in Splunk.
 const MAX_TIME: &str = "100days";
 
 /// Settings of authorize.conf.

@@ -71,7 +71,7 @@ pub struct IndexRule {
     pub repeats: bool,
     /// `LOOKAHEAD`: bytes of the key that are searched.
     pub lookahead: usize,
-    /// `CLONE_SOURCETYPE`: sourcetype of a copy that the rule changes instead of the event.
+    /// `CLONE_SOURCETYPE`: sourcetype of a copy of the event; the rule changes the copy instead of the event.
     pub clone_sourcetype: Option<String>,
     /// `INGEST_EVAL`: assignments.
     pub ingest_eval: Option<String>,

@@ -279,7 +279,7 @@ pub struct IndexesConf<'a> {
 }
 
 impl<'a> IndexesConf<'a> {
-    /// A view of indexes.conf.
+    /// Access to the indexes.conf of these layers.
     pub fn new(layers: &'a Layers) -> IndexesConf<'a> {
         IndexesConf { conf: layers.conf("indexes") }
     }

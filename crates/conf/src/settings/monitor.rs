@@ -11,7 +11,7 @@ use crate::values::Values;
 
 /// Prefix of stanzas for watched files.
 pub(crate) const MONITOR_PREFIX: &str = "monitor://";
-/// Prefix of stanzas for files that are removed once they are stored.
+/// Prefix of stanzas for files that are removed after their events are stored.
 pub(crate) const BATCH_PREFIX: &str = "batch://";
 /// The only `move_policy` that a batch may have.
 const SINKHOLE: &str = "sinkhole";
@@ -66,7 +66,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
 pub struct MonitorSettings {
     /// The path; `*` matches part of a segment and `...` any number of folders.
     pub path: String,
-    /// Whether files are removed once they are stored.
+    /// Whether files are removed after their events are stored.
     pub is_batch: bool,
     /// Index of the events.
     pub index: String,

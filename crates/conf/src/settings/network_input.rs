@@ -153,7 +153,7 @@ pub struct NetworkInput {
     pub sender_host: SenderHost,
     /// Addresses that may send; empty for any.
     pub accept_from: Vec<String>,
-    /// Bytes read from one sender before the next sender's turn.
+    /// Bytes read from one sender before another sender is served.
     pub queue_bytes: usize,
     /// Idle seconds after which a connection's last event is complete.
     pub done_seconds: u64,

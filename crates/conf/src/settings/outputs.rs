@@ -336,8 +336,8 @@ fn tls(own: &Values<'_>) -> Option<OutputTls> {
     is_spoken.then_some(OutputTls { roots, certificate, verifies, name })
 }
 
-/// Index patterns in the order of their numbers. A setting replaces the default of the same number and kind; the other
-/// defaults remain.
+/// Index patterns in the order of their numbers. A setting replaces the default of the same number and list (whitelist
+/// or blacklist); the other defaults remain.
 fn index_filters(layers: &Layers) -> Vec<(String, bool)> {
     let set = settings_of(layers, &[TCPOUT]);
     if set.get("forwardedindex.filter.disable").and_then(|text| crate::values::parse_bool(text)) == Some(true) {

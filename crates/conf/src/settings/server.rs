@@ -26,8 +26,8 @@ pub static SERVER: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(CATALOG), rows: CATALOG_ROWS },
     ],
     unsupported: &["sslPassword", "[cachemanager] evict_on_stable"],
-    // Searches read ranges of remote buckets, never whole buckets, and term filters are evicted last, whatever their
-    // age.
+    // Settings of downloads and of the age of term filters are unused: searches read ranges of remote buckets, never
+    // whole buckets, and term filters are evicted last, whatever their age.
     unused: &[
         "pass4SymmKey",
         "guid",

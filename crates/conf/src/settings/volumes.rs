@@ -175,7 +175,7 @@ impl fmt::Debug for VolumeKey {
 /// Encryption of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeEncryption {
-    /// The default of the bucket.
+    /// The default of the S3 bucket.
     Container,
     /// Keys that the server manages.
     Server,

@@ -1,10 +1,10 @@
 //! `predict`: forecasts a series by exponential smoothing with additive errors.
 //!
-//! A level follows the series; a trend (`LLT`) or a season (`LLP`) may be added; `LLP5` is the mean of both forecasts.
-//! The smoothing parameters are chosen from a grid so that the one-step errors are smallest. `BiLL` chooses one
-//! parameter for two series, and `LLB` also uses the value of a second series at the same time. Confidence bounds are
-//! derived from the one-step errors and widen with the forecast horizon. Splunk's filters are not reproduced; results
-//! are close, not equal.
+//! A level follows the series; a trend (`LLT`) or a season (`LLP`) may be added; `LLP5` is the mean of the `LLT` and
+//! `LLP` forecasts. The smoothing parameters are chosen from a grid so that the one-step errors are smallest. `BiLL`
+//! chooses one parameter for two series, and `LLB` also uses the value of a second series at the same time. Confidence
+//! bounds are derived from the one-step errors and widen with the forecast horizon. Splunk's filters are not
+//! reproduced; results are close, not equal.
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;

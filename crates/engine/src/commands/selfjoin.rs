@@ -26,7 +26,7 @@ impl Execute for SelfJoinCommand {
 struct SelfJoin(SelfJoinCommand);
 
 impl SelfJoin {
-    /// Numbers of the joined rows; `None` is the partner of a row that is kept without a partner.
+    /// Numbers of the joined rows, in pairs; a row that is kept without a partner is paired with `None`.
     fn pairs(&self, all: &RecordBatch) -> Result<Vec<(usize, Option<usize>)>, EngineError> {
         let readers: Vec<ColumnReader> = self.0.fields.iter().map(|field| rows::reader(all, &field.text)).collect();
         let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();

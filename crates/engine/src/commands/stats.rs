@@ -147,7 +147,7 @@ impl Blocking for WildcardStats {
         let rows = RowBuffer::collect("stats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(rows.into_rows(), context)?;
-        // A field for which the function yields no value gets no column, such as `avg(*)` of texts.
+        // A field for which the function yields no value, such as `avg(*)` of texts, gets no column.
         DropEmptyColumns.run(sorted_values(&plan, folded, context)?, context)
     }
 }

@@ -14,7 +14,7 @@ pub struct AlertCall<'a> {
     pub results_link: Option<&'a str>,
     /// An existing results file, to be used instead of a file with these rows.
     pub results_path: Option<&'a str>,
-    /// Name of the search.
+    /// Id of the search.
     pub sid: &'a str,
     /// Text of the search.
     pub search: &'a str,

@@ -170,7 +170,7 @@ fn release_order(plan: &mut Plan) {
     }
 }
 
-/// Passes the limit of a top-k sort to the scan; the sort itself then returns no more rows.
+/// Passes the limit of a top-k sort to the scan; the sort itself then returns at most that many rows.
 fn push_top(plan: &mut Plan) {
     let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
     let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) else { return };

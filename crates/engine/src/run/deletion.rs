@@ -54,7 +54,7 @@ impl Runner {
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
         self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.with_context("delete"), deleting.span))?;
         let mut scan = self.event_scan(&deleting.scan, &context)?;
-        // Only sealed segments are kept; events that arrived after the sealing are not deleted.
+        // Only sealed segments are searched; events that arrived after the sealing are not deleted.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
         let allowed = IndexSelector::new(context.permissions.delete_indexes.iter().cloned());
         let (mut deletion, mut counts) = (Deletion::default(), BTreeMap::<String, Counts>::new());

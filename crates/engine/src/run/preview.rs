@@ -5,9 +5,10 @@
 //! instances of the commands, so that the search's instances are unaffected; messages of a preview are dropped.
 //!
 //! The first preview is made soon after the start. Each further preview is made after a client has read the previous
-//! one, and rarely enough that previews take at most a tenth of the search's time. If a command refuses that many rows,
-//! a preview is made from fewer rows. Previews use the results of subsearches that the search has read. There are no
-//! previews for searches with side effects or external programs, or for commands that run a search for each row (`map`).
+//! one, and rarely enough that previews take at most a tenth of the search's time. If a command fails on the rows read
+//! so far, for example at a limit, the preview is made from fewer of them. Previews use the results of subsearches that
+//! the search has read. There are no previews for searches with side effects or external programs, or for commands that
+//! run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 

@@ -250,7 +250,7 @@ impl ObjectWork<'_> {
         let scan = self.scan_as(Snapshot::default(), &runner.context)?;
         let mut found = Vec::new();
         for index in indexes {
-            // In a snapshot of a single index, no slab is cut.
+            // In a snapshot of a single index, no slab is split at the arrival of buckets of other indexes.
             let snapshot = runner.source.snapshot(&IndexSelector::new(vec![index]), &range)?;
             let snapshot = with_renamed_sourcetypes(snapshot, runner.rules.props());
             for segment in snapshot.segments {

@@ -3,8 +3,8 @@
 //!
 //! `stats` and similar commands keep states as columns ([`StateColumn`]) and finish them into a column of values
 //! ([`super::finish`]); commands that need a value after each row keep one state at a time ([`super::running_state`]).
-//! Both use this table, so that a function has the same meaning in all commands. Names and planner properties are in
-//! `quarry_spl::functions`.
+//! All of these commands use this table, so that a function has the same meaning in all commands. Names and planner
+//! properties are in `quarry_spl::functions`.
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;

@@ -268,7 +268,7 @@ fn groups_beyond_memory(stats: &str) {
     assert_eq!(counts.len(), 125_000);
 }
 
-/// Integers are counted by index, and groups are only made of them when all folders are merged.
+/// Integers are counted by index, and become groups only when all folders are merged.
 #[test]
 fn counts_of_integers_and_addresses_do_not_depend_on_slices() {
     let wide: Vec<i64> = (0..9_000).map(|at| (at * at) % 70_001 - 300).collect();
@@ -306,7 +306,7 @@ fn counts_of_integers_and_addresses_do_not_depend_on_slices() {
     }
 }
 
-/// The memory check of a merge counts the groups that are yet to be made of integers.
+/// The memory check of a merge counts the groups that integers will become.
 #[test]
 fn groups_of_counted_integers_beyond_memory_are_merged_by_partition() {
     let plan = plan("count by g");

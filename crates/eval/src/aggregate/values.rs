@@ -88,7 +88,7 @@ pub(super) enum IntegerForm {
     Address,
 }
 
-/// Minimum and maximum, if all integers are short.
+/// Minimum and maximum; `None` if an integer is not [short](is_short).
 pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
     bounds(integers).filter(|(low, high)| is_short(*low) && is_short(*high))
 }
@@ -265,7 +265,7 @@ impl ValueTable {
         self.distinct.origins.reserve_exact(count);
     }
 
-    /// Numbers integers that the table does not have, without making them known to lookups.
+    /// Assigns numbers to integers that the table does not have; lookups will not find these integers.
     pub(super) fn append_integers(&mut self, form: IntegerForm, values: &[i64]) {
         let origin_of = |value: &i64| match form {
             IntegerForm::Integer => Origin::Integer(*value),

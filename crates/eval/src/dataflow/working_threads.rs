@@ -1,8 +1,8 @@
 //! Threads that work for searches, counted over all searches of a node.
 //!
 //! A search that runs alone reads with one thread per core. If as many searches run as there are cores, further threads
-//! do not make any of them faster: each computes again what is computed once per thread and slab, and the results of
-//! all threads of a search must be merged.
+//! do not make any of them faster: each thread repeats the work that is done once per thread and slab, and the results
+//! of all threads of a search must be merged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ pub(super) struct ThreadCount(AtomicUsize);
 pub struct WorkingThread(Arc<ThreadCount>);
 
 impl WorkingThread {
-    /// Counts one more thread; returns the number of all with it.
+    /// Counts one more thread; returns the number of threads, including this one.
     pub(super) fn begin(count: &Arc<ThreadCount>) -> (WorkingThread, usize) {
         let before = count.0.fetch_add(1, Ordering::Relaxed);
         (WorkingThread(Arc::clone(count)), before + 1)

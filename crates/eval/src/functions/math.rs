@@ -119,7 +119,7 @@ fn abs<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 fn map_to_integer<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
         Some(Number::Int(value)) => Value::Int(value),
-        // The nearest double may already be the next integer.
+        // The nearest double of the time may already be the next integer.
         Some(Number::Nanos(ns)) => {
             let (whole, rest) = (ns / NS_PER_SEC, ns % NS_PER_SEC);
             Value::Int(whole + function(rest as f64 / NS_PER_SEC as f64) as i64)

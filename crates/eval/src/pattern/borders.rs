@@ -181,7 +181,7 @@ fn border_of_literal(side: Side, literal: &[u8], beyond: Border) -> Border {
     (affix.len() <= AFFIX_BYTES_MAX).then_some(KnownBorder { bytes, affix })
 }
 
-/// The border that a class forms, of which any character may stand beside a group.
+/// The border that a class forms, any character of which may stand beside a group.
 fn border_of_class(class: &Class) -> Option<BorderBytes> {
     let of_range = |start: u8, end: u8| (start..=end).map(border_of_byte).min().flatten();
     let of_ranges = match class {

@@ -1,5 +1,5 @@
-//! Groups of expressions that are not one-pass, such as the `EXTRACT-` of an access log, found by PCRE2's just-in-time
-//! compiled machine code.
+//! Finds the capture groups of expressions that are not one-pass, such as the `EXTRACT-` of an access log, by PCRE2's
+//! just-in-time compiled machine code.
 //!
 //! For such an expression, the linear engine tracks all ways of matching at once, which takes about ten nanoseconds per
 //! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth of
@@ -84,7 +84,7 @@ impl MachineCode {
         let starts = if tree.properties().look_set_prefix().contains(Look::Start) {
             Starts::Text
         } else if is_one_pass || tree.properties().minimum_len().is_none_or(|len| len == 0) {
-            // Once the linear engine has found the match, its own automaton is as fast.
+            // Once the linear engine has found the match, its own automaton is as fast as machine code.
             return None;
         } else {
             prefix_literals(&tree).map_or(Starts::Match, Starts::Literals)

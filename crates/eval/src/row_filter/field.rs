@@ -142,7 +142,7 @@ impl FieldTest {
         self.spelled.is_some()
     }
 
-    /// The open rows with a value that passes the tests.
+    /// The rows of `open` with a value that passes the tests.
     pub(super) fn run_in(&self, rows: &RecordBatch, reader: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
         let found = self.run(reader, open);
         match (&self.spelled, rows::column(rows, RAW_FIELD)) {
@@ -197,7 +197,7 @@ impl FieldTest {
     }
 }
 
-/// Values, at least one of which must be equal.
+/// Values, one of which a value of the field must equal.
 #[derive(Debug, Default)]
 struct EqualitySet {
     texts: HashSet<Box<[u8]>, FixedState>,
@@ -218,7 +218,7 @@ impl<'a> FromIterator<&'a str> for SpelledNumbers {
 }
 
 impl SpelledNumbers {
-    /// The open rows with a value that is a spelling of a number and a text that contains this number as a word.
+    /// The rows of `open` whose value is a spelling of a number and whose text contains this number as a word.
     fn run(&self, values: &ColumnReader, texts: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
         let (mut scratch, mut text) = (String::new(), String::new());
         BooleanBuffer::collect_bool(open.len(), |row| {

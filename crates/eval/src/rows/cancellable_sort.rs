@@ -12,7 +12,7 @@ use crate::EngineError;
 
 /// Number of items that are sorted or divided between two checks for cancellation.
 const PART_ITEMS: usize = 32_768;
-/// Number of items whose median divides all items.
+/// Size of the sample of a part; the sample's median divides the part.
 const SAMPLE_ITEMS: usize = 63;
 /// Maximum divisions of a part; each usually halves the part. Parts that are still large afterwards are sorted without
 /// checks; only contrived orders and many equal items lead to such parts.

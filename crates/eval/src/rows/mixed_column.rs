@@ -1,8 +1,8 @@
-//! Columns of numbers with exceptions: nearly all values are integers, or decimals of one scale; the exceptions, such
-//! as `-` for a missing size, are texts.
+//! Mixed columns: nearly all values are integers, or decimals of one scale; the other values, such as `-` for a missing
+//! size, are texts.
 //!
 //! The column is a struct of two columns, of which at most one has a value in a row. Thus numbers stay numbers, and
-//! only the exceptions are parsed or compared as texts. The text of a value is canonical as in any other column.
+//! only the other values are parsed or compared as texts. The text of a value is canonical as in any other column.
 //!
 //! Not here: the choice of columns with this form (`scan`).
 

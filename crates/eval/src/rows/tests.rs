@@ -193,7 +193,7 @@ fn integers_with_and_without_exceptions_stay_numbers_in_one_batch() {
     assert_eq!(all.column(0).data_type(), mixed.data_type());
     assert_eq!(texts(all.column(0)), expected);
     assert_eq!(all.column(0).null_count(), 1);
-    // With texts, they become texts.
+    // Together with a column of texts, the numbers become texts.
     let words: ArrayRef = Arc::new(StringViewArray::from(vec!["x"]));
     let all = concat_rows(vec![batch(&mixed), batch(&plain), batch(&words)]).unwrap();
     assert_eq!(all.column(0).data_type(), &DataType::Utf8View);

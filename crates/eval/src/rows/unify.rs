@@ -14,8 +14,9 @@ use super::mixed_column::{is_mixed_of, mixed_column};
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
 
-/// The narrowest type for values of both types: null adopts the other type, integers become numbers, numbers
-/// with and without exceptions stay numbers, incompatible types become text, and multivalue stays multivalue.
+/// The narrowest type for values of both types: null adopts the other type, a multivalue stays a multivalue, integers
+/// and doubles become doubles, a mixed column ([`super::MixedColumn`]) and a column of its numbers become a mixed
+/// column, and incompatible types become text.
 pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         _ if a == b => a.clone(),

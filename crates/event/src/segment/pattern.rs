@@ -257,7 +257,7 @@ fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<u
 }
 
 /// A text that is compared character by character, but only around its *anchor*, the character that is likely to be the
-/// rarest. Most searched texts lack the anchor, which one search per spelling of the anchor establishes.
+/// rarest. Most searched texts lack the anchor; one search for each spelling of the anchor shows this.
 #[derive(Clone, Debug)]
 struct UnicodeLiteral {
     lower: Box<str>,

@@ -87,7 +87,7 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
         return Err(ModifierError::Empty);
     }
     let bytes = text.as_bytes();
-    // Two periods indicate a date in an unsupported notation.
+    // Two dots indicate a date in an unsupported notation.
     let is_date = text.matches('.').count() > 1;
     let is_number = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
     if bytes[0].is_ascii_digit() && is_number && !is_date {

@@ -1,4 +1,4 @@
-//! Spellings of a number: texts that only add a sign, a decimal point or zeros after it.
+//! Spellings of a number: texts that only add a sign, a decimal point or zeros after the point.
 //!
 //! `=` in the first command of a search looks a number up as a word. A value that is equal as a number, but contains
 //! other words (`01`, `1e0`), would be found only where other values of its page contain the number. Therefore, `=` in

@@ -71,7 +71,7 @@ pub struct SpoolOptions {
     pub limit_bytes: u64,
     /// Bytes the file system must keep free; otherwise no new file is started.
     pub free_bytes_min: u64,
-    /// Groups; the position is a group's number.
+    /// Groups, each numbered by its position in this list.
     pub groups: Vec<GroupOptions>,
     /// Time to wait for room before events are dropped; `None` waits without limit.
     pub drop_after: Option<Duration>,
@@ -456,8 +456,8 @@ impl Spool {
     fn sync(&self, mut state: MutexGuard<'_, State>) -> bool {
         let target = state.next - 1;
         state.unsynced_bytes = 0;
-        // The files and the list of positions are determined before the sync, so that the events up to each position
-        // are durable when the list is written.
+        // The files to delete and the list of read positions are determined before the sync, so that the events up to
+        // each position are durable when the list is written.
         let count = state.removable_count();
         let list = (count > 0).then(|| state.positions.to_bytes());
         let active = state.segments.back().cloned();

@@ -32,7 +32,7 @@ pub(super) struct Positions {
     clock: u64,
 }
 
-/// Hash of scope and head, length of the head, variant.
+/// Hash of scope and head, length of the head, and the variant that distinguishes files with equal heads.
 type Key = (u128, u16, u32);
 
 #[derive(Debug)]

@@ -58,7 +58,7 @@ enum Content {
     Passed,
     /// A record for other groups.
     OfOthers,
-    /// A record for the group; its batch begins there in the body.
+    /// A record for the group; its batch begins at this offset of the body.
     Record(usize),
 }
 
@@ -174,7 +174,8 @@ impl SpoolReader {
         waited < UNREADABLE_NS && !matches!(reason.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
     }
 
-    /// Passes a record that cannot be read, or the rest of its file; fails if these are newly lost.
+    /// Passes a record that cannot be read, or the rest of its file; fails if some of these records were not reported
+    /// before.
     fn skip_lost(
         &mut self,
         location: Location,

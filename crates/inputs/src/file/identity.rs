@@ -2,7 +2,7 @@
 //!
 //! A position is valid only if the 256 bytes before it are unchanged: a file that was truncated and rewritten, or
 //! another file with the same first bytes, is read from its start. A position is weak evidence if its offset and the
-//! leading bytes stored with it are both below 256 bytes. Such a position applies only to three kinds of files: the
+//! number of leading bytes stored with it are both below 256. Such a position applies only to three kinds of files: the
 //! file with the stored path; a file that ends at the offset; and, if the files of the folder are rotated and the file
 //! at the stored path no longer has these bytes, another file of the folder ([`super::rotation`]).
 //!
@@ -99,8 +99,8 @@ enum KnownPosition {
 }
 
 impl StartPosition {
-    /// Finds the position of the file at `path` among the positions in the sink. If `again` is set, these are ignored;
-    /// `rotation` tells whether files in the same folder are rotated.
+    /// Finds the position of the file at `path` among the positions in the sink. If `again` is set, the file counts as
+    /// new whatever its positions; `rotation` tells whether files in the same folder are rotated.
     pub(crate) fn find(
         handle: &Handle,
         path: &Path,

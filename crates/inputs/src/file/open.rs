@@ -2,7 +2,7 @@
 //! names.
 //!
 //! Everything about a regular file is decided through one handle ([`Handle`]), because its name may refer to another
-//! file a moment later, and a file being written begins empty.
+//! file a moment later, and a file being written is empty at first.
 //!
 //! Content begins after leading NUL bytes. If a file is truncated while its writer keeps the old offset (`copytruncate`
 //! with a program that does not append), a hole of NUL bytes precedes the new text and is not part of any line. The
@@ -177,8 +177,8 @@ impl Handle {
         Ok(self.describe(opened))
     }
 
-    /// Reader of the content from `offset` on, or from the start if the file is compressed; returns the actual offset
-    /// as well.
+    /// Reader of the content from `offset` on, or from the start if the file is compressed; also returns the actual
+    /// offset.
     pub(crate) fn reader_at(&self, offset: u64) -> io::Result<(OpenFile, u64)> {
         if self.compression != Compression::None {
             return Ok((self.reader()?, 0));
@@ -254,12 +254,12 @@ impl Handle {
         Ok((metadata.len().saturating_sub(self.hole), modified_ns(&metadata)))
     }
 
-    /// Last modification when it was opened, nanoseconds since the epoch.
+    /// Last modification when the file was opened, nanoseconds since the epoch.
     pub(crate) fn modified_ns(&self) -> Option<i64> {
         modified_ns(&self.metadata)
     }
 
-    /// True if its compressed content is complete, even if damaged. A plain file is always complete.
+    /// True if the file's compressed content is complete, even if damaged. A plain file is always complete.
     pub(crate) fn is_complete(&self) -> bool {
         if self.compression == Compression::None {
             return true;
@@ -271,7 +271,7 @@ impl Handle {
         }
     }
 
-    /// True if bytes that are not read follow its compressed content.
+    /// True if the compressed content is followed by bytes that are not read.
     pub(crate) fn has_unread_end(&self) -> bool {
         self.compression == Compression::Gzip && self.read_through().is_ok_and(|file| file.has_garbage())
     }

@@ -485,8 +485,8 @@ async fn acks_of_request(
     Ok((json!({ "acks": acks }), note))
 }
 
-/// Requests reported as stored. If the report is never sent, they are put back, so that the sender can query them
-/// again.
+/// Requests reported as stored. If the report is never sent, the requests are put back, so that the sender can query
+/// them again.
 struct ReportedAcks {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,

@@ -3,8 +3,8 @@
 //! On a port where clients must authenticate, connections of unauthenticated clients have a limit of their own, whether
 //! they wait for the client or for the server. Beyond it, the connection that has waited longest for its client is
 //! closed, or, if none waits, the oldest one. An authenticated client's connection is closed only for another
-//! authenticated client, or when authenticated clients hold every slot. Some slots are left to clients that have yet to
-//! log in.
+//! authenticated client, when authenticated clients hold every slot, or for lack of file descriptors. Some slots are
+//! left to clients that have yet to log in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

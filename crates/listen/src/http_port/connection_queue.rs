@@ -64,7 +64,7 @@ impl ConnectionQueue {
         self.locked().by_age.insert(age, Arc::clone(close));
     }
 
-    /// Returns false if the connection has been requested to close.
+    /// Removes a connection; returns false if it has been requested to close.
     fn remove(&self, age: u64) -> bool {
         self.locked().by_age.remove(&age).is_some()
     }
@@ -221,7 +221,7 @@ impl ConnectionState {
         self.close.notified().await;
     }
 
-    /// Manner in which the connection must close after such a request.
+    /// Manner in which the connection must close once it is requested to.
     pub(super) fn closing(&self) -> Closing {
         let state = self.locked();
         let is_removed = state.place.is_some_and(|(standing, age)| !self.list(standing).contains(age));
@@ -375,7 +375,7 @@ impl OpenRequest {
         answer.bytes += bytes;
     }
 
-    /// Records that such bytes were written, or are no longer wanted.
+    /// Records that bytes of the answer were written, or are no longer wanted.
     pub(super) fn take(&self, bytes: usize) {
         let mut answer = self.untaken();
         answer.bytes = answer.bytes.saturating_sub(bytes);

@@ -4,8 +4,8 @@
 //! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
 //! one; if all are active, the new one is refused. TLS handshakes count as idle. Connections of clients that have not
-//! authenticated ([`ClientProof`]) are closed before those of clients that have, even while they are active
-//! ([`admission`]). Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`].
+//! authenticated ([`ClientProof`]), even active ones, are closed before those of clients that have ([`admission`]).
+//! Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`].
 //!
 //! Not here: handling requests, limiting the size of bodies.
 
@@ -88,7 +88,7 @@ pub enum Security {
     Clear,
     /// TLS is always used.
     Tls(TlsAcceptor),
-    /// Clients may use TLS or not; clients on other machines must use it.
+    /// Clients on this machine may use TLS or not; clients on other machines must use it.
     TlsBeyond(TlsAcceptor),
 }
 

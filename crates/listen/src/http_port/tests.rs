@@ -548,7 +548,7 @@ async fn tls_ports_accept_plain_local_connections() {
     let mut stream = connect(tested.address, &connector).await;
     stream.write_all(GET.as_bytes()).await.unwrap();
     assert!(all_of(stream).await.ends_with("served"));
-    // A silent client blocks neither kind of client, and a stalled handshake is closed.
+    // A silent client does not block others, and a stalled handshake is closed.
     let silent = TcpStream::connect(tested.address).await.unwrap();
     assert!(ask(tested.address, GET).await.ends_with("served"));
     let mut begun = TcpStream::connect(tested.address).await.unwrap();

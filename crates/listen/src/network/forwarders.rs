@@ -1,8 +1,9 @@
 //! Ports for the data of forwarders.
 //!
-//! As with text, a connection reads and appends only while it holds a turn. An acknowledgment is sent when the events
-//! before it are on disk. If the store fails, the forwarder is disconnected without an acknowledgment, so that it sends
-//! the events again. Events that the store refuses for good are dropped, counted and reported.
+//! As with text, a connection reads and appends only while it holds a turn (a permit, `read_slots`). An acknowledgment
+//! is sent when the events before it are on disk. If the store fails, the forwarder is disconnected without an
+//! acknowledgment, so that it sends the events again. Events that the store refuses for good are dropped, counted and
+//! reported.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

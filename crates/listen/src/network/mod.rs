@@ -43,7 +43,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of log messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// State shared by the stanzas of a socket; all sockets share the turns, limits, names and senders.
+/// State shared by the stanzas of a socket; all sockets share the turns, limits, cached DNS names and senders.
 pub(crate) struct Shared {
     /// Accepted tokens: a forwarder must present one of them.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
@@ -167,7 +167,7 @@ impl Listeners {
         self.with_open_faults(&faults)
     }
 
-    /// These faults and those of stanzas that share an open socket.
+    /// These faults, and those of unusable stanzas of open sockets.
     fn with_open_faults(&self, faults: &[ListenError]) -> Vec<String> {
         let of_open = self.open.iter().flat_map(|open| open.faults.iter());
         faults.iter().chain(of_open).map(ToString::to_string).collect()

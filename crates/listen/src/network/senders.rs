@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedMutexGuard, watch};
 
-/// Maximum number of remembered names; beyond it, names without a connection are dropped.
+/// Maximum number of remembered forwarders; beyond it, those without a connection are forgotten.
 const SENDERS_MAX: usize = 65_536;
 
 /// All connected forwarders.
@@ -35,7 +35,7 @@ pub(crate) struct SenderEntry {
 
 impl Senders {
     /// Asks the connection that holds the entry of `sender` to end, waits until it has ended, and takes over the entry.
-    /// `None` if a still later connection took over, or if too many names are remembered.
+    /// `None` if a still later connection took over, or if too many forwarders are remembered.
     pub(crate) async fn acquire(&self, sender: &str) -> Option<SenderEntry> {
         let place = self.register(sender)?;
         let mut number = 0;

@@ -99,7 +99,7 @@ impl TypedEvent {
         TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_truncated: false, others: Vec::new() }
     }
 
-    /// Value of a key as a rule's `REGEX` sees it. Host, source and sourcetype have a prefix that names the kind.
+    /// Value of a key as a rule's `REGEX` sees it. Host, source and sourcetype have a prefix such as `host::`.
     pub(crate) fn read(&self, key: &Key) -> Cow<'_, str> {
         match key {
             Key::Raw => Cow::Borrowed(&self.raw),
@@ -151,8 +151,8 @@ impl TypedEvent {
         self.fields.iter().filter(move |(known, _)| **known == *name).map(|(_, value)| value.as_str())
     }
 
-    /// Writes a key; the kind prefix of host, source and sourcetype is removed. A time that is not a number of seconds
-    /// is ignored, and so is an empty host, source, sourcetype or index.
+    /// Writes a key; the prefix of host, source and sourcetype is removed. A time that is not a number of seconds is
+    /// ignored, and so is an empty host, source, sourcetype or index.
     pub(crate) fn write(&mut self, key: &Key, text: Cow<'_, str>) {
         match key {
             Key::Raw => self.set_raw(text.into_owned()),
@@ -203,7 +203,7 @@ impl TypedEvent {
     }
 }
 
-/// Replaces a metadata text; the kind prefix is removed.
+/// Replaces a metadata text; the prefix `KIND::` is removed.
 fn set_metadata(place: &mut Arc<str>, text: &str, kind: &str) {
     let bare = text.strip_prefix(kind).unwrap_or(text);
     let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];

@@ -3,7 +3,7 @@
 //! Order of processing: `ROUTE_EVENTS_OLDER_THAN`; `SEDCMD-` settings by class; `TRANSFORMS-` by class and, within a
 //! class, as listed; `RULESET-` in the same order. A [`TypingPlan`] is compiled once per source; sources without such
 //! settings have no plan and no overhead. Rules write keys of a [`TypedEvent`](event::TypedEvent), which is finally
-//! added to the batch, possibly for another index or as several copies, or dropped.
+//! added to the batch, possibly for another index or with copies (`CLONE_SOURCETYPE`), or dropped.
 //!
 //! Not here: timestamps, breaking and merging (earlier stages); `punct` and the `date_` fields, which searches compute.
 

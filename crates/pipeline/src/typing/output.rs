@@ -194,7 +194,8 @@ impl EventTyping {
             return Arc::clone(plan);
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).typing;
-        // The plan for copies also depends on the names of host, source and sourcetype, so it is not shared.
+        // The plan for copies (`CLONE_SOURCETYPE`) also depends on the names of host, source and sourcetype, so it is
+        // not shared.
         let is_shared = settings.rules().all(|rule| rule.clone_sourcetype.is_none());
         let shared = known.by_settings.get(&settings).filter(|_| is_shared).cloned();
         let plan = match shared {
@@ -217,9 +218,10 @@ impl EventTyping {
         plan
     }
 
-    /// Applies a plan to an event: returns the event and its copies without those that are dropped, and the reason if
-    /// an event is not in the index named by its rule. With `host_is_fixed`, no rule changes the host. The limit of
-    /// fields applies to fields that rules add, so that no field that came with the event is lost.
+    /// Applies a plan to an event: returns the event and its copies (`CLONE_SOURCETYPE`) without those that are
+    /// dropped, and the reason if an event is not in the index named by its rule. With `host_is_fixed`, no rule changes
+    /// the host. The limit of fields applies to fields that rules add, so that no field that came with the event is
+    /// lost.
     pub fn run(
         &self,
         plan: &TypingPlan,

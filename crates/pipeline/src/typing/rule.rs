@@ -150,7 +150,7 @@ impl MatchRule {
     /// Applies the rule's effect to the first match, or to all matches if the rule repeats; without a match, writes the
     /// default. Returns whether the pattern matched.
     fn apply(&self, event: &mut TypedEvent, groups: &mut Groups) -> bool {
-        // The source text is moved out of the event while the event is written.
+        // The searched text is moved out of the event while the event is written.
         let source: String = match &self.source {
             Key::Raw => std::mem::take(&mut event.raw),
             key => event.read(key).into_owned(),

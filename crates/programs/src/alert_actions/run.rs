@@ -111,7 +111,7 @@ fn parse_messages(text: &str) -> Vec<String> {
 }
 
 fn write(mut stdin: ChildStdin, payload: &str) {
-    // A program that does not read its input has closed it.
+    // Writing fails if the program has closed its input without reading it.
     drop(stdin.write_all(payload.as_bytes()));
 }
 

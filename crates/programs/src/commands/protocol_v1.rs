@@ -190,7 +190,7 @@ fn response_chunk(metadata: &Value, body: Vec<u8>) -> CommandChunk {
     CommandChunk { metadata: metadata.to_string(), body }
 }
 
-/// A byte as in a URL.
+/// A byte, percent-encoded as in URLs unless it is alphanumeric.
 fn encode_byte(byte: u8) -> String {
     if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
 }
@@ -270,7 +270,7 @@ fn level_of(text: &str) -> Option<&'static str> {
 }
 
 fn write(mut stdin: ChildStdin, input: &[u8]) {
-    // A program that does not read its input has closed it.
+    // Writing fails if the program has closed its input without reading it.
     drop(stdin.write_all(input));
 }
 

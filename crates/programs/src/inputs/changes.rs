@@ -145,7 +145,8 @@ impl ChangeScanner {
         Ok(())
     }
 
-    /// Stores an event per change. Returns false at shutdown; the changes are then reported after the next start.
+    /// Stores an event per change, and the contents of files if configured. Returns false at shutdown; the changes are
+    /// then reported after the next start.
     fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, Fault> {
         let now = shared.settings.clock.now_ns();
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };

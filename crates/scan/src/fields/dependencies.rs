@@ -134,9 +134,9 @@ impl SourceRules {
         are_same(&self.extracts, &other.extracts) && are_same(&self.reports, &other.reports)
     }
 
-    /// For each pattern: whether it reads a field, and a transform reads a field that the pattern produces, directly or
-    /// through other fields. Such a pattern comes before the transforms, as all `EXTRACT` rules do in Splunk. Other
-    /// patterns that read fields come last, so that they can read the fields of transforms and automatic extraction.
+    /// For each pattern: whether it both reads a field and produces a field that a transform reads, directly or through
+    /// other fields. Such a pattern comes before the transforms, as all `EXTRACT` rules do in Splunk. Other patterns
+    /// that read fields come last, so that they can read the fields of transforms and automatic extraction.
     pub(super) fn find_feeds(&self) -> Vec<bool> {
         let read = self.reports.iter().map(|report| report.source()).filter(|source| *source != "_raw");
         let read: BTreeSet<String> = read.flat_map(|source| self.fields_behind(source)).collect();

@@ -2,9 +2,10 @@
 //! plan.
 //!
 //! Dashboards repeat the same searches over data that changes only at its newest end. The first time a plan is seen,
-//! only its name is recorded, so that a search that never recurs costs nothing. From the second time on, the fold of
-//! every *window* (32 pages of one sealed slab that lie entirely within the time range) is computed separately and
-//! cached. From the third time on, the state of the window comes from the cache, and the window's pages are not read.
+//! only its name (a text that identifies it) is recorded, so that a search that never recurs costs nothing. From the
+//! second time on, the fold of every *window* (32 pages of one sealed slab that lie entirely within the time range) is
+//! computed separately and cached. From the third time on, the state of the window comes from the cache, and the
+//! window's pages are not read.
 //!
 //! Results stay exact for three reasons. A sealed slab never changes, and its identity is never reused. Plans are
 //! compared by their whole name, never by a hash. A search looks up only states of slabs in its snapshot, so states of

@@ -546,7 +546,8 @@ impl EventScan {
         join_rows((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
-    /// The columns of matching rows. `overwriting` is the only pattern, if its groups overwrite fields.
+    /// The columns of matching rows. `overwriting` is the only pattern, if it is a command on the texts; its groups
+    /// overwrite fields.
     fn columns_of_matches(
         &self,
         sure: &Rows,

@@ -260,7 +260,7 @@ impl<'a> PageReader<'a> {
         Ok(metas)
     }
 
-    /// Source and template of each event as one number, see [`Slab::key`].
+    /// Extraction class and template of each event as one number, see [`Slab::key`].
     pub(super) fn keys(&mut self) -> Result<Arc<[u32]>, EngineError> {
         if let Some(keys) = &self.keys {
             return Ok(Arc::clone(keys));

@@ -118,7 +118,7 @@ pub(super) struct SlabRequest<'a> {
     pub messages: &'a Messages,
 }
 
-/// Fields of a slab, before and after rules.
+/// Fields of a slab: those extracted, the aliases of others, and those that rules compute.
 struct LocatedFields<'a> {
     fields: &'a HashMap<String, Arc<FieldLocations>, FixedState>,
     aliases: &'a HashMap<String, Arc<FieldLocations>, FixedState>,

@@ -43,7 +43,7 @@ pub(super) enum ValueLocation {
 /// A value computed from a part of the event text, such as the text between two delimiters or tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenParts {
-    /// The whole text, with a prefix, blanks, quotes or entities.
+    /// The text as written, including any prefix, blanks, quotes or entities.
     pub parts: Box<[TemplatePart]>,
     pub decoding: Decoding,
 }

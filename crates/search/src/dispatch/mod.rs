@@ -51,9 +51,10 @@ const PREVIOUS_HISTORY: &str = "history.before.jsonl";
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
 /// Lifetime of a result in seconds.
 const DEFAULT_TTL_S: i64 = 600;
-/// Age in seconds at which files of `dump` expire, and a folder without a result counts as left by a dead process.
+/// Age in seconds at which files of `dump` expire, and at which a folder without a result counts as left by a dead
+/// process.
 const ABANDONED_AFTER_S: i64 = 24 * 60 * 60;
-/// Default lifetime of a saved search's result.
+/// Default lifetime of a saved search's result: two periods of the search's schedule.
 const SAVED_TTL: &str = "2p";
 /// Number of finished jobs, or of seconds, after which the next finished job checks for expired results. Between two
 /// checks, up to this many jobs may exist in excess of [`JOBS_MAX`].
@@ -196,7 +197,8 @@ impl JobStore {
         }
     }
 
-    /// Removes expired results at intervals, not after each of many short searches, because the check inspects every job.
+    /// Removes expired results at intervals, not after each of many short searches, because the check inspects every
+    /// job.
     fn remove_expired_if_due(&self) {
         let now = self.now_seconds();
         let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= EXPIRY_CHECK_S;

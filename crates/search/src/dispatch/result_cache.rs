@@ -1,5 +1,5 @@
-//! In-memory cache of small search results. Most results are never requested again, and writing the three files of a
-//! result would take longer than a selective search.
+//! In-memory cache of small search results. Most results are never requested again, and writing the files of a result
+//! would take longer than a selective search.
 //!
 //! As on disk, only the newest results are kept ([`JOBS_MAX`](super::JOBS_MAX)). Cached results are written to files
 //! when the server stops; a killed server loses them.

@@ -25,7 +25,7 @@ impl AnswerColumns {
         let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.join_values(" ") == "0";
         for (at, field) in part.fields().iter().enumerate() {
             let is_first = !self.filled.contains(field);
-            // A column ruled out by earlier rows stays ruled out.
+            // Further rows cannot change the class of a column that has a value other than zero.
             if !is_first && !self.zeros.contains(field) {
                 continue;
             }

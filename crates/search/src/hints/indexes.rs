@@ -24,8 +24,8 @@ const CURRENT_USER_SEARCH: &str = "| rest /services/authentication/current-conte
 /// The role that may search every index.
 const ADMIN: &str = "admin";
 
-/// Number of events of each index with events. If `asked` contains any other name or a pattern, indexes without events
-/// are included, too.
+/// Number of events of each index with events. If `asked` contains a pattern or a name that none of these indexes has,
+/// indexes without events are included, too.
 pub(super) fn event_counts(asked: &[&SearchPattern], ask: DynProbes<'_>) -> Option<BTreeMap<String, u64>> {
     let mut counts = event_counts_by(COUNTS_SEARCH, "index", "count", ask)?;
     let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);

@@ -142,8 +142,8 @@ fn notes_without_rows(
     }
 }
 
-/// The fields that the answer does not prove to exist. A misspelt field in a negated condition removes no rows, so fields
-/// of negated conditions are included if, and only if, the answer is complete.
+/// The fields that the answer does not prove to exist. A misspelt field in a negated condition removes no rows, so
+/// fields of negated conditions are included if, and only if, the answer is complete.
 fn unproven_fields<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadField]) -> Vec<&'r ReadField> {
     let negated = negated_fields(commands);
     let is_negated = |field: &ReadField| field.stage == commands[0].span && negated.contains(&field.name);

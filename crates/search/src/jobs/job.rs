@@ -206,7 +206,7 @@ pub struct SearchJob {
 pub struct StartedJob {
     job: Arc<SearchJob>,
     running: RunningSearch,
-    /// The rounds of a real-time search; `running` then only checks and controls it.
+    /// The rounds, if the search is a real-time search; no rows of `running` are read in this case.
     rounds: Option<Rounds>,
     /// Inspects the rows for hints; `None` if the client wants no hints, and for real-time and sampled searches.
     watch: Option<AnswerWatch>,
@@ -715,7 +715,7 @@ impl SearchJob {
             let rows = changing.rows.len();
             changing.messages.push(format!("the job found more than {rows} rows, and keeps the first of them"));
         }
-        // If the run clock never started, the run time is that of the search.
+        // The run clock has not started if the job was refused.
         changing.elapsed_ms = match changing.run.has_started() {
             true => whole_ms(changing.run.elapsed_ns(self.clock.elapsed_ns())),
             false => elapsed_ms,

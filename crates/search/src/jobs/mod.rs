@@ -1,10 +1,10 @@
 //! Jobs: searches that outlive the request that started them.
 //!
-//! [`Jobs::create`] parses the search and assigns a name and a folder. [`StartedJob::run`] runs the search to its end on
-//! a thread of the caller, while other threads inspect the [`SearchJob`], read its rows, or pause, finalise and cancel
-//! the job. The request, rows and outcome of a job are files in its folder (dispatch). A finished job therefore survives
-//! a restart of the server, and a job that the restart interrupts is marked as failed. A job expires a number of seconds
-//! after it ended or was last touched.
+//! [`Jobs::create`] parses the search and assigns a name and a folder. [`StartedJob::run`] runs the search to its end
+//! on a thread of the caller, while other threads inspect the [`SearchJob`], read its rows, or pause, finalise and
+//! cancel the job. The request, rows and outcome of a job are files in its folder (dispatch). A finished job therefore
+//! survives a restart of the server, and a job that the restart interrupts is marked as failed. A job expires a number
+//! of seconds after it ended or was last touched.
 //!
 //! A job of a real-time search repeats the search over a moving window ([`rounds`]) until the job is ended.
 //!
@@ -349,8 +349,8 @@ impl Jobs {
         }
     }
 
-    /// Cancels or pauses jobs not accessed for too long, finalises searches that ran too long, and removes expired jobs. Must be
-    /// called every few seconds.
+    /// Cancels or pauses jobs not accessed for too long, finalises searches that ran too long, and removes expired
+    /// jobs. Must be called every few seconds.
     pub fn enforce_lifetimes(&self) {
         let known: Vec<Arc<SearchJob>> = self.lock().values().cloned().collect();
         for job in known {

@@ -323,8 +323,8 @@ impl RowsView {
             .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
     }
 
-    /// The portion of a batch inside the view. `at` is the number of the batch's first row, and is advanced to the first
-    /// row of the next batch.
+    /// The portion of a batch inside the view. `at` is the number of the batch's first row, and is advanced to the
+    /// first row of the next batch.
     fn slice_batch(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
         let batch = batch?;
         let (from, to) = (self.offset.max(*at), self.end.min(*at + batch.num_rows()));

@@ -50,8 +50,8 @@ impl Timeline {
         (timeline.width < WIDTHS.len()).then_some(timeline)
     }
 
-    /// A timeline over these bounds with counts of events by the start of their span in seconds. `count` gets the width
-    /// of the spans.
+    /// A timeline over these bounds. `count` returns the counts of events by the start of their span; it is called with
+    /// the width of the spans. Starts and width are in seconds.
     pub(crate) fn from_counts<E>(
         spans_max: usize,
         bounds: (TimeNs, TimeNs),

@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(node.answer(BY_TEAM), [["red", "10"]]);
         node.round();
         assert_eq!(files(dir.path()), made);
-        // A merge removes the summaries of its inputs.
+        // After a merge, the next round removes the summaries of the merged buckets.
         node.store.compact_all().unwrap();
         assert_eq!(node.answer(BY_TEAM), [["red", "10"]]);
         node.round();

@@ -173,8 +173,7 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes some rows; all parts must have the same columns, unless [`OutputWriter::can_stream`] is
-    /// true.
+    /// Writes some rows; all parts must have the same columns, unless [`OutputWriter::can_stream`] is true.
     pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
         let before = self.written.columns.rows;
         if self.style.events {

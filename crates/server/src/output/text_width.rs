@@ -123,7 +123,8 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<&str> {
             Some(blank) if !is_longer(&rest[blank + 1..]) => blank,
             blank => {
                 let end = break_position(&rest[..cut], columns);
-                // A break inside the last word is of little use if it leaves only a few characters of the word on the line.
+                // A break inside the last word is of little use if it leaves only a few characters of the word on the
+                // line.
                 blank.filter(|&blank| width(&rest[blank..end.max(blank)]) <= columns / 3).unwrap_or(end)
             }
         };

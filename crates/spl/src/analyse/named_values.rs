@@ -12,8 +12,8 @@ use crate::commands::Beginning;
 /// Fields that every event has.
 const EVENT_FIELDS: [&str; 2] = ["_raw", "_time"];
 
-/// The literal values (without `*`) that a field must have by the comparisons with `=` or `IN` at the top level of the
-/// leading search, or of `tstats`.
+/// The literal values (without `*`) to which comparisons with `=` or `IN`, at the top level of the leading search or of
+/// `tstats`, limit a field.
 pub fn required_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
     let expr = match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(search)) => &search.expr,
@@ -119,7 +119,7 @@ pub enum ComparedWith<'s> {
     Field(&'s str),
 }
 
-/// The comparisons `FIELD=...` in the `where` commands of a search that every row must meet.
+/// The comparisons `FIELD=...` that every row must meet, from the `where` commands of a search.
 pub fn where_equalities(commands: &[Stage]) -> Vec<WhereEquality<'_>> {
     let mut found = Vec::new();
     for stage in commands {
@@ -149,8 +149,8 @@ fn collect_equalities<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<Wh
     }
 }
 
-/// Fields in the expressions of `where`, `eval`, `stats` and `timechart` in places of texts: on the right of a
-/// comparison, beside AND or OR, in a list, and as second or later arguments of a function.
+/// Fields in the expressions of `where`, `eval`, `stats` and `timechart` that may be texts without quotes: on the right
+/// of a comparison, beside AND or OR, in a list, or as second or later arguments of a function.
 pub fn fields_as_values(commands: &[Stage]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for stage in commands {

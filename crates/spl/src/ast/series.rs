@@ -28,7 +28,7 @@ pub struct SeriesOptions {
     pub limit: usize,
     /// Whether the series with the smallest values are kept (`limit=bottomN`).
     pub bottom: bool,
-    /// `agg=` used to rank series.
+    /// `agg=`: function by which series are ranked.
     pub agg: Option<StatsFunction>,
     /// `useother=` (default `t`): whether the other series are merged into one.
     pub use_other: bool,

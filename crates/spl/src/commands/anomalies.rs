@@ -41,8 +41,8 @@ pub struct AnomaliesCommand {
     pub field: String,
     /// `denylist=`: name of a lookup table of texts that are never unexpected, and the position of the name.
     pub denied: Option<(String, Span)>,
-    /// `denylistthreshold=` (default `0.05`): a row is similar to a listed text if at most this share of its short
-    /// substrings is new.
+    /// `denylistthreshold=` (default `0.05`): a row is similar to a listed text if at most this share of the short
+    /// substrings of both is found only in the row.
     pub denied_threshold: f64,
     /// `BY`.
     pub by: Vec<FieldPattern>,

@@ -24,9 +24,9 @@ pub struct AnomalousValueCommand {
     /// `minsupcount=` (default `100`) and `minsupfreq=` (default `0.05`): minimum number and share of rows that have a
     /// field.
     pub support: (usize, f64),
-    /// `maxanofreq=` (default `0.05`): maximum share of anomalous rows for a field.
+    /// `maxanofreq=` (default `0.05`): a field is ignored if a larger share of its rows is anomalous.
     pub anomalous_share: f64,
-    /// `minnormfreq=` (default `0.01`): minimum frequency of the most frequent value of a text field.
+    /// `minnormfreq=` (default `0.01`): a text field is ignored if its most frequent value is rarer.
     pub normal_share: f64,
     /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,

@@ -45,7 +45,8 @@ pub struct CollectCommand {
     pub marker: Option<String>,
     /// `addtime=` (default `t`): whether a time is prepended to events without `_raw`.
     pub add_time: bool,
-    /// `addinfo=` (default `t`): whether the search's time range and start are added after the time.
+    /// `addinfo=` (default `t`): whether the time range of the search and the time at which it started are added after
+    /// the event's time.
     pub add_info: bool,
     /// `timeformat=`: format of the prepended time.
     pub time_format: Option<String>,

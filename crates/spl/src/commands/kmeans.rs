@@ -9,7 +9,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Maximum number of clusters.
 const CLUSTERS_MAX: usize = 1_000;
-/// Maximum difference between the bounds of a range of numbers of clusters to try.
+/// Maximum difference between the bounds of a range `k=MIN-MAX`.
 const CLUSTER_COUNTS_MAX: usize = 100;
 
 const OPTIONS: OptionNames = OptionNames {

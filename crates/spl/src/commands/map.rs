@@ -103,7 +103,8 @@ impl Parser<'_> {
             // Escapes in a quoted text shift positions, so the whole text is marked.
             let within = Span { start: at + remark.span.start, end: at + remark.span.end };
             remark.span = if in_brackets { within } else { span };
-            // Callers that know the apps' commands remove this entry if the command exists.
+            // The unsupported feature is reported, too: callers that know the apps' commands remove it if an app has
+            // the command.
             let is_told = |feature: &&String| {
                 let name = feature.strip_prefix("command:");
                 name.is_some_and(|name| remark.message.contains(&format!("`{name}`")))

@@ -220,8 +220,8 @@ pub(crate) trait Semantics {
         declared
     }
 
-    /// The name in messages: by default the main name; the name as written for commands whose aliases require other
-    /// capabilities or are named in errors.
+    /// The name in messages: by default the main name; for commands whose aliases differ, for example in the required
+    /// capability, the name as written.
     fn name<'a>(&'a self, declared: &'a str) -> &'a str {
         declared
     }
@@ -353,8 +353,8 @@ pub(crate) struct CreatedFields {
     pub(crate) names: Vec<String>,
     /// Whether the command's output rows have no other fields.
     pub(crate) alone: bool,
-    /// Removed fields or patterns, each with its new name or pattern if it is renamed. The same field may be created
-    /// again.
+    /// Removed fields or patterns, each with its new name or pattern if it is renamed. A removed field may also be
+    /// among the created fields.
     pub(crate) removed: Vec<(String, Option<String>)>,
 }
 
@@ -363,7 +363,7 @@ impl CreatedFields {
         Some(CreatedFields::default())
     }
 
-    /// The command creates these fields and keeps all other fields; `None` if a name is not plain.
+    /// The command creates these fields and keeps all other fields; `None` if some names are known only at run time.
     pub(crate) fn adding<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$'])))

@@ -22,7 +22,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Default number of columns of a split.
+/// Default maximum number of columns of a split.
 const DEFAULT_COLUMNS_MAX: usize = 100;
 
 /// Keywords that begin a part of `pivot`.

@@ -43,7 +43,7 @@ impl Syntax for SavedSearchCommand {
             if parser.peek_option().is_some() {
                 let start = parser.pos;
                 let option = parser.read_option()?;
-                // Case is preserved, because tokens are case-sensitive.
+                // The name keeps its case, because the names in `$key$` are case-sensitive.
                 let written = parser.text[start..parser.pos].trim_start();
                 let name = written[..option.name.len().min(written.len())].to_owned();
                 if option.name == "nosubstitution" {

@@ -100,7 +100,7 @@ impl Semantics for SortCommand {
     }
 }
 
-/// Whether a name is the word for a direction, in any case.
+/// Whether a name is the word for a direction, ignoring case.
 fn is_direction(name: &str) -> bool {
     ["asc", "ascending", "desc", "descending"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! `streamstats`: adds aggregates over the rows so far to each row.
+//! `streamstats`: adds to each row aggregates over the rows up to it.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //!
 //! If a command with brackets does not parse as written, the brackets are read as subsearches, whose results replace
 //! them as text at run time. To check that such a command can be parsed at all, the parser reads it with a simple word
-//! in place of each subsearch; the tree contains the pieces of text between the brackets. In commands with templates,
+//! in place of each subsearch; the tree contains the pieces of text outside the brackets. In commands with templates,
 //! brackets are not subsearches.
 
 use serde::{Deserialize, Serialize};

@@ -66,9 +66,9 @@ pub enum TstatsSource {
     DataModel(DataModelName),
     /// Measurements of metrics: `mstats`.
     Metrics,
-    /// A namespace that `tscollect` wrote.
+    /// A name given to `tscollect`, which is not supported: planning fails.
     Namespace(String, Span),
-    /// `sid=`: the result of a `tscollect` job.
+    /// `sid=`: the result of a `tscollect` job, which is not supported either.
     Job(String, Span),
 }
 
@@ -195,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `datamodel=M.O`, `sid=ID` or a namespace.
+    /// Parses `datamodel=M.O`, `sid=ID` or a name given to `tscollect`.
     fn tstats_source(&mut self) -> ParseResult<TstatsSource> {
         self.skip_blank();
         if self.peek_name().eq_ignore_ascii_case("datamodel") {

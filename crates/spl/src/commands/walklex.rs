@@ -142,7 +142,7 @@ fn pairs(make: NodeBuilder) -> Command {
     make.each_field("*", vec![make.assignment(WORD, words)])
 }
 
-/// Adds the words of an event's text, and their parts at minor breakers.
+/// Adds the words of an event's text, and the parts of words between minor breakers.
 fn terms(make: NodeBuilder) -> ParseResult<[Command; 3]> {
     let (majors, breakers) = (char_class(is_major), char_class(is_breaker));
     let words = [make.field(WORD), make.field("__part"), make.field("__piece")];

@@ -20,7 +20,7 @@ pub struct XySeriesCommand {
     pub name: String,
     /// Fields whose values are the cells.
     pub data: Vec<String>,
-    /// `sep=` (default `": "`): separator in column names between cell field and value (several cell fields).
+    /// `sep=` (default `": "`): separator of cell field and value in column names, if there are several cell fields.
     pub separator: String,
     /// `format=`: pattern for column names.
     pub format: Option<String>,

@@ -1,7 +1,7 @@
 //! Completion: the texts that may follow at a cursor.
 //!
 //! The tokens before the cursor determine the candidates: commands after a pipe, values after an option, functions and
-//! fields in an expression, fields after `by`. A candidate must begin with the text already written, in either case.
+//! fields in an expression, fields after `by`. A candidate must begin with the text already written, ignoring case.
 //!
 //! Not here: field values, which only a search of the events could find.
 
@@ -293,7 +293,7 @@ fn functions(rows: impl Iterator<Item = FunctionHelp>) -> impl Iterator<Item = C
     rows.map(|row| candidate(&format!("{}(", row.name), CandidateKind::Function, row.summary))
 }
 
-/// Macros with their backticks; those with arguments end after the parenthesis.
+/// Macros with their backticks; those with arguments end after the opening parenthesis.
 fn macros(vocabulary: &Vocabulary) -> Vec<Candidate> {
     let written = |name: &String| match name.split_once('(') {
         Some((bare, _)) => candidate(&format!("`{bare}("), CandidateKind::Macro, name),

@@ -9,7 +9,7 @@ use super::token::{Grammar, Token, TokenKind, tokens};
 /// Help on a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hover {
-    /// The word.
+    /// Position of the word.
     pub span: Span,
     /// Kind of the word: `command`, `function`, `option` or `macro`.
     pub kind: &'static str,

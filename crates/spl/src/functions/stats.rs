@@ -100,7 +100,7 @@ pub enum PercentileKind {
     Upper,
 }
 
-/// Algorithm for percentiles when all numbers are known.
+/// Algorithm for exact percentiles, which are computed from all numbers rather than estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PercentileMethod {
     /// The number at the percentile's rank (nearest-rank method).

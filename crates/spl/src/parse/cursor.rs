@@ -71,7 +71,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) terms_read: usize,
     /// Different fields of conditions and expressions read so far.
     pub(crate) fields_read: BTreeSet<String>,
-    /// Field names, assignments and aggregates read so far of the current command.
+    /// Field names, assignments and aggregates of the current command, read so far.
     pub(crate) names_read: usize,
     /// Number of operators that deepen the tree of the current expression.
     pub(crate) chain: usize,
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
         self.unsupported.truncate(checkpoint.1);
     }
 
-    /// Returns the value; records an error and returns `None`.
+    /// Returns the value, or records the error and returns `None`.
     pub(crate) fn recover<T>(&mut self, read: ParseResult<T>) -> Option<T> {
         match read {
             Ok(value) => Some(value),

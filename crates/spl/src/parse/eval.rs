@@ -266,7 +266,7 @@ impl Parser<'_> {
         Some(*op)
     }
 
-    /// Reads an operator word in any case, if it is a whole word.
+    /// Reads an operator word, ignoring case, if it is a whole word.
     fn eat_word(&mut self, word: &str) -> bool {
         let whole = self.name_here().eq_ignore_ascii_case(word);
         if whole {

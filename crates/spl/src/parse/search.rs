@@ -232,7 +232,7 @@ impl Parser<'_> {
 
     fn warn_lower_case(&mut self, word: &Word) {
         let list_follows = self.rest().trim_start().starts_with('(');
-        // `between 1 and 2` is explained as a whole.
+        // No warning about the `and` of `between 1 and 2`, because another diagnostic explains the whole phrase.
         let before = self.text.get(..word.span.start).unwrap_or_default().split_whitespace();
         if word.text == "and" && before.rev().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("between")) {
             return;

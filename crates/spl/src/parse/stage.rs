@@ -100,8 +100,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Position of the next `]`, or with `at_pipe` of the next `|` or `]`, outside quotes and inner brackets;
-    /// otherwise the end.
+    /// Position of the next `]`, or with `at_pipe` of the next `|` or `]`, outside quotes and inner brackets; the end
+    /// if there is none.
     pub(crate) fn boundary(&self, at_pipe: bool) -> usize {
         let bytes = self.text.as_bytes();
         let mut open = 0usize;
@@ -281,7 +281,7 @@ impl Parser<'_> {
     pub(crate) fn arguments_of(&mut self, name: &str, is_first: bool) -> ParseResult<Option<Vec<Command>>> {
         let call = Call { name, is_first };
         let start = self.pos;
-        // A command with a subsearch goes on after the commands in it.
+        // The names in a subsearch do not count for the command that contains it, which goes on after the subsearch.
         let outer = std::mem::take(&mut self.names_read);
         let commands = match entry(name) {
             Some(entry) => (entry.parse)(self, call)?,

@@ -37,7 +37,7 @@ pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), 
 /// Minimum size of the text of a bucket that is rewritten only to become smaller; the disk space of smaller buckets is
 /// negligible.
 const SHRUNK_RAW_BYTES_MIN: u64 = 1 << 20;
-/// A bucket is rewritten only to become smaller if that saves at least one in this many of its bytes.
+/// A rewrite whose only purpose is a smaller bucket must save at least the bucket's size divided by this number.
 const GAIN_DIVISOR: u64 = 32;
 
 /// Purpose of a merge.

@@ -4,7 +4,7 @@
 //! kept as sums. A set of bucket numbers exists for each purpose: buckets of a time range, the oldest buckets, buckets
 //! with deleted events, buckets whose local copy may be evicted.
 //!
-//! Rows of many buckets may be in the catalog only. An index is therefore divided into ranges of arrival: of each
+//! Rows of many buckets may be in the catalog only. An index is therefore divided into ranges of arrival: for each
 //! range, either all rows are in memory or only their sums ([`UnloadedRange`]).
 //!
 //! Not here: retention, merges and evictions themselves.
@@ -269,8 +269,8 @@ impl LiveBuckets {
         cells
     }
 
-    /// If `may_leave` holds for every bucket of a cell, replaces the buckets by their sums and returns them; otherwise
-    /// changes nothing and returns no buckets.
+    /// If `may_leave` holds for every bucket of a cell, replaces the buckets by their sums and returns the buckets;
+    /// otherwise changes nothing and returns no buckets.
     pub(crate) fn unload(
         &mut self,
         name: &Arc<str>,

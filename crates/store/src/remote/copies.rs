@@ -16,8 +16,8 @@ use crate::object_names::object_folder;
 use crate::sealed_buckets::LiveRow;
 use crate::sync::lock;
 
-/// Maximum number of distinct locations that buckets share in memory; beyond it, each bucket gets its own copy of its
-/// location.
+/// Maximum number of distinct locations that buckets share in memory; beyond it, each bucket stores its location by
+/// itself.
 const SHARED_PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME_PLACEHOLDER: &str = "$_index_name";

@@ -18,7 +18,7 @@ use crate::error::{BlockPosition, BucketError};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Number of entries in a run. A run of ids takes 15 KB, about a block of a remote object.
+/// Number of entries in a run. A run of ids takes 15 KB, about two blocks of a remote object in the cache.
 pub(super) const RUN_ENTRIES: usize = 1_024;
 /// Maximum number of entries in a run.
 const MAX_RUN_ENTRIES: usize = 1 << 16;

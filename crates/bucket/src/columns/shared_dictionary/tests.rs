@@ -235,7 +235,7 @@ fn a_few_values_are_read_from_their_runs_and_many_from_the_whole() {
     assert!(read.len() <= 2 && read.iter().sum::<u64>() < run * 5 / 4, "the directory and a run: {read:?}");
     text(0, 1, 77);
     assert_eq!(of_dictionary(object.take()), [0u64; 0], "the run is in memory");
-    // Every row needs another run until a quarter of them is in memory.
+    // Every row needs another run until a quarter of the runs are in memory.
     for row in 0..200 {
         text(1, 0, row);
     }

@@ -1,4 +1,4 @@
-//! Split of access-log lines into pieces, and lines that are not of this format.
+//! Variables of access log lines, and lines that are not of this format.
 
 use super::super::variables::{split_event, variable_end};
 use super::*;

@@ -149,8 +149,8 @@ impl<'t> SampledTemplates<'t> {
         number
     }
 
-    /// The numbers of all texts after an anchor was added to the outline that gave `numbers`. Only texts that contain the
-    /// anchor are split again.
+    /// The template numbers of all texts after an anchor was added to the outline that gave `numbers`. Only texts that
+    /// contain the anchor are split again.
     fn numbers_with_anchor(&mut self, outline: &Outline, anchor: &[u8], numbers: &[u32]) -> Vec<u32> {
         let anchor = memmem::Finder::new(anchor);
         let texts = self.texts.clone();

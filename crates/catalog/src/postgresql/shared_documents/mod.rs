@@ -85,7 +85,8 @@ pub enum DocumentPutResult {
     Conflict,
 }
 
-/// The `n`-th part of the documents to write, from 0; an empty part is the end. It is asked again if a connection is lost.
+/// The `n`-th part of the documents to write, from 0; an empty part is the end. Parts are requested again if a
+/// connection is lost.
 pub type DocumentParts<'p> = &'p dyn Fn(usize) -> Result<Vec<SharedDocument>, CatalogError>;
 
 /// The documents that the nodes of a cluster share.
@@ -140,8 +141,8 @@ impl SharedDocumentTable {
         })
     }
 
-    /// The next documents of a collection that were changed after number `after` and up to `last`, with the number of
-    /// their last change, in its order; empty at the end.
+    /// The next documents of a collection that were changed after number `after` and up to `last`, each with the number
+    /// of its last change, in the order of these numbers; empty at the end.
     pub fn page(
         &self,
         (app, name): (&str, &str),
@@ -170,7 +171,7 @@ impl SharedDocumentTable {
         self.change((app, name), known, &|act, run| put_rows(act, run, (app, name), parts))
     }
 
-    /// Removes all documents of a collection, also those that this node does not know. The caller holds the lock.
+    /// Removes all documents of a collection, including those that this node does not know. The caller holds the lock.
     pub fn clear(&self, (app, name): (&str, &str)) -> Result<(), CatalogError> {
         let clear = |act: &CatalogTransaction<'_>, _: i64| {
             let removed = act.execute("DELETE FROM document WHERE app = ?1 AND name = ?2", values![app, name])?;

@@ -296,7 +296,7 @@ fn fold_rows<'v>(body: FunctionBody, rows: impl Iterator<Item = (&'v [String], O
 /// The sums of a window. As long as all its numbers are small integers, they are added and subtracted exactly.
 pub(super) struct WindowSums {
     sum: i64,
-    /// The numbers of the sum, from which the stacks are filled if another number comes.
+    /// The summed integers, from which the stacks are filled when the first other number enters the window.
     integers: VecDeque<i64>,
     /// Sums of any numbers; if set, they replace the sum of integers.
     stacks: Option<Stacks<Sums>>,

@@ -95,8 +95,8 @@ impl ClosedRows {
         self.waiting.len() >= self.next_check.0 || self.waiting_bytes >= self.next_check.1.min(self.bytes_max)
     }
 
-    /// Turns into rows the transactions that no transaction at `latest` or earlier can precede any more. If too many
-    /// would remain, turns all of them into rows.
+    /// Turns transactions into rows once no transaction at `latest` or earlier can precede them; turns all transactions
+    /// into rows if too many would remain.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,

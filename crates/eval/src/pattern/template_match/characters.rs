@@ -1,8 +1,8 @@
 //! Steps of an automaton over the bytes of values that consist of whole UTF-8 characters.
 //!
-//! The traits of a column only say which bytes occur. An automaton of characters fails on most sequences of them, so
-//! that a value beyond ASCII would never be known to match `[^"]*`. The *phase* within a character restricts the bytes
-//! that may follow to those of well-formed UTF-8 (The Unicode Standard, table 3-7).
+//! The traits of a column only say which bytes occur. An automaton of characters fails on most sequences of these
+//! bytes, so that a value beyond ASCII would never be known to match `[^"]*`. The *phase* within a character restricts
+//! the bytes that may follow to those of well-formed UTF-8 (The Unicode Standard, table 3-7).
 //!
 //! Not here: literals, which are known bytes.
 

@@ -172,7 +172,7 @@ impl Planner {
             }
             found
         });
-        // The part of the template that the walk saw beyond the window is not in the key, so the result cannot be
+        // The part of the template that the walk saw beyond the window is not in the cache key, so the result cannot be
         // cached.
         if reached <= window.end && self.dependence_cache.len() < CACHED_WINDOWS_MAX {
             let kept = found.as_ref().ok().map(|found| found.map_positions(|place| place.relative_to(origin)));

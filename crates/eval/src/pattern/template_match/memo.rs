@@ -5,9 +5,9 @@ use quarry_stdx::number::u32_of;
 
 /// Maximum number of cached combinations per template and slab; beyond that, each row is evaluated separately.
 pub const COMBINATIONS_MAX: usize = 65_536;
-/// Maximum number of places of a [`PairTable`]: two megabytes. Further pairs are hashed.
+/// Maximum number of places (entries) of a [`PairTable`]: two megabytes. Further pairs are hashed.
 const PAIR_PLACES_MAX: usize = 1 << 19;
-/// Size of an empty row in places.
+/// Size of an empty row, in places.
 const ROW_PLACES: usize = size_of::<Vec<u32>>() / size_of::<u32>();
 
 /// An answer for each requested combination of dictionary codes, up to [`COMBINATIONS_MAX`].

@@ -1,4 +1,4 @@
-//! The roster: the known files, and queues of those with data to read.
+//! The roster: the known files, and queues of the files with data to read.
 //!
 //! A file is identified by device and inode, so that a renamed file is recognised and a file with two names is read
 //! once. The watcher reports files as it finds them. Each file always belongs to the same worker, because the events of
@@ -64,7 +64,7 @@ pub enum FileProgress {
         /// Size of the file in bytes.
         bytes: u64,
     },
-    /// It has not had a turn yet.
+    /// Reading has not begun.
     Waiting {
         /// Size of the file in bytes.
         bytes: u64,
@@ -104,7 +104,7 @@ struct Entry {
     queued: Option<Queue>,
     /// Set if the file was already too old to be read when it was discovered.
     is_left: bool,
-    /// Offset up to which its events have been handed over; `None` before its first turn.
+    /// Offset up to which its events have been handed over; `None` before it is first read.
     handed_over: Option<u64>,
     /// The file held open, until it is first read under its name.
     held: Option<HeldFile>,
@@ -326,7 +326,7 @@ impl Roster {
         inner.round = inner.round.wrapping_add(1);
     }
 
-    /// Ends a scan: forgets files that it did not find, except held files, which must be read first.
+    /// Ends a scan: forgets files that the scan did not find, except held files, which must be read first.
     pub(crate) fn end_scan(&self) {
         let mut inner = self.lock();
         let Inner { entries, numbers, round, .. } = &mut *inner;

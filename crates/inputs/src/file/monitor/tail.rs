@@ -213,9 +213,8 @@ impl Tail {
         path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
 
-    /// Determines, from the sink's positions and the file's content, the position at which reading resumes. Called
-    /// before each turn of the file, because the file may have been rewritten, or a copy of it read, since the last
-    /// turn.
+    /// Determines, from the sink's positions and the file's content, the position at which reading resumes. Called each
+    /// time before reading continues, because the file may have been rewritten, or a copy of it read, in the meantime.
     pub(crate) fn resume_position(
         &mut self,
         path: &Path,

@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
     }
 
-    /// Whether the sink has worked.
+    /// Whether the sink has stored what was read from at least one file.
     pub(crate) fn has_stored(&self) -> bool {
         self.has_stored
     }
@@ -484,8 +484,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Ends the reading of a file that was handed over completely, as of `state`; a file of a `batch` stanza is removed
-    /// once its events are stored, unless it has changed since. Must not be called for a file of which anything was
-    /// skipped.
+    /// once its events are stored, unless it has changed since. Must not be called if any part of the file was skipped.
     fn end(&mut self, job: &Job, state: Option<FileState>) -> Result<(), InputError> {
         if let Some(state) = state {
             self.monitor.roster.record_offset(job.number, state.bytes());
@@ -498,8 +497,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
-        // Storing may take long. In the meantime the file may have been written to, even so long ago that it does not
-        // count as active.
+        // Storing may take long. In the meantime the file may have been written to, and may already count as inactive
+        // again.
         if FileState::of(&job.path) != state {
             self.monitor.roster.schedule(job.number);
             return Ok(());

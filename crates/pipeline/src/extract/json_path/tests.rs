@@ -46,7 +46,7 @@ fn broken_text_yields_the_values_before_the_error() {
 }
 
 fn any_text() -> impl Strategy<Value = String> {
-    // No scalar has the text of an object or array, which a path may also select.
+    // No scalar's text can be mistaken for an object or array, which a path may also select.
     let scalar = prop_oneof![Just("null".to_owned()), "[1-9]{1,3}", "\"([a-z][a-z{}\\[\\],: ]{0,4})?\""];
     scalar.prop_recursive(4, 30, 4, |inner| {
         let member = ("[a-c]", inner.clone()).prop_map(|(key, value)| format!("\"{key}\" :{value}"));
@@ -65,7 +65,7 @@ proptest! {
         for (path, _) in &fields {
             let expected: Vec<&String> = fields.iter().filter(|(other, _)| other == path).map(|(_, value)| value).collect();
             let found = json_get(&text, path);
-            // A path may also select objects and arrays in which keys repeat; these are skipped.
+            // If keys repeat or an array is mixed, the path also selects objects and arrays; these are skipped.
             let scalars: Vec<&str> = found.iter().map(AsRef::as_ref).filter(|value| expected.iter().any(|one| one == value)).collect();
             prop_assert_eq!(scalars, expected);
         }

@@ -1,8 +1,8 @@
 //! The plans of a pattern for the templates of one slab.
 //!
-//! A template is planned when the first row with it is read, or later ([`super::planning_cost`]). If the pattern reads a variable whose values have
-//! templates of their own, the plan branches: one node per template of the variable. Templates with equal parts around
-//! their windows share a node.
+//! A template is planned when its first row is read, or later ([`super::planning_cost`]). If the pattern reads a
+//! variable whose values have templates of their own, the plan branches: one node per template of the variable.
+//! Templates with equal parts around their windows share a node.
 
 use std::sync::Arc;
 

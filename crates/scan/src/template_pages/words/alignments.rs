@@ -116,7 +116,7 @@ struct Begun {
 }
 
 impl Run {
-    /// The alignments that cross an edge between parts, with `only_open` an open edge; `None` if there are too many
+    /// The alignments that cross an edge between parts (with `only_open`, an open edge); `None` if there are too many
     /// possibilities.
     pub(super) fn alignments(
         &self,

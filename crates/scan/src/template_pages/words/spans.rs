@@ -38,7 +38,7 @@ pub(super) struct Span {
     parts: Box<[SpanPart]>,
     /// Surroundings of the parts if no part is shortened.
     around: EdgeContext,
-    /// For each alignment of the word with the parts, its pieces in the variables; empty if unknown.
+    /// For each alignment of the word with the parts, the word's pieces in the variables; empty if unknown.
     alignments: Box<[Box<[Piece]>]>,
 }
 

@@ -100,7 +100,7 @@ fn deep_and_long_searches_are_read_on_a_small_stack() {
     on_a_small_stack(nesting_has_a_limit);
     on_a_small_stack(long_chains_stay_shallow);
     on_a_small_stack(|| {
-        // The longest chain within the deepest nesting, through every entry.
+        // The longest chain within the deepest nesting, through every entry point of the parser.
         let deep = nested_chain();
         parse_expression(&deep).unwrap();
         parse_condition(&format!("{}a=1{}", "(".repeat(MAX_NESTING), ")".repeat(MAX_NESTING))).unwrap();

@@ -34,7 +34,7 @@ pub(in crate::pattern::template_match) struct PassedVariable<C> {
     pub(super) bytes: [[u64; 4]; 3],
     pub(super) min_len: u32,
     pub(super) max_len: u32,
-    /// The lists of values and forms, by identity: comparing them would cost more than it saves.
+    /// The lists of values and forms, by identity: comparing their contents would cost more than it saves.
     pub(super) value_set: Option<Identity<[Box<str>]>>,
     pub(super) forms: Option<Identity<[ValueForm]>>,
 }

@@ -21,7 +21,7 @@ const PREFIXES_MAX: usize = 2_048;
 /// A beginning with more threads than this is not cached.
 const THREADS_MAX: usize = 256;
 
-/// Beginnings of walks: the nodes of a tree whose edges are parts.
+/// Beginnings of walks: the nodes of a tree in which a child continues its parent by one part.
 #[derive(Debug, Default)]
 pub(in crate::pattern::template_match) struct WalkPrefixes {
     known: HashMap<PrefixKey, u32, FixedState>,
