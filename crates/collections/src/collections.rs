@@ -1,6 +1,6 @@
 //! The collections of a data directory, each opened once per process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -22,8 +22,7 @@ pub struct Collections {
     folder: PathBuf,
     /// The database through which nodes share documents.
     shared: OnceLock<Arc<dyn SharedDocuments>>,
-    /// Number of the last change by any node that was applied here.
-    applied: Mutex<i64>,
+    followed: Mutex<FollowedChanges>,
     open: Mutex<OpenCollections>,
 }
 
@@ -33,6 +32,15 @@ struct OpenCollections {
     collections: BTreeMap<(String, String), (Arc<Collection>, u64)>,
     /// Sequence number of the last access.
     accesses: u64,
+}
+
+/// State of this node as a replica of the shared documents.
+#[derive(Debug, Default)]
+struct FollowedChanges {
+    /// Number of the last change by any node that was noticed here.
+    noticed: i64,
+    /// App and name of the collections that have not applied all noticed changes, or have not joined the database yet.
+    pending: BTreeSet<(String, String)>,
 }
 
 /// All instances in this process, by folder. A folder has only one instance, so that a file is removed by the instance
@@ -51,7 +59,7 @@ impl Collections {
         let collections = Arc::new(Collections {
             folder: folder.clone(),
             shared: OnceLock::new(),
-            applied: Mutex::default(),
+            followed: Mutex::default(),
             open: Mutex::default(),
         });
         known.insert(folder, Arc::downgrade(&collections));
@@ -90,14 +98,14 @@ impl Collections {
     /// Shares the documents of all collections with other nodes from now on. Call it before collections are used.
     ///
     /// Documents that only this node has are given to the other nodes; if a document differs, the database wins, and
-    /// the file of the collection is kept beside the new one.
+    /// the file of the collection is kept beside the new one. Collections that fail are tried again by
+    /// [`Collections::apply_shared_changes`]; until then, writing to them fails.
     pub fn share_through(&self, shared: Arc<dyn SharedDocuments>) -> Result<(), CollectionError> {
         // Open collections do not know the database.
         self.lock().collections.clear();
         drop(self.shared.set(shared));
-        for (app, name) in self.existing()? {
-            self.get(&app, &name)?.apply_shared_changes()?;
-        }
+        let existing = self.existing()?;
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).pending.extend(existing);
         self.apply_shared_changes()
     }
 
@@ -105,18 +113,21 @@ impl Collections {
     /// the first error is returned, and the next call tries again.
     pub fn apply_shared_changes(&self) -> Result<(), CollectionError> {
         let Some(shared) = self.shared.get() else { return Ok(()) };
-        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, changed) = shared.changed_since(*applied)?;
-        let mut failed = None;
-        for (app, name) in &changed {
-            let done = self.get(app, name).and_then(|collection| collection.apply_shared_changes());
-            failed = failed.or(done.err());
-        }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        *applied = last;
-        Ok(())
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, changed) = shared.changed_since(followed.noticed)?;
+        followed.noticed = last;
+        followed.pending.extend(changed);
+        let mut first_error = None;
+        followed.pending.retain(|(app, name)| {
+            match self.get(app, name).and_then(|collection| collection.apply_shared_changes()) {
+                Ok(()) => false,
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    true
+                }
+            }
+        });
+        first_error.map_or(Ok(()), Err)
     }
 
     /// App and name of the collections that have a file.

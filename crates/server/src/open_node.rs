@@ -16,7 +16,7 @@ use quarry_engine::{EntriesRequest, NodeEntry, NodeSession};
 use quarry_ingest::{Ingest, open_shared_files};
 use quarry_search::{Namespaces, RestEntries, SearchSettings, Visibility};
 use quarry_sharing::SharedFolder;
-use quarry_stdx::{Fault, NodeFiles, SharedFiles, random};
+use quarry_stdx::{Fault, NodeFiles, SharedFiles, log, random};
 use quarry_store::Store;
 use tokio::runtime::Handle;
 
@@ -51,7 +51,10 @@ impl OpenNode {
         let files = NodeFiles::shared_by(data_dir, shared.clone().map(|shared| shared as Arc<dyn SharedFiles>));
         let collections = Collections::of_data_dir(data_dir);
         if let Some(shared) = &shared {
-            collections.share_through(shared.documents()).map_err(Fault::from)?;
+            // One unreadable collection must not stop the node; the server tries again periodically.
+            if let Err(error) = collections.share_through(shared.documents()) {
+                log::warning(error);
+            }
         }
         identity::create_if_missing(data_dir)?;
         let auth = Arc::new(open_auth(&files, &settings)?);

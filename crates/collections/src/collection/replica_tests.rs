@@ -216,6 +216,32 @@ fn documents_from_elsewhere_join_those_of_the_database() {
 }
 
 #[test]
+fn a_collection_that_fails_to_join_does_not_delay_the_others() {
+    let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
+    let first = SharingNode::new(&database);
+    save(&first.towns(), &[json!({"_key": "a"})], &plain);
+    let folder = tempfile::tempdir().unwrap();
+    // `lakes` and `people` have never changed in the database, so only their files tell that they are to join.
+    let lakes = folder.path().join("kvstore/shop/lakes.sqlite");
+    std::fs::create_dir_all(lakes.parent().unwrap()).unwrap();
+    std::fs::write(&lakes, vec![b'x'; 4096]).unwrap();
+    let own = Collections::of_data_dir(folder.path()).get("shop", "people").unwrap();
+    save(&own, &[json!({"_key": "p"})], &plain);
+    drop(own);
+    let collections = Collections::of_data_dir(folder.path());
+    let failed = collections.share_through(database.clone()).unwrap_err();
+    assert!(failed.to_string().contains("lakes"), "{failed}");
+    let node = SharingNode { folder, collections };
+    assert_eq!(keys(&find(&node.towns(), &[NOBODY], &everything())), ["a"]);
+    first.collections.apply_shared_changes().unwrap();
+    assert_eq!(keys(&find(&first.collections.get("shop", "people").unwrap(), &[NOBODY], &everything())), ["p"]);
+    // Every round tries again, and reports the failure, until the file is gone.
+    assert!(node.collections.apply_shared_changes().is_err());
+    std::fs::remove_file(&lakes).unwrap();
+    node.collections.apply_shared_changes().unwrap();
+}
+
+#[test]
 fn older_databases_are_refused() {
     let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
     let node = SharingNode::new(&database);
