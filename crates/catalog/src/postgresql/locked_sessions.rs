@@ -166,3 +166,30 @@ impl LockedSessions {
         }
     }
 }
+
+/// Runs `work` in a transaction and commits it. Returns the number of its last change, or `None` if `work` found a conflict, which
+/// rolls the transaction back.
+///
+/// If the commit has no answer, `open` is the number of the change that may have been committed; the next attempt must
+/// look for it first.
+pub(super) fn commit_change(
+    session: &Session,
+    open: &mut Option<i64>,
+    work: impl FnOnce() -> StepResult<Option<i64>>,
+) -> StepResult<Option<i64>> {
+    session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED")?;
+    let last = match work() {
+        Ok(Some(last)) => last,
+        conflict_or_failure => {
+            session.run_script("ROLLBACK")?;
+            return conflict_or_failure;
+        }
+    };
+    *open = Some(last);
+    let committed = session.run_script("COMMIT");
+    // An answer of the server, even an error, shows whether the commit was executed.
+    if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
+        *open = None;
+    }
+    committed.map(|()| Some(last))
+}

@@ -15,8 +15,8 @@ use quarry_stdx::SharedClock;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::locked_sessions::LockedSessions;
-use super::{PostgreSqlLocation, Remedy, Session, nul, remedy};
+use super::locked_sessions::{LockedSessions, commit_change};
+use super::{PostgreSqlLocation, Session, nul};
 use crate::CatalogError;
 use crate::transaction::{CatalogTransaction, Failure, Row, StepResult, values};
 
@@ -212,29 +212,16 @@ impl SharedDocumentTable {
         {
             return Ok(DocumentPutResult::Done(last));
         }
-        session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED")?;
-        // Taking numbers first excludes other transactions, so that numbers become visible in ascending order.
-        let changed = advance(&act, 0).and_then(|_| {
+        let last = commit_change(session, open, || {
+            // Taking numbers first excludes other transactions, so that numbers become visible in ascending order.
+            advance(&act, 0)?;
             let newer = "SELECT 1 FROM document WHERE app = ?1 AND name = ?2 AND version > ?3";
-            if act.exists(newer, values![app, name, known])? || (purged(&act, app, name)? > known) {
+            if act.exists(newer, values![app, name, known])? || purged(&act, app, name)? > known {
                 return Ok(None);
             }
             work(&act, run).map(Some)
-        });
-        let last = match changed {
-            Ok(Some(last)) => last,
-            conflict_or_failure => {
-                session.run_script("ROLLBACK")?;
-                return conflict_or_failure.map(|_| DocumentPutResult::Conflict);
-            }
-        };
-        *open = Some(last);
-        let committed = session.run_script("COMMIT");
-        // An answer of the server, even an error, shows whether the commit was executed.
-        if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
-            *open = None;
-        }
-        committed.map(|()| DocumentPutResult::Done(last))
+        })?;
+        Ok(last.map_or(DocumentPutResult::Conflict, DocumentPutResult::Done))
     }
 }
 

@@ -15,8 +15,8 @@
 use quarry_stdx::SharedClock;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::locked_sessions::LockedSessions;
-use super::{PostgreSqlLocation, Remedy, Session, in_transaction, remedy, shared_documents};
+use super::locked_sessions::{LockedSessions, commit_change};
+use super::{PostgreSqlLocation, Session, in_transaction, shared_documents};
 use crate::CatalogError;
 use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction as _, values};
 
@@ -167,21 +167,8 @@ impl SharedFileTable {
                 return Ok(SharedPutResult::Done(version));
             }
         }
-        session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED")?;
-        let version = match self.put_rows(session, changes) {
-            Ok(Some(version)) => version,
-            conflict_or_failure => {
-                session.run_script("ROLLBACK")?;
-                return conflict_or_failure.map(|_| SharedPutResult::Conflict);
-            }
-        };
-        *open = Some(version);
-        let committed = session.run_script("COMMIT");
-        // An answer of the server, even an error, shows whether the commit was executed.
-        if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
-            *open = None;
-        }
-        committed.map(|()| SharedPutResult::Done(version))
+        let version = commit_change(session, open, || self.put_rows(session, changes))?;
+        Ok(version.map_or(SharedPutResult::Conflict, SharedPutResult::Done))
     }
 
     /// Returns the number of the first change; `None` if another node has changed one of the files.
