@@ -294,8 +294,8 @@ pub trait Node: Send + Sync {
     /// Senders that are connected to a TCP port of the node.
     fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault>;
 
-    /// Files that the node watches, by path, at most `most`.
-    fn watched_files(&self, most: usize) -> Vec<WatchedFile>;
+    /// Files that the node watches, by path, at most `most`: all of them, or those of the `monitor` stanza `monitor`.
+    fn watched_files(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile>;
 
     /// Requests a restart of the server, which begins when the running requests, including the calling one, are
     /// answered.

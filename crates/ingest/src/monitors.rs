@@ -40,10 +40,10 @@ pub struct FileMonitors {
 pub struct WatchedFiles(Arc<Mutex<Weak<Monitor>>>);
 
 impl WatchedFiles {
-    /// The files by path, at most `most`.
-    pub fn list(&self, most: usize) -> Vec<WatchedFile> {
-        let monitor = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        monitor.map(|monitor| monitor.files(most)).unwrap_or_default()
+    /// The files by path, at most `most`: all of them, or those of the `monitor` stanza `monitor`.
+    pub fn list(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile> {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        running.map(|running| running.files(monitor, most)).unwrap_or_default()
     }
 
     fn set(&self, monitor: &Arc<Monitor>) {

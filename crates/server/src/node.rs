@@ -303,8 +303,8 @@ impl Node for LocalNode {
         port_connections::peers_of_port(port)
     }
 
-    fn watched_files(&self, most: usize) -> Vec<WatchedFile> {
-        self.watched.get().map(|watched| watched.list(most)).unwrap_or_default()
+    fn watched_files(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile> {
+        self.watched.get().map(|watched| watched.list(monitor, most)).unwrap_or_default()
     }
 
     fn check_index_name(&self, name: &str) -> Result<(), Fault> {

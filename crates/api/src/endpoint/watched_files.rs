@@ -33,7 +33,7 @@ const MONITORS: &str = "data/inputs/monitor";
 /// The conf of inputs, and the prefix of the stanzas in it.
 const CONF: &str = "inputs";
 const PREFIX: &str = "monitor://";
-/// Maximum files shown, in alphabetical order.
+/// Maximum files in one answer, in alphabetical order.
 const FILES_MAX: usize = 10_000;
 
 /// State of a file.
@@ -64,16 +64,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     rows
 }
 
-async fn watched_files(state: &ApiState) -> Result<Vec<WatchedFile>, ApiError> {
+/// The watched files: all of them, or those of one stanza.
+async fn watched_files(state: &ApiState, monitor: Option<String>) -> Result<Vec<WatchedFile>, ApiError> {
     let node = state.node.clone();
-    run_blocking(move || node.watched_files(FILES_MAX)).await
+    run_blocking(move || node.watched_files(monitor.as_deref(), FILES_MAX)).await
 }
 
 async fn status(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
     if let Some(name) = parts.get("name").filter(|name| *name != FILE_STATUS) {
         return Err(ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}")));
     }
-    let files = watched_files(&state).await?;
+    let files = watched_files(&state, None).await?;
     let inputs: Map<String, Value> =
         files.iter().map(|file| (file.path.display().to_string(), Value::Object(content(file)))).collect();
     let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{STATUS}");
@@ -90,10 +91,9 @@ async fn members_of(
     let (scope, name) = (scope_of(&parts, &caller)?, parts.get("name").cloned().unwrap_or_default());
     let stanza = format!("{PREFIX}{name}");
     with_objects(&state, &caller, move |objects, viewer| objects.get(CONF, &stanza, &scope, viewer)).await?;
-    let files = watched_files(&state).await?;
+    let files = watched_files(&state, Some(name.clone())).await?;
     let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{MONITORS}/{}/members", escape_segment(&name));
-    let own = files.iter().filter(|file| !file.is_batch && file.stanza == name);
-    let entries = own.map(|file| entry(&path, file.path.display().to_string(), content(file))).collect();
+    let entries = files.iter().map(|file| entry(&path, file.path.display().to_string(), content(file))).collect();
     page("members", path, entries, &parameters)
 }
 
@@ -135,7 +135,7 @@ mod tests {
     fn files_show_how_much_was_read() {
         let of = |progress: FileProgress| {
             let (path, stanza) = ("/var/log/a.log".into(), "/var/log".to_owned());
-            let content = content(&WatchedFile { path, stanza, is_batch: false, progress });
+            let content = content(&WatchedFile { path, stanza, progress });
             let text = |name: &str| content[name].to_string();
             [text("file position"), text("percent"), text("type")]
         };

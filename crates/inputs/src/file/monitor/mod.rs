@@ -83,8 +83,6 @@ pub struct WatchedFile {
     pub path: PathBuf,
     /// Path in the stanza that it belongs to.
     pub stanza: String,
-    /// Whether the stanza is a `batch` stanza.
-    pub is_batch: bool,
     /// Progress of reading it.
     pub progress: FileProgress,
 }
@@ -174,13 +172,18 @@ impl Monitor {
         MonitorCounters { files: self.roster.len() as u64, bytes: read(&self.bytes), events: read(&self.events) }
     }
 
-    /// The known files by path, at most `most`.
-    pub fn files(&self, most: usize) -> Vec<WatchedFile> {
-        let shown = |(path, stanza, progress): (_, usize, _)| {
+    /// The known files by path, at most `most`: all of them, or those of the `monitor` stanza `monitor`.
+    pub fn files(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile> {
+        let is_wanted = |stanza: usize| {
             let settings = &self.stanzas[stanza].settings;
-            WatchedFile { path, stanza: settings.path.clone(), is_batch: settings.is_batch, progress }
+            monitor.is_none_or(|path| !settings.is_batch && settings.path == path)
         };
-        self.roster.progress(most).into_iter().map(shown).collect()
+        let shown = |(path, stanza, progress): (_, usize, _)| WatchedFile {
+            path,
+            stanza: self.stanzas[stanza].settings.path.clone(),
+            progress,
+        };
+        self.roster.progress(is_wanted, most).into_iter().map(shown).collect()
     }
 
     fn count(&self, before: ReadCounts, after: ReadCounts) {

@@ -241,10 +241,15 @@ impl Roster {
         }
     }
 
-    /// Path, stanza and progress of the known files, at most `most` of them, by path.
-    pub(crate) fn progress(&self, most: usize) -> Vec<(PathBuf, usize, FileProgress)> {
+    /// Path, stanza and progress of the known files of the stanzas for which `is_wanted` is true, at most `most` of
+    /// them, by path.
+    pub(crate) fn progress(
+        &self,
+        is_wanted: impl Fn(usize) -> bool,
+        most: usize,
+    ) -> Vec<(PathBuf, usize, FileProgress)> {
         let inner = self.lock();
-        let mut found: Vec<&Entry> = inner.entries.values().collect();
+        let mut found: Vec<&Entry> = inner.entries.values().filter(|entry| is_wanted(entry.stanza as usize)).collect();
         found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         let shown = |entry: &Entry| {
             let bytes = entry.size.max(entry.handed_over.unwrap_or(0));
@@ -420,6 +425,23 @@ mod tests {
         }
         let read: Vec<PathBuf> = std::iter::from_fn(|| next(&roster)).collect();
         assert_eq!(read, [0, 5, 1, 4, 2, 3].map(|at| paths[at].clone()));
+    }
+
+    #[test]
+    fn progress_is_limited_to_files_of_the_wanted_stanzas() {
+        let folder = tempfile::tempdir().unwrap();
+        let roster = Roster::new(2);
+        for (name, stanza) in [("a.log", 0), ("b.log", 0), ("c.log", 1), ("d.log", 1)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            roster.update(&path, &path.metadata().unwrap(), (stanza, false), None);
+        }
+        let names = |is_wanted: &dyn Fn(usize) -> bool, most: usize| {
+            let found = roster.progress(is_wanted, most);
+            found.into_iter().map(|(path, ..)| path.file_name().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&|stanza| stanza == 1, 1), ["c.log"]);
+        assert_eq!(names(&|_| true, 3), ["a.log", "b.log", "c.log"]);
     }
 
     #[test]
