@@ -126,8 +126,8 @@ fn warn_index_changed(request: &ObjectRequest) {
     let is_moved = request.verb == ObjectVerb::Edit && request.kind.word == "monitor";
     if let Some((_, index)) = request.settings.iter().find(|(key, _)| is_moved && key == INDEX) {
         log::note(format!(
-            "read positions are stored for each index: at the next start of the server, files that were read into \
-             another index are read again into {index}, from their beginning"
+            "read positions are stored for each index: files that were read into another index are read again into \
+             {index}, from their beginning"
         ));
     }
 }
