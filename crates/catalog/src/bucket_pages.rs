@@ -1,4 +1,4 @@
-//! All buckets of a catalog, or live buckets of an index, page by page: a catalog may have a million buckets.
+//! Reads all buckets of a catalog, or live buckets of an index, in pages of rows: a catalog may have a million buckets.
 
 use std::ops::RangeInclusive;
 

@@ -51,13 +51,13 @@ pub struct CheckpointKey {
     pub variant: u32,
 }
 
-/// Stored read position of a file. It has only a hash of the file's first bytes, while inputs keep the bytes
-/// themselves.
+/// Stored read position of a file. Of the file's first bytes it has only a hash, while the positions of inputs have the
+/// bytes themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
     /// Identifies the file.
     pub key: CheckpointKey,
-    /// Bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
+    /// Number of bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
     pub head_bytes: u32,
     /// Offset in the (decompressed) file up to which events are stored.
     pub offset: u64,
@@ -65,11 +65,11 @@ pub struct FileCheckpoint {
     pub tail_hash: u64,
     /// Name of the file when it was last read.
     pub source: String,
-    /// Hashes at smaller offsets; only the file reader interprets them.
+    /// Hashes of the bytes before smaller offsets; only the file reader interprets them.
     pub milestones: Vec<u32>,
 }
 
-/// A checkpoint and the log record it came with; a newer record wins.
+/// A checkpoint and the number of the log record it came with; the checkpoint of a newer record wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedCheckpoint {
     /// The read position.

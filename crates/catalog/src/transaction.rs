@@ -4,8 +4,8 @@
 //! The SQL of these methods is the common subset of SQLite and PostgreSQL: all numbers are 64-bit integers, rows are
 //! replaced by [`upsert`], and a word that one of the databases reserves is quoted. Only parameters are in SQLite's
 //! notation, `?1`, `?2`, …; for PostgreSQL, every `?` is replaced by `$`, so a statement must not contain any other
-//! `?`. A backend implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of
-//! digests.
+//! `?`. A backend implements [`Transaction`]; [`CatalogTransaction`] adds typed rows and collects the changes of the
+//! tables' digests ([`crate::checksum`]).
 //!
 //! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 
@@ -200,11 +200,11 @@ impl<T: FromCell> FromCell for Option<T> {
     }
 }
 
-/// A running transaction, and the digests it has changed so far.
+/// A running transaction, and the changes of digests that it has yet to write.
 pub(crate) struct CatalogTransaction<'a> {
     transaction: &'a dyn Transaction,
-    /// For each table, the XOR of the checksums of added and removed rows. It is written once, at the end of the
-    /// transaction, so that a commit of many rows changes each digest with one statement.
+    /// For each table, the XOR of the checksums of added and removed rows. It is applied to the digest once, at the end
+    /// of the transaction, so that a commit of many rows changes each digest with one statement.
     changed: [Shared<i64>; TABLES.len()],
 }
 
@@ -275,7 +275,7 @@ impl<'a> CatalogTransaction<'a> {
         changed.set(changed.get() ^ old ^ new);
     }
 
-    /// Discards the changes so far, because digests are computed anew.
+    /// Discards the collected changes of digests, because the digests are computed anew.
     pub(crate) fn forget_changes(&self) {
         self.changed.iter().for_each(|changed| changed.set(0));
     }

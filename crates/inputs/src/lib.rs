@@ -2,8 +2,8 @@
 //! programs.
 //!
 //! An input decodes bytes, feeds an index pipeline and passes events to a [`Sink`], which is responsible for
-//! durability. Inputs have no storage of their own: positions of files are kept in the sink as well, because positions
-//! and events must become durable together.
+//! durability. Inputs have no storage of their own: the sink keeps the positions of files, too, because positions and
+//! events must become durable together.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod changes;

@@ -87,7 +87,8 @@ pub(crate) fn describe_missing(path: &Path, from: u64, through: Option<u64>) -> 
     describe(path, &format!("log segment {} is missing or was cut; {records} missing", path.display()), true)
 }
 
-/// Damage report about the mark, without which it is unknown which records were durable.
+/// Damage report about the file with the number of the last durable record, without which it is unknown which records
+/// were durable.
 pub(crate) fn describe_mark(folder: &Path, fault: &str) -> Damage {
     let reason =
         format!("{fault}: it cannot be determined this time whether the newest records of the log are missing");

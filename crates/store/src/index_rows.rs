@@ -34,7 +34,7 @@ impl Shared {
         self.state_without(|state| state.sealed.find_unloaded(&wanted))
     }
 
-    /// The state, after loading the rows of each range that `find` returns until it returns none.
+    /// The state, once `find` returns no range in it; loads the rows of each range that `find` returns.
     fn state_without(
         &self,
         find: impl Fn(&State) -> Option<(Arc<str>, UnloadedRange)>,
@@ -88,8 +88,8 @@ impl Shared {
         Ok(())
     }
 
-    /// While more rows are in memory than a start would keep, drops the rows of cells that nothing has used for
-    /// `idle_rounds` calls.
+    /// While more rows are in memory than a start would keep, drops the rows of cells (ranges of arrival) that nothing
+    /// has used for `idle_rounds` calls.
     pub(crate) fn unload_idle(&self, idle_rounds: u32) {
         let idle = {
             let state = self.state();
@@ -132,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Whether no code holds a bucket and no code looks for it without naming its index.
+    /// Whether no code holds a bucket or looks for it without knowing its index.
     fn may_unload(&self, bucket: &Arc<SealedBucket>) -> bool {
         let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
         !is_held && !is_in_motion(bucket, self.options.remote.is_some())
@@ -150,7 +150,7 @@ pub(crate) fn read_range(
     let (mut read, mut sums) = (Vec::new(), UnloadedRange::default());
     let mut pages = catalog.read_live(index, range.numbers());
     while let Some(page) = pages.next_page()? {
-        // Numbers in the range may also belong to buckets that were merged later.
+        // A merged bucket has a larger number than its origins, so buckets of other ranges may have numbers in between.
         for bucket in page.into_iter().map(SealedBucket::new) {
             if range.origins().contains(&bucket.first_origin()) {
                 let bucket = match deletions.remove(&bucket.row.number) {

@@ -175,8 +175,8 @@ impl LogThread {
             }
             Err(error) => {
                 self.shared.report_message(format!("events are not stored: {error}"));
-                // All files are blocked before any append is answered, because a caller that learns of a failure must
-                // find its file blocked.
+                // The files of the whole group are blocked before any append is answered, because a caller that learns
+                // of a failure must find its file blocked.
                 group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.record_failure(it));
                 group.into_iter().for_each(|append| append.promise.fulfill(Err(error.clone())));
             }
@@ -196,7 +196,7 @@ impl LogThread {
                 Some(key) => {
                     let known = plans.get(&key).copied().or_else(|| state.hot.get(&key).map(planned));
                     let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
-                    // With one pipeline set, an index has only one hot slab.
+                    // With one pipeline set, an index has only one hot slab, so the order needs no check.
                     let file = append.file().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
                     let fits = |plan: &PlannedSlab| {
                         plan.events + events <= events_max

@@ -25,7 +25,7 @@ pub(crate) struct IndexPositions {
     from: Option<u64>,
     /// Single positions before `from`.
     changed: BTreeSet<u64>,
-    /// Beginning of the last merge that was found.
+    /// Position at which the most recently found merge begins.
     due: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ impl IndexPositions {
         changed.into_iter().chain(open).min()
     }
 
-    /// Takes the beginning of the last merge that was found; the merge may not have been carried out.
+    /// Takes the position at which the most recently found merge begins; the merge may still be due.
     pub(crate) fn take_due(&mut self) -> Option<u64> {
         self.due.take()
     }

@@ -21,7 +21,7 @@ const FILES_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct FileOrder {
     newest: BTreeMap<(Arc<str>, CheckpointKey), u64>,
-    /// Slabs below this number accept no more events.
+    /// Slabs below this number accept no more events of any file.
     floor: u64,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct PendingAppend {
     pub(crate) checkpoint: Option<FileCheckpoint>,
     /// Checkpoint of the later append that completes the part of a file to which these events belong.
     pub(crate) part_of: Option<FileCheckpoint>,
-    /// Id and part of the sender's request that the append belongs to, if any.
+    /// Id of the sender's request to which the append belongs, and its part of the request; `None` without a request.
     pub(crate) sent: Option<(u64, UnansweredPart)>,
     /// Pipeline set of the append.
     pub(crate) set: usize,

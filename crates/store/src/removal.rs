@@ -2,9 +2,9 @@
 //!
 //! Hot slabs are sealed first, so that the index can be removed by retiring its buckets in one transaction of the
 //! catalog. Events that arrive during the removal stay. The positions up to which files were read into the index are
-//! forgotten, so that the files can be added again. Checkpoints do not name an index, so for these files all
-//! checkpoints in log records up to the removal become invalid. Not here: retention ([`crate::retire`]), deletion of
-//! single events ([`crate::deletion`]).
+//! forgotten, so that the files can be added again. Checkpoints do not name an index, so whenever a file is read into
+//! the index later, all checkpoints in log records up to the removal are ignored. Not here: retention
+//! ([`crate::retire`]), deletion of single events ([`crate::deletion`]).
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl Store {
 }
 
 impl Shared {
-    /// The number of the last log record whose checkpoints are invalid for files read into an index; 0 if all are
-    /// valid.
+    /// The number of the last log record whose checkpoint is ignored when files are read into an index; 0 if none is
+    /// ignored.
     pub(crate) fn forgotten_through(&self, index: &str) -> Result<u64, StoreError> {
         let through = self.catalog.setting(&format!("{FORGOTTEN_PREFIX}{index}"))?;
         Ok(through.and_then(|through| through.parse().ok()).unwrap_or(0))

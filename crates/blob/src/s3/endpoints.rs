@@ -51,7 +51,7 @@ pub(crate) enum Outcome {
     Failed,
     /// The server was unreachable.
     Unreachable,
-    /// Another server answered first, which counts as a failure.
+    /// Another server answered first, which counts as a failure of this server.
     Superseded,
 }
 

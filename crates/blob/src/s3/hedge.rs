@@ -52,7 +52,7 @@ impl Hedge {
         self.adjust_budget(1);
     }
 
-    /// Whether a read may be hedged now; deducts it from the budget.
+    /// Whether a read may be hedged now; if so, deducts the hedge from the budget.
     pub(crate) fn take_hedge(&self) -> bool {
         self.adjust_budget(-READS_PER_HEDGE)
     }

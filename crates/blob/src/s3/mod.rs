@@ -43,8 +43,7 @@ pub use self::traffic::S3Traffic;
 
 /// Threads of the runtime.
 const RUNTIME_THREADS: usize = 2;
-/// Bytes read from an object's end when it is opened without a hint; enough for the checksums of 50 MB and a part of
-/// the object.
+/// Bytes read from an object's end by [`BlobStore::open`]: enough for the checksums of 50 MB and a part of the object.
 const TAIL_BYTES: u64 = 64 << 10;
 /// Minimum bytes read from an object's end: its footer, some checksums, and the last two blocks.
 const END_BYTES_MIN: u64 = 3 * BLOCK_BYTES;

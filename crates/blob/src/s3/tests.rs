@@ -138,7 +138,7 @@ fn hanging_servers_are_avoided() {
         request_timeout: Duration::from_secs(600),
         ..settings(&[&hung.url(), gone, &gateway.url()])
     });
-    // A retry on the other server succeeds: puts are never hedged.
+    // Put directly on the server that answers: puts are never hedged and would hang.
     open(settings(&[&gateway.url()])).put("main/1.bucket", b"here").unwrap();
     for _ in 0..20 {
         assert_eq!(store.open("main/1.bucket").unwrap().read_at(0, 4).unwrap(), &b"here"[..]);

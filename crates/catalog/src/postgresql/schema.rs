@@ -3,8 +3,8 @@
 //! The tables have the same rows as in SQLite, and texts sort by their bytes in both. Two tables exist only in
 //! PostgreSQL: `version`, and `writer` with the run that may write and its last transaction.
 //!
-//! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. An index finds
-//! the live buckets of a time range instead (`crate::overlap`).
+//! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. A database
+//! index finds the live buckets of a time range instead (`crate::overlap`).
 
 use super::session::Session;
 use crate::CatalogError;
@@ -15,7 +15,7 @@ use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, v
 /// The current version; always that of SQLite's tables.
 pub(super) const VERSION: usize = crate::sqlite::schema::VERSION;
 
-/// Version at which catalogs in PostgreSQL began.
+/// Version of the tables at which catalogs in PostgreSQL began.
 const FIRST_VERSION: usize = 7;
 
 /// Migration `i` upgrades version `FIRST_VERSION + i` by one; a migration is never edited after a release.

@@ -94,7 +94,7 @@ impl PostgreSqlLocation {
             .keepalives_interval(SILENCE_MAX / 3)
             .keepalives_retries(2)
             .tcp_user_timeout(SILENCE_MAX)
-            // Of several hosts, the one that currently accepts writes.
+            // Selects, of several hosts, the one that currently accepts writes.
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let hosts: Vec<String> = hosts(&config).map(|(host, port)| format!("{host}:{port}")).collect();
         let shown = format!("postgresql://{user}@{}/{database}, schema {schema}", hosts.join(","));

@@ -1,5 +1,5 @@
-//! Expands user input to a list of files: names, globs, folders recursively, `-`. Data directories of Quarry inside
-//! these folders are skipped.
+//! Expands names, globs, folders (recursively) and `-` (standard input) to a list of files. Data directories of Quarry
+//! inside these folders are skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -20,8 +20,8 @@ use crate::InputError;
 
 /// Text bytes at which a batch is sent.
 const BATCH_RAW_BYTES: usize = 1 << 20;
-/// Events at which a batch is sent. A chunk adds at most one event per two bytes, so a batch stays below the size of a
-/// slab (262,144).
+/// Events at which a batch is sent. A chunk of 256 KiB adds at most one event per two bytes, so a batch stays below the
+/// size of a slab (262,144).
 const BATCH_EVENTS: usize = 65_536;
 
 /// A batch for the sink.
@@ -67,7 +67,7 @@ pub(crate) struct FileReader<'a> {
     pub(crate) base: u64,
     /// The last bytes read.
     pub(crate) recent: RecentBytes,
-    /// Like [`ReadState::warnings`].
+    /// Warnings about the file.
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
     /// Emptied batches that the sink's thread returns for reuse.
@@ -128,8 +128,8 @@ impl FileReader<'_> {
         ReadEnd { state, fault }
     }
 
-    /// True if the last lines before an error become events now, although the rest of their text may be missing.
-    /// Otherwise they are left for the repaired file.
+    /// Whether the last lines before an error become events now, although the rest of their text may be missing. If
+    /// not, they are read from the repaired file.
     fn emits_last_lines_before_error(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
         // While the sourcetype is being guessed, no event is complete, so that otherwise nothing at all would be added.

@@ -1,4 +1,4 @@
-//! A pipe or device: read when data is available, abandoned when its reader has given up.
+//! A pipe or device: read when data is available, abandoned when its content is no longer needed.
 //!
 //! A pipe may stay silent forever, even before its first writer opens it. It is therefore opened and read without
 //! blocking, and the reader checks between polls whether to continue.

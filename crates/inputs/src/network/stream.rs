@@ -89,8 +89,8 @@ impl RawStream {
         RawStream { template, host, framing, held: Vec::new(), pipeline: None }
     }
 
-    /// Prepares the pipeline. Must be called before bytes are appended to another batch, and before bytes that arrive
-    /// later than previous ones.
+    /// Prepares the pipeline and sets its current time. Must be called before the first bytes of each batch; bytes that
+    /// arrive later need a new batch.
     pub fn begin(&mut self, now: TimeNs) -> Result<(), PipelineError> {
         match &mut self.pipeline {
             Some(pipeline) => pipeline.set_now(now, None),

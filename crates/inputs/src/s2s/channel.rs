@@ -1,8 +1,8 @@
 //! State of one channel's text, and its pipeline.
 //!
-//! A forwarder that does not parse sends a file in pieces of any length. The pieces of a channel pass through one
-//! pipeline until the channel is silent, changes its metadata or ends. The id of a piece is due for acknowledgment when
-//! the whole piece has left the pipeline as events.
+//! A forwarder that does not parse sends the text of a file over a channel, in pieces of any length. The pieces pass
+//! through one pipeline until the channel is silent, changes its metadata or ends. The id of a piece is due for
+//! acknowledgment when the whole piece has left the pipeline as events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) struct Channel {
     waiting: VecDeque<(u64, u64)>,
     /// Monotonic time of the last piece.
     pub(super) last: i64,
-    /// Error in the settings of its sourcetype, to be reported once.
+    /// Error in the settings of the channel's sourcetype, to be reported once.
     pub(super) problem: Option<String>,
 }
 

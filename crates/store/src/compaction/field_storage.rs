@@ -1,9 +1,9 @@
 //! Search-time fields that merged buckets store.
 //!
-//! Most fields are located by the templates of a slab and need no storage of their own. Fields that the templates do not
-//! locate, because a pattern spans free text or a transform splits key-value pairs, are extracted from the texts when
-//! buckets are merged, and stored in columns. Searches whose rules for the field are the same read the column; all
-//! others extract the field as before.
+//! Most fields are located by the templates of a slab and need no storage of their own. Fields that the templates do
+//! not locate, because a pattern spans free text or a transform splits key-value pairs, are extracted from the texts
+//! when buckets are merged, and stored in columns. Searches with the same rules for the field read the column; all
+//! others extract the field from the texts.
 //!
 //! Not here: rules and extraction (`quarry_scan`), the columns (`quarry_bucket`).
 

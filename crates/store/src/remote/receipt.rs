@@ -20,7 +20,8 @@ use crate::sealed_buckets::LiveRow;
 
 /// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
-/// Maximum size of a receipt in bytes: room for twice the deleted events and for all origins of the largest bucket.
+/// Maximum size of a receipt in bytes: enough for all origins of the largest bucket, and for twice the deleted events
+/// that it can have.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Content of a receipt.

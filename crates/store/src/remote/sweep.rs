@@ -103,7 +103,7 @@ impl Shared {
         let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
         let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
         if row.is_none() {
-            // A rebuilt catalog may have given the bucket a number that differs from the one in its stem.
+            // A rebuilt catalog may have given the bucket a number that differs from the one in its objects' names.
             row = self.catalog.bucket_with_stem(&found.stem)?;
         }
         let mut left = found.clone();

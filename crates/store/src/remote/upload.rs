@@ -68,7 +68,7 @@ impl Store {
         self.shared.uploads.report_waits(Box::new(report));
     }
 
-    /// Uploads every sealed bucket of indexes with a volume, and evicts local copies that do not fit.
+    /// Uploads every sealed bucket of indexes with a volume, and evicts local copies that do not fit into the cache.
     pub fn upload_all(&self) -> Result<(), StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -84,8 +84,8 @@ fn needs_upload(bucket: &SealedBucket) -> bool {
     !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
 }
 
-/// Whether a step of the store looks for the bucket without naming its index: because the bucket is thawed or has
-/// deleted events, or because its copies are to be changed.
+/// Whether the row of a bucket must stay in memory, because the store looks for the bucket without knowing its index:
+/// the bucket is thawed or has deleted events, or its copies are to be changed.
 pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
     let copies = &bucket.copies;
     bucket.row.thawed

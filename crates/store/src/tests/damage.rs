@@ -93,7 +93,7 @@ fn damaged_blocks_of_a_large_term_filter_are_reported_and_hide_no_event() {
     let file = dir.path().join("db/main/0000000001.filter");
     let whole = fs::read(&file).unwrap();
     assert!(whole.len() > 300_000, "{} bytes", whole.len());
-    // Within the fingerprints, in the checksums and the parameters, and no damage.
+    // Damages the fingerprints (twice), the checksums, the parameters, and finally nothing.
     for at in [20_000, 200_000, whole.len() - 300, whole.len() - 20, usize::MAX] {
         let mut flipped = whole.clone();
         flipped.get_mut(at).into_iter().for_each(|byte| *byte ^= 16);
@@ -105,7 +105,7 @@ fn damaged_blocks_of_a_large_term_filter_are_reported_and_hide_no_event() {
             let query = TermQuery::for_keyword(&id(event, event % 8));
             snapshot.segments.iter().any(|segment| !segment.candidate_pages(&query, &AnyColumn).unwrap().is_empty())
         };
-        // The filter is read by block at first, and then as a whole.
+        // The filter is read block by block at first, and then as a whole.
         assert!((0..200).all(|number| is_found(number * 199)), "byte {at}");
         damaged.extend(snapshot.segments.iter().filter_map(|segment| segment.damage()));
         let expected = if at == usize::MAX { 0 } else { 1 };
@@ -144,14 +144,14 @@ fn a_log_segment_that_a_crash_left_after_its_release_is_not_damaged() {
     let bytes = fs::read(&older).unwrap();
     store.seal_all().unwrap();
     drop(store);
-    // The mark names records of a later segment, which is released, too.
+    // The mark of durable records then refers to a later segment, which is released, too.
     let store = open(&options);
     append(&store, "main", 3, 2);
     store.seal_all().unwrap();
     drop(store);
     drop(open(&options));
     assert_eq!(segments(), Vec::<PathBuf>::new());
-    // The row of the segment is gone, its file is not.
+    // The row of the older segment is gone, but its file is back.
     fs::write(&older, bytes).unwrap();
     let store = open(&options);
     assert_eq!(search(&store), (expected("main", 0..5), Vec::new()));

@@ -17,7 +17,7 @@ use super::{all, append, expected, open, small, texts, try_append};
 use crate::tests::sample;
 use crate::{Deletion, IndexSelector, RetentionRule, Snapshot, Store, StoreError, StoreOptions, data_dir};
 
-/// The events of a snapshot that `is_wanted` selects by number; the last one must be sealed.
+/// The sealed events of a snapshot that `is_wanted` selects by number.
 pub(super) fn find_events(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in snapshot.segments.iter().filter(|segment| segment.stored().is_some()) {
@@ -118,7 +118,7 @@ fn merges_drop_deleted_events() {
         append(&store, "other", first, 10);
         store.seal_all().unwrap();
     }
-    // The second and the last bucket of an index become empty; only the end of the third remains.
+    // The second and the last bucket of each index become empty; of the third, only the end remains.
     let is_deleted = |number: u64| (8..25).contains(&number) || number % 10 == 4 || number >= 50;
     drop(store.delete(&find_events(&all(&store), is_deleted)).unwrap());
     let check = |store: &Store| {

@@ -32,7 +32,7 @@ struct LateVolume {
     after_listing: Hook,
 }
 
-/// Called once.
+/// A function that is called once, after a listing.
 #[derive(Default)]
 struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
@@ -174,7 +174,7 @@ fn buckets_that_return_after_a_listing_are_not_swept() {
     store.migrate("main", None).unwrap();
     assert_eq!(world.volume.list().unwrap(), [""; 0]);
     drop(store);
-    // A put that ended after the deletion.
+    // Simulates a put that ended after the deletion.
     let late = keys.iter().find(|key| key.ends_with(".bucket")).unwrap();
     world.volume.write(late, b"late");
     world.pass(GRACE * 2);

@@ -129,7 +129,8 @@ impl BlobStore for FaultyVolume {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         let (done, is_told) = self.fate();
         match done {
-            // A deleted bucket that reappears completely because all three of its puts were late is not deleted again.
+            // A late receipt is lost: a deleted bucket that reappears with all three of its objects is not deleted
+            // again.
             Completion::Later if name.ends_with("receipt") => {}
             Completion::Never => {}
             Completion::Now => self.write(name, bytes),

@@ -2,8 +2,8 @@
 //! Elasticsearch's `_bulk` and `_doc`, Loki push, Prometheus remote write; collectd at the collector's own endpoint.
 //!
 //! A request is decoded into envelopes like those of `/services/collector/event`, and answered in the format of its
-//! protocol when its events are on disk. The token is passed as `Authorization: Splunk`, `Bearer`, `ApiKey` (after the
-//! colon), or as a password.
+//! protocol when its events are on disk. The token is passed as `Authorization: Splunk`, `Bearer` or `ApiKey` (as the
+//! part of the decoded key after its colon), or as a password.
 //!
 //! Not here: the query interfaces of these systems.
 
@@ -69,7 +69,7 @@ enum BodyEncoding {
     Snappy,
 }
 
-/// Decodes a request into events.
+/// Decodes a request into events; `None` if that fails or memory runs out.
 type Reader = fn(&[u8], BodyEncoding, &mut Events) -> Option<()>;
 
 /// Events of a request, with the memory reserved for decoding and storing them.

@@ -125,7 +125,7 @@ fn truncating_a_file_with_the_same_header_does_not_affect_others() {
 fn copies_ahead_of_their_origin_wait_while_it_is_read() {
     let mut world = World::over("monitor", "a*", "");
     let text = lines("a", 0, 200);
-    // Another reader reads the origin.
+    // Another reader reads the origin, `b.log`.
     world.append("b.log", &text);
     world.note_read("b.log", 2_000, 0);
     world.append("a.log", &text[..18_000]);
