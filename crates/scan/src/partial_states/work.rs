@@ -66,7 +66,7 @@ pub fn fold_windows(
     Ok(folders)
 }
 
-/// The window states made by this search.
+/// The window states (parts) that this search makes for the cache.
 struct PartCollector {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
     /// Bytes of the cached parts that this search uses, and of its new parts.

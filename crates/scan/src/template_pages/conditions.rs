@@ -79,7 +79,7 @@ impl Conditions {
         written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Condition, EngineError> {
         let mut condition = self.compile(expr, numbers)?;
-        // The text need not contain the value of an index-time field.
+        // A test of index-time values requires no words, because the text need not contain such a value.
         if let Condition::Field(at, needed) = &mut condition
             && !is_index_time_column(self.tests[*at].name())
         {

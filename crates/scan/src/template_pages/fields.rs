@@ -344,8 +344,8 @@ impl Sample<'_> {
         Some(found)
     }
 
-    /// Adds the regions of the keys in `copied`, whose values have escapes. Fields with values that must be unescaped are
-    /// read from the text. `None` if a value has no end.
+    /// Adds the regions of the keys in `copied`, whose values have escapes. Fields with values that must be unescaped
+    /// are read from the text. `None` if a value has no end.
     fn add_escaped_values(
         &self,
         copied: &[&str],

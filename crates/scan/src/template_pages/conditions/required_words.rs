@@ -145,7 +145,8 @@ impl Conditions {
         (field, needed): (&str, &CompiledWords),
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        // Events with an index-time field of this name become undecided again when the field is read.
+        // If the slab reads the field, events with an index-time field of this name become undecided again, so
+        // excluding them here does no harm.
         let words = if page.slab.reads_field(field) { needed.words_for(page) } else { &[] };
         let doubts = found.count_undecided(page.len());
         let found = self.exclude_rows_without(found, words, page)?;
