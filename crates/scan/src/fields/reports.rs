@@ -70,7 +70,7 @@ pub(crate) struct FieldTemplate {
 /// Requested part of a transform.
 pub(super) struct RequestedReport {
     report: Arc<Report>,
-    /// Number of leading cells to read: 0 if no field is requested, all if the transform is a pattern.
+    /// Number of leading cells to read: 0 if no field is requested, all if the cells have no names in the rule.
     cells: usize,
     /// For each pair of a pattern, whether it may produce a requested field.
     pairs: Vec<bool>,
@@ -313,8 +313,8 @@ impl Report {
         borders.collect()
     }
 
-    /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends
-    /// values.
+    /// Method by which the transform extracts fields from the event text; `None` if it reads another field, appends
+    /// values, or takes pairs of name and value from cells.
     pub(crate) fn text_extraction(&self) -> Option<TextExtraction<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;

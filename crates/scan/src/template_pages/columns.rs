@@ -3,8 +3,8 @@
 //! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
 //! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in several
 //! columns becomes numbers (with its other values as exceptions) if most of its values are numbers
-//! ([`super::number_columns`]), or is coded if its values repeat ([`super::coded_columns`]). All other fields become
-//! texts, value by value.
+//! ([`super::number_columns`]), or is coded if its values are few ([`super::coded_columns`]) or repeat
+//! ([`super::composed_columns`]). All other fields become texts, value by value.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ impl Conditions {
         let mut all =
             Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
         all.root = match expr {
-            // Conjuncts that every event must pass.
+            // Every event must pass each of these conjuncts, so required words can be used for each.
             SearchExpr::And(parts) if !parts.is_empty() => {
                 let each = parts.iter().map(|part| all.compile_with_words(part, numbers, written));
                 Condition::And(each.collect::<Result<_, _>>()?)
@@ -135,7 +135,7 @@ impl Conditions {
         self.evaluate(&self.root, page)
     }
 
-    /// Whether a tested field is composed of several parts in this slab.
+    /// Whether values of a tested field are made from columns ([`FieldPlan`]) or computed in this slab.
     pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
         for (at, test) in self.tests.iter().enumerate() {
             let plan = slab.test_plan(at, || test.plan(slab))?;

@@ -30,7 +30,7 @@ use crate::fields::Extract;
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
 pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
-/// Maximum number of templates of an inner value; with more templates, the location depends on values.
+/// Maximum number of templates of an inner value; with more, the location counts as dependent on values.
 const INNER_TEMPLATES_MAX: usize = 64;
 /// Maximum number of combinations of values for which a pattern runs while a template is planned.
 const COMBINATIONS_MAX: usize = 1_024;

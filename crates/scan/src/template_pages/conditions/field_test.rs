@@ -176,7 +176,7 @@ impl FieldTest {
         Ok(Outcome::Each(each))
     }
 
-    /// Tests the field's text in undecided rows in which the field is composed of several parts.
+    /// Tests the field's values in undecided rows in which they are made from columns ([`FieldPlan::composite`]).
     fn test_composites(
         &self,
         field: &FieldLocations,

@@ -1,4 +1,4 @@
-//! Required words: words that every matching text contains. They come from a phrase or from the spelling of a field's
+//! Required words: words without which a text cannot match. They come from a phrase or from the spelling of a field's
 //! value, and are searched for in rows that only the text can decide.
 //!
 //! Searching for a word takes less time than rebuilding the undecided texts if the word is rare and not part of a
@@ -65,7 +65,7 @@ impl CompiledWords {
     }
 }
 
-/// Whole numbers of a phrase, and runs of the phrase without breakers, longest first.
+/// Whole numbers of a phrase, then runs of the phrase without breakers, the longest first.
 #[derive(Default)]
 pub(super) struct Runs {
     words: Vec<usize>,
