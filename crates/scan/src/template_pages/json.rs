@@ -704,8 +704,8 @@ fn lex_while(before: LexerState, bytes: &[u8], may_be: impl Fn(LexerState) -> bo
     Some(lexed)
 }
 
-/// Whether a variable outside of strings is a complete value: a punctuation character or a blank is on both sides.
-/// Optional members that start with a comma may follow the variable.
+/// Whether a variable outside of strings is a complete value: a punctuation character, a blank or an end of the text is
+/// on each side. Optional members that start with a comma may follow the variable.
 fn is_complete_value(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
@@ -744,7 +744,7 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: LexerState) 
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
 }
 
-/// Whether the texts of a template begin with a literal that starts neither JSON with a path nor XML.
+/// Whether the texts of a template begin with a literal that starts neither a JSON object or array nor XML.
 fn is_prose(template: &Template) -> bool {
     let Some(TemplatePart::Literal(first)) = template.parts.first() else { return false };
     let Ok(first) = std::str::from_utf8(first) else { return false };

@@ -76,7 +76,7 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
     nodes.collect()
 }
 
-/// The rows to which a rule applies.
+/// The rows for which groups of a rule must be evaluated.
 pub(super) struct RequestedRows {
     /// For each group, the key of each row of the page in the locations of the group's field, and whether the group
     /// must be evaluated for a key.

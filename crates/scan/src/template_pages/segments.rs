@@ -53,8 +53,8 @@ impl<'a> Segments<'a> {
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
         let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
-        // If the pair has a certain location in one segment, and in other segments only values can contain it, the pair
-        // is searched for in the columns of these values.
+        // If the pair has a certain location in one segment, and in other segments only values can contain it, only
+        // rows with such values are in doubt.
         let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
         let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
         match (certain.next(), certain.next(), elsewhere) {
