@@ -86,7 +86,7 @@ impl ReleasableMemory {
         all.push(holding);
     }
 
-    /// Releases everything, because nobody is waiting for rows of the search.
+    /// Releases everything; called when nobody is waiting for rows of the search.
     pub fn release_memory(&self) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.iter().filter_map(Weak::upgrade).for_each(|holding| holding.release_memory());
@@ -167,8 +167,8 @@ impl Stop {
         self.wake_waiters();
     }
 
-    /// Wakes waiting threads. Callers set flags first: a thread that holds the lock either has not checked the flags
-    /// yet or is already waiting.
+    /// Wakes waiting threads. Callers set flags first. Once the lock was taken, no thread is between its check of the
+    /// flags and its wait.
     fn wake_waiters(&self) {
         let (lock, waiters) = &self.gate;
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));

@@ -32,12 +32,12 @@ pub(crate) fn index_time_column_name(field: &str) -> String {
     format!("{field}{INDEX_TIME_SUFFIX}")
 }
 
-/// Whether `name` is the name of such a column.
+/// Whether `name` is the name of a column with index-time values.
 pub(crate) fn is_index_time_column(name: &str) -> bool {
     name.ends_with(INDEX_TIME_SUFFIX)
 }
 
-/// The field of such a column.
+/// The field of the column with index-time values that has this name.
 pub(crate) fn index_time_field(name: &str) -> &str {
     name.strip_suffix(INDEX_TIME_SUFFIX).unwrap_or(name)
 }

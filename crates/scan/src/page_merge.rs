@@ -97,7 +97,7 @@ struct ReadPage {
     batches: Vec<RecordBatch>,
     keys: Vec<(TimeNs, u64)>,
     bytes: usize,
-    /// Number of matching rows that were left out.
+    /// Number of matching rows of the page that are not in `batches`.
     excluded: usize,
 }
 
@@ -149,7 +149,7 @@ impl OrderedRows {
         let mut pages = scan.pages(&context)?;
         pages.sort_unstable_by_key(|page| (page.info.time_max, page.arrival()));
         let open = Arc::<OpenPages>::default();
-        // With a top-k threshold, a second read could drop different rows.
+        // With a top-k threshold, rows are never dropped and read again: the second read could leave out other rows.
         if !scan.has_threshold() {
             let open: Weak<OpenPages> = Arc::downgrade(&open);
             context.holdings.add(open);
@@ -293,8 +293,8 @@ impl OrderedRows {
         let ready: usize = self.ready.iter().map(RecordBatch::num_rows).sum();
         assert_eq!(ready, rows, "the emitted rows are those that were taken");
         self.ready.reverse();
-        // Other searches should not wait for a slow consumer. With a top-k threshold, a second read could drop
-        // different rows.
+        // Other searches should not wait for a slow consumer. With a top-k threshold, rows are kept, because a second
+        // read could leave out other rows.
         if !self.scan.has_threshold() && self.context.dataflow.wide_pages().has_waiters() {
             open.iter_mut().filter(|page| page.is_wide()).for_each(|page| page.rows = None);
         }

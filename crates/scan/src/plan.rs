@@ -152,9 +152,9 @@ pub struct FirstRows {
     pub keeps_empty: bool,
 }
 
-/// The rows that the first commands after a scan keep. Only the few fields that these commands read are extracted to
-/// find the rows; the other fields are extracted from the found rows alone. The commands run again after the scan, so
-/// the found rows may include some that the commands drop.
+/// The rows that the first commands after a scan (row commands, which handle one batch at a time) keep. Only the few
+/// fields that these commands read are extracted to find the rows; the other fields are extracted from the found rows
+/// alone. The commands run again after the scan, so the found rows may include some that the commands drop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowSelection {
     /// Fields that the row commands read.

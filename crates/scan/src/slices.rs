@@ -121,7 +121,8 @@ impl EventScan {
     }
 }
 
-/// Assigns the pages of a segment to its windows, keeping the windows with pages to read or with a key in the cache.
+/// Assigns the pages of a segment to its windows, keeping the windows that have pages to read or whose state may be
+/// cached.
 fn assign_pages(
     mut of_segment: Vec<Window>,
     segment: &Arc<dyn Segment>,
@@ -216,8 +217,8 @@ fn share_slab(a: &Window, b: &Window) -> bool {
     }
 }
 
-/// Runs one worker, which takes the remaining runs of windows one after the other. `add_workers` adds workers while cores
-/// are free.
+/// Runs one worker, which takes the remaining runs of windows one after the other. `add_workers` adds workers while
+/// cores are free.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,

@@ -199,8 +199,8 @@ impl Folder {
         self.drain_direct_counts(false);
     }
 
-    /// Turns direct counts into group counts before the groups are emptied or only read: if the integers are the only
-    /// values, they need no lookup table, which would take more memory than the integers.
+    /// Turns direct counts into group counts when no rows will be added before the folder is emptied: if the integers
+    /// are the only values, they need no lookup table, which would take more memory than the integers.
     fn flush_last_direct_counts(&mut self) {
         self.drain_direct_counts(self.groups.len() == 0);
     }

@@ -87,7 +87,7 @@ pub(crate) fn value_of_point(inner: &StatsFunction) -> Option<PointValue> {
 /// The spans of one group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sparkline {
-    /// Span in seconds; 0 before the first number.
+    /// Span in seconds; 0 if the sparkline was read from an empty state.
     width: i64,
     given: bool,
     points: BTreeMap<i64, Point>,

@@ -2,8 +2,9 @@
 //!
 //! A path is element names joined by dots, from the root; `{2}` after a name selects the second element of that name,
 //! and `{@id}` at the end selects an attribute. The text is read once from front to back and need not be well-formed:
-//! an element that is never closed has no value. The reader ([`for_each_node`]) passes values as written; their entities
-//! are resolved when they are requested. Not here: namespaces (a prefix is part of the name), entities of a DTD.
+//! an element that is never closed has no value. The reader ([`for_each_node`]) passes values as written; their
+//! entities are resolved when they are requested. Not here: namespaces (a prefix is part of the name), entities of a
+//! DTD.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 use quarry_event::segment::{UNBROKEN_BLANKS, is_breaker};
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
-/// Most bytes of a literal between a border and a group.
+/// Maximum number of bytes of a literal between a border and a group.
 const AFFIX_BYTES_MAX: usize = 32;
 
 /// Borders of a group's text in every match, as derived from the expression.
@@ -107,7 +107,7 @@ fn group_borders(tree: &Hir, group: usize, around: Surroundings) -> Option<Surro
             group_borders(part, group, Surroundings { before, after, is_last })
         }),
         HirKind::Repetition(Repetition { max: Some(1), sub, .. }) => group_borders(sub, group, around),
-        // The part before or after the group may be another repetition.
+        // Another occurrence of the repeated part may precede or follow the group.
         HirKind::Repetition(Repetition { sub, .. }) => {
             let before = weaker(around.before.clone(), border(Side::End, sub, around.before));
             let after = weaker(around.after.clone(), border(Side::Start, sub, around.after));
@@ -156,7 +156,8 @@ fn border_of_repetition(side: Side, repetition: &Repetition, beyond: Border) -> 
     if repetition.max == Some(1) {
         return border(side, &repetition.sub, beyond);
     }
-    // If the last occurrence alone has no border, it may be empty.
+    // If one occurrence alone has no border, the border beyond it counts, provided that no letters or digits lie
+    // between.
     border(side, &repetition.sub, None).or_else(|| {
         let plain = beyond.filter(|beyond| beyond.affix.is_empty());
         border(side, &repetition.sub, plain).filter(|found| found.affix.is_empty())

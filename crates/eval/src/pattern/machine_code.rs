@@ -2,11 +2,11 @@
 //! just-in-time compiled machine code.
 //!
 //! For such an expression, the linear engine tracks all ways of matching at once, which takes about ten nanoseconds per
-//! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth of
-//! that time. Machine code tries few positions: the start of the text, the first occurrences of the literals with which
-//! all matches begin, or the start of the match that the linear engine finds without groups. The number of its
-//! steps is limited: if a text needs more, the linear engine decides, and if many texts need more, machine code is
-//! no longer used.
+//! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth
+//! of that time. Machine code tries few positions: the start of the text, the first occurrences of the literals with
+//! which all matches begin, or the start of the match that the linear engine finds without groups. The number of its
+//! steps is limited: if a text needs more, the linear engine decides, and if many texts need more, machine code is no
+//! longer used.
 //!
 //! Both engines must have the same result. Expressions that reach this module have passed [`super::translate`], so that
 //! each construct has the same meaning in both dialects. Differences that remain are excluded here: `$` before a final
@@ -29,7 +29,7 @@ pub(super) const TEXTS_BEFORE: u32 = 64;
 /// Maximum length of a text in which machine code finds matches after the first one, in bytes. The limit exists because
 /// each of these searches examines the whole text.
 const REPEATED_TEXT_BYTES_MAX: usize = 4_096;
-/// Initial and maximum credit of a search.
+/// Initial and maximum credit of a [`MachineCodeMatch`]; without enough credit, the linear engine decides.
 const CREDIT_MAX: u32 = 64;
 /// Credit that an aborted match costs; a finished match earns 1.
 const ABORT_COST: u32 = 16;

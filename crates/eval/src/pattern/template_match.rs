@@ -43,7 +43,7 @@ pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 
 /// Maximum number of automaton states of an attempt at one position; with more states, the template is not planned.
 const STATES_MAX: usize = 128;
-/// Cost of a step of the analysis of dependences, which copies lists of threads, in automaton steps.
+/// Cost, in automaton steps, of a step of the dependence analysis, which copies lists of threads.
 const DEPENDENCE_STEP_COST: usize = 4;
 /// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
@@ -513,7 +513,8 @@ impl Planner {
         }
     }
 
-    /// Starts over if the automaton's cache was cleared in between, because state ids are then invalid.
+    /// Discards everything that refers to states if the automaton's cache was cleared, because state ids are then
+    /// invalid; returns whether it was cleared.
     fn reset_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {
@@ -529,8 +530,8 @@ impl Planner {
     fn find_windows(&mut self, template: &TemplateReader<'_>) -> Result<Vec<Window>, LimitExceeded> {
         self.steps = 0;
         let mut windows: Vec<Window> = Vec::new();
-        // End of the attempts that failed. A window cut off before that position could present a false end of text to
-        // one of them.
+        // Furthest end of the failed attempts. In the text of a window that ends before it, the assertions of such an
+        // attempt (`$`, `\b`) could see a false end of text.
         let mut failed_end = TemplatePosition { part: 0, offset: 0 };
         let mut next = 0;
         while let Some(kind) = template.part(next) {

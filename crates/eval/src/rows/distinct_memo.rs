@@ -103,7 +103,7 @@ impl DistinctMemo {
             return Ok(None);
         };
         let Some(made) = compute(&values)? else { return Ok(None) };
-        // Callers that do not read codes may pass integer columns, so their results must not be coded.
+        // Callers that do not read codes may pass integer columns, so results for integers must not be coded.
         let spreadable = |made| match column.data_type() {
             DataType::Int64 => IndexedColumn::Values(made),
             _ => IndexedColumn::new(made),

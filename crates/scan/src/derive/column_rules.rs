@@ -2,7 +2,8 @@
 //! computed, and from which columns.
 //!
 //! Rules that read only columns are evaluated on the columns, so no event text is rebuilt for them. If a rule reads
-//! `_raw` or labels (event types, tags), the segment's pages are read as text.
+//! `_raw` or `_indextime` or calls `searchmatch`, or if labels (event types, tags) are requested, the segment's pages
+//! are read as text.
 
 use std::sync::Arc;
 

@@ -214,7 +214,8 @@ fn write_timestamp_part(stamp: &WrittenTime, field: DefaultField, raw: &[u8], ou
     out.push_str(&number.to_string());
 }
 
-/// Punctuation of the first line: spaces become `_`, tabs `t`; letters and digits are dropped.
+/// Punctuation of the first line: spaces become `_`, tabs `t`; everything else that is not ASCII punctuation is
+/// dropped.
 fn write_punct(raw: &[u8], out: &mut String) {
     let line = raw.iter().take_while(|byte| !matches!(byte, b'\n' | b'\r'));
     let signs = line.filter_map(|byte| match byte {

@@ -73,8 +73,8 @@ pub(crate) struct Derivations {
 /// suffice.
 const CACHED_SEGMENTS_MAX: usize = 64;
 
-/// Maximum number of metadata whose plans are cached; beyond it, the cache is emptied and the rules of sources are
-/// resolved again.
+/// Maximum number of combinations of metadata whose plans are cached; beyond it, the cache is emptied and the rules of
+/// sources are resolved again.
 const CACHED_METADATA_MAX: usize = 65_536;
 
 /// Plans by metadata; sources with equal rules share a plan.

@@ -44,7 +44,7 @@ pub(crate) struct RuleFieldNames {
     all: RuleScopes,
     /// Fields of rules whose values need not occur in the text.
     elsewhere: RuleScopes,
-    /// Fields whose values are composed of several parts, or parts of metadata.
+    /// Fields whose values are composed of several parts, or are parts of metadata.
     composed: RuleScopes,
     /// Events whose values may be written with the entities of XML.
     entities: Option<Scope>,
@@ -103,7 +103,7 @@ impl Scope {
         self
     }
 
-    /// The part of a query that applies to these events.
+    /// The query, restricted to these events.
     pub(crate) fn restrict(&self, query: TermQuery) -> TermQuery {
         match self {
             Scope::Everywhere => query,

@@ -141,7 +141,7 @@ impl Plan {
             // A lookup without a match leaves its output fields unchanged.
             reads.extend(outputs.iter().map(String::as_str));
         }
-        // A field that an earlier rule produces hides the event's own.
+        // The result of an earlier rule hides the event's own field of that name.
         reads.retain(|name| !self.evals.iter().any(|(field, _)| field == name));
         reads.extend(self.evals.iter().flat_map(|(_, expr)| expr.fields()));
         let hides = |alias: &AliasRule, name: &str| !alias.only_new && alias.target == name;

@@ -153,8 +153,8 @@ impl FieldRules {
         extraction
     }
 
-    /// Origins of the values that a transform produces for the field. Empty for transforms that compute values (these values
-    /// count as derived), and for transforms that split the text at breakers (these values are whole tokens).
+    /// Origins of the values that a transform produces for the field. Empty for transforms that compute values (these
+    /// values count as derived), and for transforms that split the text at breakers (these values are whole tokens).
     fn report_origins(&self, rule: &ReportRule, field: &str) -> Vec<ValueOrigin> {
         if splits_at_breakers(rule) || !self.derived_names().copies_text(rule) {
             return Vec::new();

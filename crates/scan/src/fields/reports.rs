@@ -70,7 +70,7 @@ pub(crate) struct FieldTemplate {
 /// Requested part of a transform.
 pub(super) struct RequestedReport {
     report: Arc<Report>,
-    /// Number of leading cells to read: 0 if no field is requested, all if the transform is a pattern.
+    /// Number of leading cells to read: 0 if no field is requested, all if the cells have no names in the rule.
     cells: usize,
     /// For each pair of a pattern, whether it may produce a requested field.
     pairs: Vec<bool>,
@@ -158,7 +158,7 @@ pub(crate) fn output_names(rule: &ReportRule) -> Option<Vec<String>> {
 }
 
 /// Group names of a pattern, found without compiling the pattern, because every search needs the names of every
-/// transform. An extra name does no harm.
+/// transform. The result may contain extra names, which do no harm.
 pub(crate) fn group_names(pattern: &str) -> Vec<String> {
     let starts = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let names = starts.map(|rest| rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_'));
@@ -245,7 +245,7 @@ impl Report {
             ReportMethod::Pattern { regex, pairs, repeats } => {
                 for_each_pair(regex, (pairs, pairs_wanted), *repeats, text, &mut |pair, name, value| {
                     match pair.known_name() {
-                        // Names of these fields need no cleaning.
+                        // Names that do not depend on the text are already clean.
                         Some(name) if is_kept(name, value) => give(name, value),
                         None if is_kept(name, value) => give(&clean_name(self.cleans_names, name), value),
                         _ => {}
@@ -253,7 +253,7 @@ impl Report {
                 });
             }
             ReportMethod::Cells { delimiters, names } => {
-                // Names of these fields need no cleaning.
+                // These names are already clean.
                 for (name, cell) in names.iter().take(count).zip(split_cells(text, delimiters)) {
                     let value = cell_value(cell);
                     if is_kept(name, &value) {
@@ -313,8 +313,8 @@ impl Report {
         borders.collect()
     }
 
-    /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends
-    /// values.
+    /// Method by which the transform extracts fields from the event text; `None` if it reads another field, appends
+    /// values, or takes pairs of name and value from cells.
     pub(crate) fn text_extraction(&self) -> Option<TextExtraction<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;

@@ -66,7 +66,7 @@ pub fn fold_windows(
     Ok(folders)
 }
 
-/// The window states made by this search.
+/// The window states (parts) that this search makes for the cache.
 struct PartCollector {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
     /// Bytes of the cached parts that this search uses, and of its new parts.
@@ -130,7 +130,7 @@ struct FoldWork<'a> {
     keeping: Option<&'a PartCollector>,
     /// The worker's position in the preview rounds.
     rounds: Option<(&'a PreviewRounds<'a>, WorkerRound)>,
-    /// The current slice, its number of rows so far, and the number of events from which the rows were made.
+    /// The current slice, the number of its rows folded so far, and the number of its events that matched.
     slice: u64,
     place: u64,
     matched: u64,
@@ -156,7 +156,7 @@ impl FoldWork<'_> {
     }
 }
 
-/// Passes rows through the commands until no rows are left.
+/// Passes rows through the commands; stops early if no rows are left.
 fn run_commands(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
     for command in commands {
         rows = command.apply(rows)?;

@@ -31,7 +31,7 @@ const ROWS_PER_TEXT_MIN: usize = 2;
 
 /// An opened summary.
 pub struct OpenSummary {
-    /// Slab and object of the summary.
+    /// Digest, slab and pages of the summary.
     pub head: SummaryHead,
     file: Arc<dyn SummaryFile>,
     columns: Vec<Block>,

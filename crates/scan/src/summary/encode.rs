@@ -44,7 +44,7 @@ pub(super) mod kind {
     pub(in crate::summary) const MULTI: u8 = 6;
 }
 
-/// Identity of a summary: its slab, and a digest of its sources.
+/// Identity of a summary (digest and slab), and the pages of the slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryHead {
     /// Digest of everything on which the summary's rows depend.

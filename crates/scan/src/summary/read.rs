@@ -1,9 +1,9 @@
 //! Reading summaries in place of events, page by page, within one search.
 //!
 //! The rows of a page come from the summary of its slab if the summary has the digest that the search requires, belongs
-//! to this bucket, and lists a page with the same rows. If a search over several indexes sees only part of a slab, its
-//! complete pages still come from the summary. Columns of a slab are read once and shared by all workers that read the
-//! slab.
+//! to this bucket, and lists a page with the same rows. If a search over several indexes sees only part of a slab, the
+//! pages that it sees completely still come from the summary. Columns of a slab are read once and shared by all workers
+//! that read the slab.
 //!
 //! Not here: the commands that follow (`tstats`).
 

@@ -1,5 +1,5 @@
 //! Dictionaries of fields with few values at different locations in different templates. The values are literals, texts
-//! of dictionaries, and combinations of these.
+//! of dictionaries, numbers, and combinations of these.
 //!
 //! Not here: reading the codes of rows ([`super::coded_columns`]).
 

@@ -2,8 +2,9 @@
 //!
 //! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
 //! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in several
-//! columns becomes numbers with exceptions if most of its values are numbers ([`super::number_columns`]), or is coded if
-//! its values repeat ([`super::coded_columns`]). All other fields become texts, value by value.
+//! columns becomes numbers (with its other values as exceptions) if most of its values are numbers
+//! ([`super::number_columns`]), or is coded if its values are few ([`super::coded_columns`]) or repeat
+//! ([`super::composed_columns`]). All other fields become texts, value by value.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ const BULK_VALIDATION_DIVISOR: usize = 8;
 /// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
 
-/// Numbers as their texts.
+/// The texts of numbers.
 pub(super) fn number_texts(
     numbers: impl Iterator<Item = Option<i64>>,
     format: NumberFormat,
@@ -582,8 +583,8 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Finds a key-value pair in the pieces that may contain it, and appends its value; false if no piece contains the
-/// pair. `written` is a reusable buffer.
+/// Finds a key-value pair in the pieces of the text that may contain it, and appends its value; false if no piece
+/// contains the pair. `written` is a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,

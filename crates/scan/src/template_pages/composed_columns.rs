@@ -47,7 +47,7 @@ enum CodedLocation {
 }
 
 impl CodedLocation {
-    /// `None` if a location has no single variable whose values are codes or numbers.
+    /// `None` unless the value is constant or contains a single variable whose values are codes or numbers.
     fn of(place: &ValueLocation, template_set: &TemplateSet) -> Option<CodedLocation> {
         let (parts, written) = match place {
             ValueLocation::Absent => return Some(CodedLocation::Absent),

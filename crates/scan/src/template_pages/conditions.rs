@@ -61,7 +61,7 @@ impl Conditions {
         let mut all =
             Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
         all.root = match expr {
-            // Conjuncts that every event must pass.
+            // Every event must pass each of these conjuncts, so required words can be used for each.
             SearchExpr::And(parts) if !parts.is_empty() => {
                 let each = parts.iter().map(|part| all.compile_with_words(part, numbers, written));
                 Condition::And(each.collect::<Result<_, _>>()?)
@@ -79,7 +79,7 @@ impl Conditions {
         written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Condition, EngineError> {
         let mut condition = self.compile(expr, numbers)?;
-        // The text need not contain the value of an index-time field.
+        // A test of index-time values requires no words, because the text need not contain such a value.
         if let Condition::Field(at, needed) = &mut condition
             && !is_index_time_column(self.tests[*at].name())
         {
@@ -135,7 +135,7 @@ impl Conditions {
         self.evaluate(&self.root, page)
     }
 
-    /// Whether a tested field is composed of several parts in this slab.
+    /// Whether values of a tested field are made from columns ([`FieldPlan`]) or computed in this slab.
     pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
         for (at, test) in self.tests.iter().enumerate() {
             let plan = slab.test_plan(at, || test.plan(slab))?;

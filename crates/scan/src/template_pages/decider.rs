@@ -71,7 +71,7 @@ impl Decider {
         Ok(Some(answer))
     }
 
-    /// Runs the automaton on the window.
+    /// Runs the expression on the window.
     fn run(
         &self,
         window: &Window,

@@ -89,14 +89,15 @@ impl DerivedField {
             let known = derived.get_or_insert_with(|| DerivedField { rule: Arc::clone(rule), group });
             let is_same = Arc::ptr_eq(&known.rule, rule);
             for key in number * keys..(number + 1) * keys {
-                // A pair inside other values takes precedence, but most events may lack the pair.
+                // A pair inside other values takes precedence. The rule applies to events without the pair; the others
+                // are in doubt.
                 if let ValueLocation::Pair(pair) = &places[at][key] {
                     (places[at][key], doubts[at][key]) = match pair.columns() {
                         Some(columns) => (ValueLocation::Absent, columns),
                         None => (ValueLocation::Text, Box::default()),
                     };
                 }
-                // If the cell is empty, the rule may find a value.
+                // If the located value is empty, the rule may find another.
                 if places[at][key].may_be_empty() {
                     places[at][key] = ValueLocation::Text;
                 }
@@ -104,7 +105,7 @@ impl DerivedField {
                 if places[at][key] != ValueLocation::Absent {
                     continue;
                 }
-                // If the other pattern finds nothing, the text decides.
+                // If another pattern may find the field, the text decides.
                 if patterned[at][key] {
                     (places[at][key], doubts[at][key]) = (ValueLocation::Text, Box::default());
                     continue;

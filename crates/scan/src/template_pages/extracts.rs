@@ -30,15 +30,15 @@ use crate::fields::Extract;
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
 pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
-/// Maximum number of templates of an inner value; with more templates, the location depends on values.
+/// Maximum number of templates of an inner value; with more, the location counts as dependent on values.
 const INNER_TEMPLATES_MAX: usize = 64;
 /// Maximum number of combinations of values for which a pattern runs while a template is planned.
 const COMBINATIONS_MAX: usize = 1_024;
 /// A template is planned once per value of a dictionary with at most this many values.
 const PLANNED_VALUES_MAX: usize = 8;
-/// Number of plans after which planning ends if most plans yielded no location.
+/// Number of plans after which planning ends if the location depended on values in most of them.
 const TRIED_PLANS: usize = 64;
-/// If the first codes, up to this number, all leave the location open, no further codes are planned.
+/// Number of first codes after which no further codes are planned if the location depends on values for each of them.
 const OPEN_CODES_MAX: usize = 2;
 /// Number of recent locations among which an equal location is searched for.
 const RECENT_PARTS: usize = 16;
@@ -59,7 +59,7 @@ pub(super) struct NamedRules<'b> {
     rules: Vec<NamedRule<'b>>,
     /// Whether locations may differ by code.
     divides: bool,
-    /// Number of nodes of the divisions so far.
+    /// Number of nodes so far of the divisions ([`KeySplit`]).
     nodes: usize,
     /// Number of plans so far, and number of plans in which the location depends on values.
     tried: usize,
@@ -107,8 +107,8 @@ impl<'b> NamedRules<'b> {
         NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0, tried: 0, open: 0 }
     }
 
-    /// The location of the field in the texts of a template; `shared` plans rules for several fields, and `values` lists
-    /// the values of columns.
+    /// The location of the field in the texts of a template; `shared` plans rules for several fields, and `values`
+    /// lists the values of columns.
     pub(super) fn location(
         &mut self,
         template: &PlannedTemplate<'_>,
@@ -308,7 +308,7 @@ impl NamedRule<'_> {
         }
     }
 
-    /// For each combination of values, the location if the only window has a match.
+    /// For each combination of values, the location if the window has a match.
     fn matches_by_code(
         &self,
         window: &Window,
@@ -331,7 +331,8 @@ impl NamedRule<'_> {
         Ok((codes_of(parts), locations))
     }
 
-    /// For each combination of values, the text of the group; `None` if the group may be empty.
+    /// For each combination of values, the text of the group; `None` if the group may be empty or its positions do not
+    /// depend on values.
     fn texts_by_code(
         &self,
         windows: &[Window],
@@ -344,7 +345,7 @@ impl NamedRule<'_> {
             let value = |part: usize, text: &mut Vec<u8>| append_value(parts, index, part, text);
             let mut found: Option<ValueLocation> = None;
             for window in windows {
-                // The locations of a certain match are known without a list of its values.
+                // The positions of these groups are known without trying values.
                 if window.groups.is_some() {
                     return Ok(None);
                 }

@@ -238,7 +238,7 @@ impl WordFacts {
             indexes: Vec::new(),
         };
         facts.indexes.resize_with(template_set.columns.len(), TemplateIndex::default);
-        // Children come after their parents.
+        // Children come after their parents, so they are visited first here.
         for (at, column) in template_set.columns.iter().enumerate().rev() {
             let no_sign = !column.traits.bytes.contains(b'%');
             let ColumnKind::Templates(templates) = &column.kind else {

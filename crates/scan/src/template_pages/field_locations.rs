@@ -27,7 +27,7 @@ pub(super) struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// The common location of several parts of a key, given the variables of each part.
+    /// The common location for the parts into which a key is divided, given the variables of each part.
     pub(super) fn united(parts: &[(&KeyLocation, &[u32])], template_set: &TemplateSet) -> Option<KeyLocation> {
         let ((first, _), rest) = parts.split_first()?;
         if rest.iter().all(|(other, _)| other == first) {
@@ -103,8 +103,8 @@ impl FieldLocations {
         }
     }
 
-    /// The locations of a search-time field whose values are stored. Words of a value are looked up in the texts, because
-    /// the terms of a slab do not cover its columns.
+    /// The locations of a search-time field whose values are stored. Words of a value are looked up in the texts,
+    /// because the terms of a slab do not cover stored values.
     pub(super) fn of_stored(values: &StoredValues, keys: usize, name: &str) -> FieldLocations {
         let own = FieldLocations { columns: None, ..FieldLocations::of_index_time(values.own_column(), keys, name) };
         if let StoredValues::Lists(column) = values {
@@ -128,8 +128,8 @@ impl FieldLocations {
         FieldLocations { locations, split: Some(split), column: None, ..own }
     }
 
-    /// The locations of a field that has the index-time values in `column`, which precede all others; `is_total` tells
-    /// whether all events have such a value. `None` if other events may have the field at a location in the text.
+    /// The locations of a field whose index-time values are in `column` and precede all its other values; `is_total`
+    /// tells whether all events have such a value. `None` if other events may have the field at a location in the text.
     pub(super) fn with_index_time(
         &self,
         column: u32,
@@ -141,7 +141,7 @@ impl FieldLocations {
         let is_absent = self.patterned.is_empty() && self.locations.iter().all(|place| *place == ValueLocation::Absent);
         match is_total || (is_absent && self.ambiguous_columns.is_empty()) {
             true => Some(own),
-            // Rows of one key may differ in whether their text must be read.
+            // With divided keys, rows of one key of the slab may differ in whether their text must be read.
             false if self.split.is_some() => None,
             // The text of some rows must be read, as without the column.
             false if is_absent => Some(FieldLocations {

@@ -6,9 +6,9 @@
 //! a column's values contain ([`ValueTraits`]). If the proof fails for the whole text, it is tried for each segment
 //! ([`super::segments`]). Templates for which nothing can be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns,
-//! which are handled like `rex` ([`super::groups`]). If a source's patterns cannot be planned, for example because one
-//! pattern reads a field that another extracts, all fields of the source are extracted from text
+//! Not here: JSON ([`super::json`]); XML ([`super::xml`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns
+//! ([`super::extracts`], [`super::groups`]). If a source's patterns cannot be planned, for example because one pattern
+//! reads a field that another extracts, all fields of the source are extracted from text
 //! (`AutoExtraction::by_pattern`).
 
 use std::borrow::Cow;
@@ -344,8 +344,8 @@ impl Sample<'_> {
         Some(found)
     }
 
-    /// Adds the regions of the keys in `copied`, whose values have escapes. Fields with values that must be unescaped are
-    /// read from the text. `None` if a value has no end.
+    /// Adds the regions of the keys in `copied`, whose values have escapes. Fields with values that must be unescaped
+    /// are read from the text. `None` if a value has no end.
     fn add_escaped_values(
         &self,
         copied: &[&str],
@@ -380,7 +380,7 @@ impl Sample<'_> {
             })
     }
 
-    /// Whether a value contains a variable that may be an optional pair.
+    /// Whether a value contains a variable that is an optional pair.
     fn contains_optional_pair(&self, region: &ValueRegion) -> bool {
         let is_optional = |column: u32| optional_pairs::pair_forms(self.template_set, column).is_some();
         self.has_optional_pairs

@@ -95,7 +95,7 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
         if !extract.names.iter().flatten().any(|name| wanted(name) && !has(name)) {
             continue;
         }
-        // Another slab may have requested other groups.
+        // Groups that another slab requested are kept.
         let reader = RexReader::of_extract(extract, |name| wanted(name) || has(name));
         match known {
             Some(at) => readers[at] = reader,

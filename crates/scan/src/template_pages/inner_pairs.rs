@@ -146,7 +146,7 @@ struct TextState {
     ends_with_equals: bool,
     /// The last byte; `None` at the start of the text and after a variable.
     last: Option<u8>,
-    /// Whether the text is certainly not empty or a variable came before.
+    /// Whether a byte or a variable came before.
     is_filled: bool,
 }
 

@@ -25,7 +25,7 @@ const SHARED_ARRAY_TEXTS_MAX: usize = 4_096;
 
 /// The first numbers of texts that belong to the current page.
 const PAGE_TEXTS: u32 = 1 << 31;
-/// Texts hardly repeat if there are less than this many lookups per distinct text.
+/// Texts hardly repeat if there are fewer than this many lookups per distinct text.
 const LOOKUPS_PER_TEXT: usize = 2;
 const _: () = assert!(INTERNED_TEXTS_MAX < PAGE_TEXTS as usize, "no text has the number that means no text");
 const _: () = assert!(INTERNED_BYTES_MAX <= u32::MAX as usize, "the end of a text fits in 32 bits");

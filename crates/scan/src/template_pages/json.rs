@@ -80,7 +80,7 @@ struct Sample {
     has_members: bool,
 }
 
-/// Position of the comma of optional members.
+/// Position of the comma that separates optional members from other members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommaPosition {
     Before,
@@ -136,7 +136,8 @@ impl<'a> JsonColumns<'a> {
         self.locations_below("", template, names, PathNames::Extracted)
     }
 
-    /// The location of the scalars for which `spath` without a path creates a field in the texts of a template.
+    /// The location, in the texts of a template, of the scalars for which `spath` without a path creates the field
+    /// `name`.
     pub(super) fn scalar_locations(&self, template: &Template, name: &str) -> ValueLocation {
         if is_prose(template) {
             return ValueLocation::Absent;
@@ -147,7 +148,7 @@ impl<'a> JsonColumns<'a> {
         found.and_then(|mut found| found.pop()).unwrap_or(ValueLocation::Text)
     }
 
-    /// Locates members of the object that ends the path `outside`.
+    /// Locates the fields `names` in texts that are the value at the path `outside`.
     fn locations_below(
         &self,
         outside: &str,
@@ -703,8 +704,8 @@ fn lex_while(before: LexerState, bytes: &[u8], may_be: impl Fn(LexerState) -> bo
     Some(lexed)
 }
 
-/// Whether a variable outside of strings is a complete value: a punctuation character or a blank is on both sides.
-/// Optional members that start with a comma may follow the variable.
+/// Whether a variable outside of strings is a complete value: a punctuation character, a blank or an end of the text is
+/// on each side. Optional members that start with a comma may follow the variable.
 fn is_complete_value(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
@@ -743,7 +744,7 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: LexerState) 
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
 }
 
-/// Whether the texts of a template begin with a literal that starts neither JSON with a path nor XML.
+/// Whether the texts of a template begin with a literal that starts neither a JSON object or array nor XML.
 fn is_prose(template: &Template) -> bool {
     let Some(TemplatePart::Literal(first)) = template.parts.first() else { return false };
     let Ok(first) = std::str::from_utf8(first) else { return false };
@@ -813,7 +814,7 @@ fn as_object(template: &Template) -> Option<(Template, CommaPosition)> {
         }
         _ => return None,
     };
-    // A separate literal at the end would be indistinguishable from the end of another literal.
+    // No two literals of a template are adjacent.
     if let [.., TemplatePart::Literal(last), TemplatePart::Literal(end)] = parts.as_mut_slice() {
         *last = [&**last, &**end].concat().into();
         parts.pop();

@@ -65,7 +65,7 @@ impl KeyEnd {
     /// Whether the key end may overlap a literal, possibly extending into the variables around the literal.
     fn may_overlap(&self, literal: &[u8], before: Option<&ValueTraits>, after: Option<&ValueTraits>) -> bool {
         let end = &self.0;
-        // The key end begins in the variable before the literal, so a value there may end with these bytes.
+        // Whether a value before the literal may end with the first `at` bytes of the key end.
         let begins_before = |at: usize| before.is_some_and(|traits| traits.lasts.contains(end[at - 1]));
         let goes_on_after = |at: usize| after.is_some_and(|traits| traits.firsts.contains(end[at]));
         memmem::find(literal, end).is_some()

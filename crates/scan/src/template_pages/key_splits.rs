@@ -10,7 +10,8 @@ use quarry_eval::EngineError;
 use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
-/// Maximum number of nodes of a field's division in one extraction class. The locations in further templates depend on values.
+/// Maximum number of nodes of a field's division in one extraction class. Locations in further templates count as
+/// dependent on values.
 const NODES_MAX: usize = 65_536;
 /// The number of a key that is not known.
 pub(super) const NO_KEY: u32 = u32::MAX;
@@ -109,7 +110,7 @@ impl KeySplit {
         }
     }
 
-    /// The recursion is as deep as columns are nested.
+    /// The node of a division, after adding the nodes of its parts. The recursion is as deep as columns are nested.
     fn node_of<T>(&mut self, undivided: u32, division: Division<T>, results: &mut Vec<T>) -> KeyNode {
         match division {
             Division::Whole(result, variables) => {

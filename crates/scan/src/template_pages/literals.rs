@@ -38,7 +38,7 @@ impl RequiredLiterals {
 /// Possible positions of a pattern's literals in one window.
 pub(super) struct LiteralSites(Vec<LiteralSite>);
 
-/// Possible positions of one literal, given by columns of free texts.
+/// Possible positions of one literal in columns of free texts.
 #[derive(Default)]
 struct LiteralSite {
     literal: usize,

@@ -40,7 +40,7 @@ pub(crate) struct NeedleSlabs {
 }
 
 impl NeedleSlabs {
-    /// No slabs; `facts` holds facts from earlier searches.
+    /// An empty set; `facts` holds facts from earlier searches.
     pub(crate) fn new(facts: Arc<TemplateFactsCache>) -> NeedleSlabs {
         NeedleSlabs { slabs: SlabCache::new(facts), left: Mutex::default() }
     }

@@ -3,7 +3,8 @@
 //! The format of most numbers is the format of the column. Values in another form, such as `-` for a missing size or
 //! decimals of another scale, are exceptions; only these are read as texts.
 //!
-//! Not here: fields that one column contains in all rows, and fields whose values are mostly texts ([`super::columns`]).
+//! Not here: fields that one column contains in all rows, and fields whose values are mostly texts
+//! ([`super::columns`]).
 
 use std::sync::Arc;
 

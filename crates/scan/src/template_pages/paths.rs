@@ -1,4 +1,5 @@
-//! Paths of JSON and XML texts (`spath`, `json_extract`) as parts of a template; the text is the event or the value of a field.
+//! Paths of JSON and XML texts (`spath`, `json_extract`) as parts of a template; the text is the event or the value of
+//! a field.
 //!
 //! The location of a field in a template is a sequence of literals and variables, and thus a template of its own, in
 //! which a path is located as in the template of an event ([`super::json`], [`super::xml`]). If the location of a path

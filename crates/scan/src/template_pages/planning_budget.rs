@@ -1,15 +1,15 @@
 //! Budget of the plans that locate the fields of a slab.
 //!
-//! Locating the fields of a long pattern in thousands of templates can take longer than reading the texts of a slab. All
-//! rules and fields share a budget in proportion to the number of events; when the budget is spent, a remaining template
-//! is planned only if its rows are read.
+//! Locating the fields of a long pattern in thousands of templates can take longer than reading the texts of a slab.
+//! All rules and fields share a budget in proportion to the number of events; when the budget is spent, a remaining
+//! template is planned only if its rows are read.
 //!
 //! Not here: plans for the rows that are read ([`super::rex`]).
 
 use std::cell::Cell;
 
-/// Steps of the planner for each event of the slab, some 15 nanoseconds each. The sum is about the time it takes to
-/// match the event's text.
+/// Number of planner steps, each some 15 nanoseconds, for each event of the slab: about the time it takes to match the
+/// event's text.
 const STEPS_PER_EVENT: usize = 64;
 /// Bounds of the budget: steps that take some hundredths, and some tenths, of a second.
 const STEPS_MIN: usize = 2 << 20;

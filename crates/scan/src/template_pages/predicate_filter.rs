@@ -100,7 +100,7 @@ impl EventScan {
 
     /// The readers of the patterns that produce the fields of a demand. `None` if one of the fields is intrinsic, a
     /// default field, computed or not requested, or may come from an `spath` path, a rule's pattern, or a command that
-    /// reads another field.
+    /// reads a field.
     fn readers_of(&self, demand: &PushedPredicate, rexes: &[RexReader], page: &PageReader<'_>) -> Option<Vec<usize>> {
         let mut readers = Vec::new();
         for field in &demand.fields {

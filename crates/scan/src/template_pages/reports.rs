@@ -223,7 +223,7 @@ impl PatternPlanner<'_> {
         if at == Some(None) {
             return Some(());
         }
-        // If the group did not take part in the match, there is no pair.
+        // If a group of the value took no part in the match, there is no pair.
         let Some(value) = substitute_groups(&pair.value, groups, flat) else { return Some(()) };
         found[at??] = pair_location(&value, self.report, self.template_set);
         Some(())
@@ -259,7 +259,7 @@ fn for_each_match(
         if !repeats {
             return Some(());
         }
-        // Look-behind can still read the text of the previous match.
+        // Assertions such as `\b` would have to see the text of the previous match.
         if planner.looks_around() {
             return None;
         }

@@ -42,7 +42,7 @@ use super::text_arrays::text_array;
 use crate::fields::Extract;
 use crate::pushed_commands::PushedRex;
 
-/// Number of slabs whose plans a reader caches.
+/// Maximum number of slabs whose plans a reader caches.
 const CACHED_SLABS_MAX: usize = 2;
 /// The code of a match if a reader only tests whether the pattern matches ([`RexReader::of_test`]).
 const MATCHED: u32 = 0;
@@ -235,7 +235,7 @@ impl RexReader {
     }
 
     /// An empty result. The rows to which the pattern applies are undecided, so that their text is read, unless the
-    /// pattern reads another field: then the command runs later.
+    /// pattern reads a field: then the command runs later.
     fn require_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
         let mut found = Groups::empty(self.groups.len() + usize::from(self.test.is_some()));
         if self.source_field.is_some() {

@@ -42,7 +42,7 @@ pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
     slab.field(field).is_some_and(|field| field.patterned.is_empty())
 }
 
-/// The first nodes for a field, by key: one node for each distinct composition.
+/// The first nodes for a field, by key; keys whose values are composed of the same parts share a node.
 pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSet) -> Vec<TemplateNode> {
     let mut known: HashMap<Template, usize, FixedState> = HashMap::default();
     let nodes = places.iter().enumerate().map(|(at, place)| {
@@ -76,7 +76,7 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
     nodes.collect()
 }
 
-/// The rows to which a rule applies.
+/// The rows for which groups of a rule must be evaluated.
 pub(super) struct RequestedRows {
     /// For each group, the key of each row of the page in the locations of the group's field, and whether the group
     /// must be evaluated for a key.

@@ -1,11 +1,11 @@
 //! Segments of a template's text: extracted one by one, they have the same `key=value` pairs as the whole text.
 //!
-//! A separator that ends every unquoted value, such as a blank, cannot be part of a key either. Extraction can therefore
-//! start anew after each separator, unless a quoted value is open there. A segment is the text between two such
-//! separators, or an optional pair, which begins with a blank ([`super::optional_pairs`]). If the effect of a value on
-//! the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is uncertain.
-//! Fields of other segments have certain locations, and fields of the uncertain segment are extracted from the text of
-//! that segment instead of the whole text.
+//! A separator that ends every unquoted value, such as a blank, cannot be part of a key either. Extraction can
+//! therefore start anew after each separator, unless a quoted value is open there. A segment is the text between two
+//! such separators, or an optional pair, which begins with a blank ([`super::optional_pairs`]). If the effect of a
+//! value on the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is
+//! uncertain. Fields of other segments have certain locations, and fields of the uncertain segment are extracted from
+//! the text of that segment instead of the whole text.
 //!
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).
@@ -53,8 +53,8 @@ impl<'a> Segments<'a> {
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
         let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
-        // If the pair has a certain location in one segment, and in other segments only values can contain it, the pair
-        // is searched for in the columns of these values.
+        // If the pair has a certain location in one segment, and in other segments only values can contain it, only
+        // rows with such values are in doubt.
         let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
         let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
         match (certain.next(), certain.next(), elsewhere) {
@@ -126,8 +126,8 @@ impl<'a> Segments<'a> {
         key_end.columns(self.template_set, segment)
     }
 
-    /// The pair in the pieces of the candidates, and whether all pieces are inside single variables. A piece is the whole
-    /// segment if the values of single variables do not suffice.
+    /// The pair in the pieces of the candidates, and whether all pieces are inside single variables. A piece is the
+    /// whole segment if the values of single variables do not suffice.
     fn pair(&self, name: &str, candidates: &[Candidate<'_>]) -> (InnerPair, bool) {
         let mut is_inside_variables = true;
         let pieces = candidates.iter().flat_map(|candidate| -> Vec<Box<[TemplatePart]>> {

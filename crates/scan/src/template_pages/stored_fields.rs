@@ -1,8 +1,8 @@
 //! Search-time fields whose values a slab stores.
 //!
-//! Compaction stores the values of fields that the templates do not locate ([`crate::slab_extraction`]). Such a field is
-//! located in its column if the rules of this search extract it exactly as the stored values were extracted; otherwise
-//! it is located as in any other slab.
+//! Compaction stores the values of fields that the templates do not locate ([`crate::slab_extraction`]). Such a field
+//! is located in its column if the rules of this search extract it exactly as the stored values were extracted;
+//! otherwise it is located as in any other slab.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::slab::{Slab, SlabRequest};
 use super::value_location::ValueLocation;
 use crate::fields::FieldRules;
 
-/// A field is stored if its value must be read from the text in at least one of this many events of a page.
+/// A field is stored if its value must be read from the text in more than one in this many events of a page.
 const TEXT_ROWS_PER_PAGE: usize = 64;
 /// Number of templates above which fields of patterns are stored even if they are located, because locating the fields
 /// for the first search takes longer than reading them.
@@ -57,7 +57,8 @@ pub(super) fn find_stored(
 }
 
 /// The fields among `names` that are worth storing: fields whose values the templates of the slab do not locate in a
-/// sufficient number of events, and fields whose location takes long to find or depends on the codes of several columns.
+/// sufficient number of events, and fields whose location takes long to find or depends on the codes of several
+/// columns.
 pub(crate) fn fields_to_store(
     segment: &Arc<dyn Segment>,
     rules: &FieldRules,
@@ -80,7 +81,8 @@ pub(crate) fn fields_to_store(
         let by_pattern = slab.extracts().iter().any(|extract| extract.group(name).is_some());
         let field = slab.stored_field(name);
         let is_slow = field.is_some_and(|field| needs_text(field, &rows));
-        // The keys are divided: the locations are known, but by the codes of several columns, and at the cost of planning.
+        // With divided keys, the locations are known, but finding them takes plans, and reading them takes the codes of
+        // several columns.
         let is_divided = field.is_some_and(|field| field.split.is_some());
         let is_worth = is_slow || is_divided || (is_many && by_pattern);
         is_worth.then(|| FieldToStore { name: name.clone(), is_slow })

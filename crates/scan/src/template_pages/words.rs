@@ -93,7 +93,7 @@ enum ProbePlan {
     Numbers { min: i64, answers: Vec<u8> },
     /// Each value is examined.
     Each(EdgeContext),
-    /// Answers by template, which values of variables and spans can raise.
+    /// Answers by template; the values of variables and spans can raise these answers.
     Templates { base: Vec<u8>, children: Vec<ChildPlan>, spans: Vec<TemplateSpan> },
 }
 
@@ -103,7 +103,7 @@ struct ChildPlan {
     /// Surroundings of the variable; `None` if its values were examined as part of a span.
     around: Option<EdgeContext>,
     node: ProbePlan,
-    /// For each template, whether this variable can raise its answer.
+    /// For each template, whether this variable can raise the template's answer.
     counts: Vec<bool>,
     /// Whether the variable can raise the answers of all templates that contain its column.
     covers: bool,
@@ -342,7 +342,7 @@ impl Probe {
     }
 
     /// Whether the run cannot match although its bytes occur: values with these traits contain no breakers, so a match
-    /// would have to be at the start or end of a value, and the run does not fit there.
+    /// must begin and end with the value (except at a wildcard), and the run cannot.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(WholePattern { leading_star, trailing_star, .. }) = &self.whole_pattern else { return false };
         let (Some(first), Some(last)) = (self.run.needle.first(), self.run.needle.last()) else { return false };
@@ -393,7 +393,7 @@ impl Probe {
         if is_sure {
             return YES;
         }
-        // The ends of the value may be bounds after all, depending on the bytes around it.
+        // Depending on the bytes around the value, its ends may bound a match.
         let open =
             whole.bound != WordBound::Breaker || (!(around.left && around.right) && whole.pattern.is_match(text));
         if open { UNDECIDED } else { NO }
@@ -515,7 +515,7 @@ fn page_answers(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageA
 
 /// The rows whose code has an answer other than no.
 fn page_answers_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnswers {
-    // The pass over all codes is branch-free; few rows pass it.
+    // The loop over all codes has no branches; few rows remain after it.
     let each: Vec<u8> = codes.iter().map(|code| answer_of(answers, *code)).collect();
     let sure = memchr::memchr2_iter(YES, UNDECIDED, &each);
     PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
@@ -606,7 +606,7 @@ impl Planner<'_> {
         {
             return ProbePlan::Same(NO);
         }
-        // The parts of an address between its points are no longer than this.
+        // The parts of an address between its points are no longer than `255`.
         if format == NumberFormat::Ip4 && needle.len() > "255".len() && !needle.contains(&b'.') {
             return ProbePlan::Same(NO);
         }
@@ -803,7 +803,7 @@ fn decimal_plan(needle: &[u8], digits: u8) -> ProbePlan {
     }
 }
 
-/// A plan shared by the workers of one slab.
+/// A plan shared by the workers that read one slab.
 pub(super) type SharedPlan = Arc<WordPlan>;
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use crate::spath::SPATH_BYTES_MAX;
 
 /// Maximum number of dictionary entries checked one by one.
 const CHECKED_VALUES_MAX: u32 = 65_536;
-/// Bytes at the ends of values that may be trimmed: ASCII blanks and the bytes of other blanks (`U+0085`, `U+00A0`,
-/// `U+1680`, `U+2000` to `U+3000`).
+/// First bytes of the blanks that are trimmed from values: ASCII blanks and others (`U+0085`, `U+00A0`, `U+1680`,
+/// `U+2000` to `U+3000`).
 const FIRSTS_OF_BLANKS: ByteSet = ByteSet::of(b" \t\n\x0b\x0c\r\xc2\xe1\xe2\xe3");
 
 /// Facts about the columns of a slab.
@@ -248,8 +248,8 @@ impl Lexer {
         }
     }
 
-    /// Bytes of a variable at this position that may change the markup, and whether the variable may be empty, so that
-    /// the literals around it are joined; `None` if every value may change the markup.
+    /// Bytes of a variable at this position that may change the markup, and whether the variable may be empty, which
+    /// joins the literals around it; `None` if every value may change the markup.
     fn bytes_with_effect(&self) -> Option<(ByteSet, bool)> {
         match self.state().0 {
             Markup::Content => Some((ByteSet::of(b"<"), true)),

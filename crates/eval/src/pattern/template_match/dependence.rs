@@ -1,4 +1,4 @@
-//! Dependence analysis: determines which variables the requested groups of a window depend on, by running the
+//! Dependence analysis: determines which variables the requested groups of a [`Window`] depend on, by running the
 //! expression over all values at once.
 //!
 //! This is an abstract interpretation of a Pike VM: the threads of the expression run over the template, with template
@@ -384,7 +384,7 @@ impl<'a> Walk<'a> {
             next.push(intern(&mut behind, stepped)?);
         }
         self.spare.extend(all.drain(..).map(|one| one.list));
-        // A step that keeps all configurations apart needs no layer.
+        // A step that merges no configurations needs no layer.
         if behind.len() < next.len() {
             let next = next.into_iter().map(|number| vec![number]).collect();
             self.layers.push(Arc::new(Layer { variable: None, next }));

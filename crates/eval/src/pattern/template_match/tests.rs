@@ -601,7 +601,7 @@ fn listed_values_show_that_every_text_matches() {
 
 #[test]
 fn a_difference_that_vanishes_does_not_decide() {
-    // After `b-`, the byte before the blank is no part of a word, but the blank makes both texts alike.
+    // After `b-`, the byte before the blank is no part of a word, but after the blank all texts are alike.
     for pattern in [r"^\S+ (?<n>\d+)ms\b", r"\b\S+ (?<n>\d+)ms$"] {
         let window = window_with_values(pattern, "a<a|b-|c_> <12ms|7ms>");
         assert_eq!(window.read, [3], "{pattern}: {window:?}");

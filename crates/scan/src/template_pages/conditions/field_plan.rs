@@ -6,7 +6,8 @@ pub(in crate::template_pages) struct FieldPlan {
     /// Answer by key, for templates whose answer depends on no variable.
     pub(super) base: Vec<u8>,
     pub(super) columns: Vec<(u32, ColumnPlan)>,
-    /// By key: whether the field is composed of several parts or has several values; empty if neither occurs.
+    /// By key: whether the field's values are made from columns: composed of parts, unescaped, derived, or several per
+    /// event. Empty if this occurs nowhere.
     pub(super) composite: Vec<bool>,
     /// Whether the field divides the keys.
     pub(super) divided: bool,

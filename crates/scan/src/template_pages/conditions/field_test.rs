@@ -1,6 +1,6 @@
 //! A test of an extracted field, for every event of a page: yes, no or maybe.
 //!
-//! The test uses the same filter as a test of extracted fields. Depending on the slab's [`FieldPlan`], the test runs
+//! Its filter is the one that tests fields extracted from texts. Depending on the slab's [`FieldPlan`], the test runs
 //! once per distinct text of a dictionary, on typed numbers, or on the values of each page.
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl FieldTest {
         &self.name
     }
 
-    /// Whether any value passes.
+    /// Whether every value passes, so that only the presence of the field is tested.
     pub(super) fn requires_presence(&self) -> bool {
         self.as_written.is_empty() && matches!(&self.compare, Some((CompareOp::Eq, value)) if value == "*")
     }
@@ -91,7 +91,7 @@ impl FieldTest {
         Ok(answers)
     }
 
-    /// The answers for texts of this column. The text of an event need not contain its index-time values.
+    /// The answers for texts of this column. Values of index-time fields need not be in the event text.
     pub(super) fn test_column_texts(
         &self,
         column: u32,
@@ -176,7 +176,7 @@ impl FieldTest {
         Ok(Outcome::Each(each))
     }
 
-    /// Tests the field's text in undecided rows in which the field is composed of several parts.
+    /// Tests the field's values in undecided rows in which they are made from columns ([`FieldPlan::composite`]).
     fn test_composites(
         &self,
         field: &FieldLocations,

@@ -96,7 +96,7 @@ impl FieldTest {
         }
     }
 
-    /// Numbers are compared as numbers if the text comparison agrees.
+    /// The plan for a column of numbers, which are compared as numbers if the comparison of their texts agrees.
     fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
         let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
         let exact = MAX_EXACT_INTEGER as i64;

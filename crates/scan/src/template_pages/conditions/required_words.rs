@@ -1,4 +1,4 @@
-//! Required words: words that every matching text contains. They come from a phrase or from the spelling of a field's
+//! Required words: words without which a text cannot match. They come from a phrase or from the spelling of a field's
 //! value, and are searched for in rows that only the text can decide.
 //!
 //! Searching for a word takes less time than rebuilding the undecided texts if the word is rare and not part of a
@@ -65,7 +65,7 @@ impl CompiledWords {
     }
 }
 
-/// Whole numbers of a phrase, and runs of the phrase without breakers, longest first.
+/// Whole numbers of a phrase, then runs of the phrase without breakers, the longest first.
 #[derive(Default)]
 pub(super) struct Runs {
     words: Vec<usize>,
@@ -145,7 +145,8 @@ impl Conditions {
         (field, needed): (&str, &CompiledWords),
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        // Events with an index-time field of this name become undecided again when the field is read.
+        // If the slab reads the field, events with an index-time field of this name become undecided again, so
+        // excluding them here does no harm.
         let words = if page.slab.reads_field(field) { needed.words_for(page) } else { &[] };
         let doubts = found.count_undecided(page.len());
         let found = self.exclude_rows_without(found, words, page)?;

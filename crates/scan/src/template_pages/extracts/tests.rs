@@ -59,7 +59,7 @@ fn lines(agent: &'static str) -> impl Iterator<Item = String> {
     (0..3_000usize).map(move |at| {
         let query = if at.is_multiple_of(2) { format!("?q=a{}", at * 7) } else { String::new() };
         let bytes = if at.is_multiple_of(9) { "-".to_owned() } else { (at * 31).to_string() };
-        // The agents with `agent` have no common prefix, because the quotes in a prefix would have a known role.
+        // A number precedes `agent`, because quotes in a common prefix of the values would have a known role.
         let agent = match at.is_multiple_of(50) {
             true => format!("{} {agent}", at / 50),
             false => "Mozilla/5.0 (X11; Linux x86_64)".to_owned(),

@@ -24,7 +24,7 @@ const NUMBER_BYTES_MAX: u32 = 40;
 const EXPONENT: ByteSet = ByteSet::of(b"eE");
 
 impl JsonColumns<'_> {
-    /// The location of a document that has the value at a path of `keys` in the texts of a template.
+    /// The location, in the texts of a template, of a document that has the same value at the path `keys`.
     pub(in crate::template_pages) fn document_location(
         &self,
         template: &Template,

@@ -19,8 +19,8 @@ use crate::pattern::template_match::{FlatPart, Planner, TemplatePosition, Templa
 
 /// Lists of more values than this are long.
 pub(super) const SHORT_LIST_MAX: usize = 16;
-/// Maximum number of long lists, and of lists of forms, that a planner knows. Slabs have lists of their own, so a search
-/// over many slabs would otherwise retain the lists of all slabs.
+/// Maximum number of long lists, and of lists of forms, that a planner knows. Slabs have lists of their own, so a
+/// search over many slabs would otherwise retain the lists of all slabs.
 const VALUE_LISTS_MAX: usize = 128;
 const FORM_LISTS_MAX: usize = 2_048;
 
