@@ -347,7 +347,7 @@ fn logs_of_the_first_days_of_a_month_are_read_as_those_of_later_days() {
     }
     let mut sink = MemorySink::default();
     for path in expand(&[folder.path().display().to_string()]).unwrap() {
-        // The modification time is recent because the file was just copied, so it proves nothing.
+        // The modification time is that of this test, so it does not show which number is the month.
         add(&path, &mut sink);
     }
     let days = sink.times.windows(2).map(|times| (times[1] - times[0]) / 1_000_000_000 / 86_400);

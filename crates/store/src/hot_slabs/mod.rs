@@ -94,7 +94,7 @@ pub(crate) struct HotSlab {
     shared_metas: Option<Arc<[Metadata]>>,
     /// Facts of the complete pages.
     full: Vec<Arc<PageFacts>>,
-    /// Facts of the growing page after them, if it has rows.
+    /// Facts of the growing page after the complete pages, if it has rows.
     growing: Option<PageFacts>,
     /// Copy of the facts of the growing page, shared with the last snapshot; `None` if the facts have changed since.
     shared_growing: Option<Arc<PageFacts>>,

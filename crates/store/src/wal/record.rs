@@ -21,7 +21,7 @@ pub(crate) const FRAME_BYTES: usize = 40;
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Body flag: a checkpoint follows.
 const FLAG_CHECKPOINT: u8 = 1;
-/// Body flag: the stored part of a sender's request follows, identified by run, number and hash.
+/// Body flag: the stored part of a sender's request follows, as run of the store, number of the part, and hash.
 const FLAG_SENT: u8 = 2;
 /// Body flag: the checkpoint has milestones.
 const FLAG_MILESTONES: u8 = 4;
