@@ -24,7 +24,7 @@ pub(crate) struct MemorySink {
     batches: usize,
     /// Text bytes of the largest batch.
     largest_bytes: usize,
-    /// Batches accepted before the sink fails.
+    /// Batches accepted before the sink fails for good.
     fails_after: Option<usize>,
     /// Batches accepted before the sink fails once.
     pub(crate) fails_once_at: Option<usize>,

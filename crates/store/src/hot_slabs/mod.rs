@@ -27,7 +27,7 @@ pub(crate) use spare_memory::SpareMemory;
 
 /// Memory of a slab in bytes, without its events: its structures and map entries.
 const SLAB_BYTES: usize = 2 << 10;
-/// Memory of an event in bytes, without its text: end, time, index time and metadata code.
+/// Memory of an event in bytes, without its text: end of the text, time, index time and metadata code.
 const EVENT_BYTES: usize = 24;
 /// Memory of a metadata entry or an indexed field in bytes, without its texts.
 const ENTRY_BYTES: usize = 128;

@@ -3,8 +3,8 @@
 //! request.
 //!
 //! The body is encoded on the appending thread, so that appending threads share this work. The log thread only fills in
-//! the frame (lsn, bucket). Ends, times and metadata codes are copied as whole columns. The text, most of the body,
-//! stays in its batch until it is written.
+//! the frame (lsn, bucket). The ends of the texts, the times and the metadata codes are copied as whole columns. The
+//! text, most of the body, stays in its batch until it is written.
 
 use std::sync::Arc;
 
