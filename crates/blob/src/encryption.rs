@@ -1,8 +1,8 @@
 //! Client-side encryption: a store that encrypts objects with AES-256-GCM before it passes them to another store.
 //!
-//! Every object has its own random data key, which is stored with it, encrypted with a key of the key file. New objects
-//! use the file's first key; the other keys only decrypt existing objects. To rotate keys, an operator adds a key at
-//! the top of the file. An object is encrypted in blocks that can be read one by one:
+//! Every object has its own random data key, which is stored with it, encrypted with a key of the volume's key file.
+//! New objects use the first key of this file; the other keys only decrypt existing objects. To rotate keys, an
+//! operator adds a key at the top of the file. An object is encrypted in blocks that can be read one by one:
 //!
 //! ```text
 //! ciphertext   blocks of 16 KiB, at the offsets of the plaintext
@@ -14,10 +14,10 @@
 //! magic        "QRYENC01"
 //! ```
 //!
-//! The nonce of a block is its number. This is safe, because a data key encrypts only one object, once. Reordered
-//! blocks are thus detected, and so are blocks of other objects, whose data keys differ. The encryption of the data key
-//! also authenticates the object's name, length and key id, so that renamed, exchanged and truncated objects are
-//! detected.
+//! The nonce of a block is its number. This is safe, because a data key encrypts only one object, once. Because of
+//! these nonces, reordered blocks are detected; blocks of other objects are detected because their data keys differ.
+//! The encryption of the data key also authenticates the object's name, length and key id, so that renamed, exchanged
+//! and truncated objects are detected.
 //!
 //! Not here: server-side encryption (S3), names and sizes of objects, which stay visible, and the block cache on the
 //! local disk, which holds plaintext.
@@ -40,7 +40,7 @@ const TAG_BYTES: usize = 16;
 const ID_BYTES_MAX: usize = 32;
 const MAGIC: &[u8; 8] = b"QRYENC01";
 const TRAILER_BYTES: usize = KEY_BYTES + TAG_BYTES + NONCE_LEN + ID_BYTES_MAX + 8 + MAGIC.len();
-/// Maximum keys of a file.
+/// Maximum number of keys in a key file.
 const KEYS_MAX: usize = 1_000;
 
 /// The keys of a key file.
@@ -240,8 +240,8 @@ impl BlobStore for EncryptedStore {
     }
 
     fn open_with_tail(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
-        // The stored end also includes the tags, which are a thousandth of the object. Callers request about a
-        // two-hundredth of the object, so a quarter more is enough.
+        // The end of an encrypted object also contains the tags, which are a thousandth of the object. Callers request
+        // about a two-hundredth of the object, so a quarter more is enough.
         let end_bytes = end_bytes + end_bytes / 4 + TRAILER_BYTES as u64;
         self.decrypted(name, self.store.open_with_tail(name, end_bytes)?)
     }
@@ -450,7 +450,7 @@ mod tests {
         assert!(failure(&of(&[&other]), "new").contains("does not open with key 2026"));
     }
 
-    /// Object whose bytes are out of reach.
+    /// An object that cannot be read.
     struct Unreachable(u64);
 
     impl ReadAt for Unreachable {

@@ -92,8 +92,8 @@ impl RemoteState {
 
 impl Catalog {
     /// Records where the objects of live buckets will be uploaded, and returns the numbers of these buckets. Skips
-    /// buckets that are not live, already have a remote copy, or still have a second copy, which may be in this very
-    /// folder and is about to be deleted.
+    /// buckets that are not live, already have a remote copy, or still have a second copy: it is being deleted, perhaps
+    /// from this very folder.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };
@@ -217,7 +217,7 @@ pub(crate) fn read_remote(row: &mut Row, at: usize) -> StepResult<Option<RemoteC
     let (volume, folder, state): (Option<String>, Option<String>, Option<i64>) =
         (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);
     let receipt = row.take::<Option<i64>>(at + 3)?.map(i64::cast_unsigned);
-    // If some but not all are NULL, the row does not match its checksum.
+    // A row in which only some of these are NULL does not match its checksum, so it is not used.
     Ok(match (volume, folder, state) {
         (Some(volume), Some(folder), Some(state)) => {
             Some(RemoteCopy { volume, folder, state: RemoteState::from_code(state), receipt })

@@ -1,9 +1,9 @@
 //! The records that the log should contain according to the catalog and the mark, compared with the segment files
 //! found.
 //!
-//! The catalog lists each segment from its first record until its release, and adds its last record once the segment is
-//! complete. The mark contains the number of the newest durable record. A listed segment without a file was removed by
-//! something other than the store.
+//! A segment is listed in the catalog until it is released: at first with the number of its first record, and once it
+//! is complete, also with that of its last. The mark contains the number of the newest durable record. A listed segment
+//! without a file was removed by something other than the store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub(crate) struct ExpectedLog {
     pub(crate) segments: Vec<ExpectedSegment>,
     /// Newest durable record, if known.
     pub(crate) durable: Option<u64>,
-    /// Fault of the mark; `None` if the catalog lists no segment, because the mark may then not have been written
-    /// yet.
+    /// Fault of the mark, if any. Not set if the catalog lists no segment, because the mark may then not have been
+    /// written yet.
     pub(crate) mark_fault: Option<String>,
     listed: Vec<LogSegmentRow>,
 }
@@ -76,9 +76,9 @@ impl ExpectedLog {
             }
             // The segment was the newest one when the process ended, so the next segment follows it without a gap.
             (Some(_), Some(before)) => Some(before),
-            // The segment is not listed: either its first group has not been acknowledged yet, or all its records are
-            // sealed and a crash came after its row and before its file was removed. The mark may name a later record,
-            // of a segment that has been deleted.
+            // The segment is not listed: either none of its records has been acknowledged yet, or all its records are
+            // sealed and a crash came after the removal of its row and before that of its file. The mark may name a
+            // later record, of a segment that has been deleted.
             (None, _) => None,
             (Some(_), None) => self.durable.filter(|durable| *durable >= segment.first_lsn),
         }

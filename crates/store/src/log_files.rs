@@ -93,8 +93,8 @@ impl LogFiles {
         self.disk.free_bytes(folder)
     }
 
-    /// Removes segments that are no longer needed, after `release_memory` has saved their checkpoints and removed
-    /// them from the catalog. Returns errors.
+    /// Removes the files of segments that are no longer needed. Before that, `release_memory` saves a segment's
+    /// checkpoints and removes the segment from the catalog's list. Returns errors.
     pub(crate) fn remove_unneeded(
         &self,
         still_needed: &dyn Fn(u64) -> bool,

@@ -65,7 +65,8 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
             notes.push(format!("not all log segments can be recorded in the catalog: {error}"));
         }
         log_damage.clear();
-        // A damaged mark needs no repair: the next record writes a new one.
+        // A damaged mark (the number of the newest durable record) needs no repair: a new one is written with the next
+        // record.
         notes.extend(mark_damage.map(|damage| damage.reason));
     }
     for kept in damage::load_damage(catalog, &folder)? {
@@ -228,8 +229,9 @@ fn load_deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog; reading a row verifies it. Nothing else changes the catalog during a start.
-/// Returns the numbers of buckets that were sealed beyond the positions of their indexes.
+/// Adds all live buckets of the catalog; reading a row verifies it. Rows that were not kept in memory may be read
+/// again, because nothing else changes the catalog during a start. Returns the numbers of buckets that were sealed
+/// beyond the positions of their indexes.
 fn load_live_buckets(
     state: &mut State,
     catalog: &Catalog,
@@ -317,7 +319,7 @@ impl Replay {
         slab.append(&mut rows, left);
     }
 
-    /// Drops from the catalog the checkpoints that may hide a loss.
+    /// Drops from the catalog the checkpoints (read positions of files) that may hide a loss.
     fn commit_losses(&mut self, catalog: &Catalog) -> Result<(), StoreError> {
         if self.losses.has_losses() {
             self.losses.commit(catalog, self.last_lsn)?;
@@ -326,10 +328,11 @@ impl Replay {
         Ok(())
     }
 
-    /// The newest slab of each index continues, in the first pipeline set; older slabs wait to be sealed. Older slabs
-    /// must not continue, because later events of a file must not go to a slab older than a slab with events of that
-    /// file, and any file may have events in the newest slab. If a newer bucket is sealed already, no slab of the index
-    /// continues. The log does not contain the pipeline sets of slabs, because these do not matter after a restart.
+    /// The newest slab of each index accepts further events, in the first pipeline set; older slabs wait to be sealed.
+    /// Older slabs must not accept events, because later events of a file must not go to a slab older than a slab with
+    /// events of that file, and any file may have events in the newest slab. If a newer bucket is sealed already, no
+    /// slab of the index accepts events. The log does not contain the pipeline sets of slabs, because these do not
+    /// matter after a restart.
     fn into_state(self) -> State {
         let mut state = self.state;
         for (number, slab) in self.slabs {

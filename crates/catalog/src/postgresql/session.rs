@@ -125,7 +125,7 @@ fn wait<T: Send + 'static>(
     }
 }
 
-/// A parameter on its way to the server.
+/// A parameter of a statement, as it is sent to the server.
 #[derive(Debug)]
 struct Parameter(Cell);
 

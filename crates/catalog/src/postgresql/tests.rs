@@ -266,7 +266,7 @@ fn catalogs_are_copied_both_ways_but_never_over_another() {
     };
     let expected = told(&catalog);
     let there = database.open().unwrap();
-    // 501 buckets with 2 origins, a position, a checkpoint, two settings, a deletion.
+    // 501 buckets, 2 origins, a position, a checkpoint, 2 settings, a deletion.
     assert_eq!(catalog.copy_to(&there).unwrap(), 501 + 2 + 1 + 1 + 2 + 1);
     assert_eq!(told(&there), expected);
     let back = Place::sqlite();

@@ -59,7 +59,7 @@ impl Catalog {
     }
 }
 
-/// Opens a database for reading that has all tables of its version.
+/// Opens for reading a database that has all tables of its version.
 fn open_complete(path: &Path) -> Result<(Connection, usize), CatalogError> {
     let opened = read_only_open::open(path)?;
     opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, error))?;

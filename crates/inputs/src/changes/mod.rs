@@ -139,7 +139,8 @@ impl Entry {
     }
 }
 
-/// Changes between two scans by path. Deletions come first, so that the deletion of a name precedes its reuse.
+/// Changes between two scans: deletions, then additions and updates, both in the order of paths. For a moved file, the
+/// deletion thus comes first.
 pub fn changes<'a>(before: &'a Entries, after: &'a Entries) -> Vec<Change<'a>> {
     let is_gone = |(path, entry): (&'a PathBuf, &'a Entry)| {
         let change = Change { action: Action::Delete, path, entry, different: Vec::new() };

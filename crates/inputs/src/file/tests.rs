@@ -24,7 +24,7 @@ pub(crate) struct MemorySink {
     batches: usize,
     /// Text bytes of the largest batch.
     largest_bytes: usize,
-    /// Batches accepted before the sink fails.
+    /// Batches accepted before the sink fails for good.
     fails_after: Option<usize>,
     /// Batches accepted before the sink fails once.
     pub(crate) fails_once_at: Option<usize>,
@@ -347,7 +347,7 @@ fn logs_of_the_first_days_of_a_month_are_read_as_those_of_later_days() {
     }
     let mut sink = MemorySink::default();
     for path in expand(&[folder.path().display().to_string()]).unwrap() {
-        // The modification time is recent because the file was just copied, so it proves nothing.
+        // The modification time is that of this test, so it does not show which number is the month.
         add(&path, &mut sink);
     }
     let days = sink.times.windows(2).map(|times| (times[1] - times[0]) / 1_000_000_000 / 86_400);

@@ -1,10 +1,10 @@
 //! Acknowledgment channels, on which a sender queries whether its requests are stored.
 //!
-//! A channel numbers its requests, from 0 in the first process of a data directory. A number is never issued twice on a
-//! channel, neither after a crash ([`AckNumbers`]) nor after the channel was idle and forgotten, because its sender may
-//! still query the first request with that number. A request is reported as stored only once, and only after its events
-//! are durable. A failed or unknown request is never reported as stored, so that its sender repeats it. Not here:
-//! permission to use a channel.
+//! A channel numbers its requests, from 0 on in the first process that uses a data directory. A number is never issued
+//! twice on a channel, neither after a crash ([`AckNumbers`]) nor after the channel was idle and forgotten, because its
+//! sender may still query the earlier request with that number. A request is reported as stored only once, and only
+//! after its events are durable. A failed or unknown request is never reported as stored, so that its sender repeats
+//! it. Not here: permission to use a channel.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -154,7 +154,7 @@ impl Channels {
         }
     }
 
-    /// Drops channels idle for this long.
+    /// Drops channels that have been idle for `idle_seconds`.
     pub(crate) fn remove_idle(&self, idle_seconds: u64, now_ns: i64) {
         let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS_PER_SEC)).unwrap_or(i64::MAX);
         let Inner { first, channels, pending, .. } = &mut *self.lock();

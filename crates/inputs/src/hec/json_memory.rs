@@ -10,7 +10,7 @@ use super::body::MemoryReservation;
 pub(crate) const OBJECT_BYTES: usize = 640;
 /// Memory of a value in a list or object, without its text.
 pub(crate) const VALUE_BYTES: usize = 128;
-/// Size up to which JSON is parsed without reserving memory.
+/// Size up to which [`with_json`] parses without reserving memory.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// Maximum memory of the values in a JSON text.
@@ -29,7 +29,7 @@ pub(crate) fn read_json(text: &[u8], share: &mut MemoryReservation) -> Option<Va
     serde_json::from_slice(text).ok()
 }
 
-/// Parses JSON temporarily: large texts use a share of `lent` while the value exists.
+/// Parses JSON and passes the value to `read`; for a large text, memory is reserved in `lent` first.
 pub(crate) fn with_json<T>(text: &str, lent: &mut MemoryReservation, read: impl FnOnce(&Value) -> T) -> Option<T> {
     if text.len() > SMALL_BYTES {
         lent.reserve(json_memory_bytes(text.as_bytes()))?;

@@ -62,7 +62,7 @@ pub(crate) struct Receiver<'a> {
     now: TimeNs,
     open: Vec<EventBatch>,
     receipts: Receipts,
-    /// The request, if its sender may repeat it.
+    /// Identity of the request if its sender may repeat it.
     sent: Option<SentRequest>,
     /// Metadata of the last event, and its index-time rules if there are any.
     plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
@@ -100,7 +100,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Sets the request, if its sender may repeat it.
+    /// Sets the identity of the request if its sender may repeat it.
     pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
         Receiver { sent, ..self }
     }

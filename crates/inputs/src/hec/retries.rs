@@ -36,7 +36,7 @@ pub(crate) struct Retries {
 /// A request in progress.
 struct Pending {
     content: u128,
-    /// State of the request in the store.
+    /// Identity of the request in the store.
     sent: SentRequest,
     begun_ns: i64,
     state: Mutex<State>,
@@ -60,7 +60,7 @@ pub(crate) enum Submission {
 }
 
 impl Submission {
-    /// State of the request in the store.
+    /// Identity of the request in the store.
     pub(crate) fn sent(&self) -> SentRequest {
         match self {
             Submission::New(attempt) => attempt.pending.sent,
@@ -84,7 +84,7 @@ pub(crate) struct Outcome(Arc<Pending>);
 pub(crate) struct EarlierAttempt(Arc<Pending>);
 
 impl Retries {
-    /// Identifies a request within its channel.
+    /// Hash that identifies a request within its channel.
     pub(crate) fn content_hash(path_and_query: &str, body: &[u8]) -> u128 {
         let mut hasher = Xxh3::new();
         hasher.update(&(path_and_query.len() as u64).to_le_bytes());
@@ -93,7 +93,7 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// Identifies a request in the store: sender and content.
+    /// Hash that identifies a request in the store, of its sender (token and channel) and its content.
     pub(crate) fn request_key(token: &str, channel: &str, content: u128) -> u128 {
         let mut hasher = Xxh3::new();
         for text in [token, channel] {
@@ -104,7 +104,7 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// Begins a request with this content; `sent` is the request's state in the store.
+    /// Begins a request with this content; `sent` is the request's identity in the store.
     pub(crate) fn begin(
         self: &Arc<Retries>,
         token: &str,

@@ -1,4 +1,4 @@
-//! Text output: lines through the index pipeline, as in a file.
+//! Text output of programs: its lines pass through the index pipeline, like those of a file.
 
 use std::sync::Arc;
 

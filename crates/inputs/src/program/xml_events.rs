@@ -17,7 +17,8 @@ use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, Typing
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
-/// Maximum number of open streams, and also of pipelines that parse timestamps; beyond it, the first one is dropped.
+/// Maximum number of open streams, and also of pipelines that parse timestamps; beyond it, the first one in the order
+/// of stanza and metadata ends.
 const OPEN_STREAMS_MAX: usize = 64;
 /// Number of decimal places of a time in seconds with nanosecond precision.
 const NANO_DIGITS: usize = 9;

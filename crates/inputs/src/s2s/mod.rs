@@ -3,8 +3,8 @@
 //! [`wire`] splits bytes into frames (versions 2 and 3: pairs of keys and values) and packets (version 4: tags and
 //! varints), also compressed ones, and enforces limits. A [`Forwarder`] is one incoming connection: it answers the
 //! handshake, maintains channels, parses unparsed text through index pipelines and stores parsed events as they are.
-//! Data is acknowledged only when it is on disk, so ids are returned together with the batches that must be stored
-//! first.
+//! Data is acknowledged only when it is on disk, so the ids to acknowledge are returned together with the batches that
+//! must be stored first.
 //!
 //! [`sender`] is the other side: the messages of Quarry's forwarder to an indexer. A receiver that supports whole
 //! [`batch`]es gets them with numbers, by which it recognises a repeated batch.

@@ -27,7 +27,7 @@ pub(crate) use spare_memory::SpareMemory;
 
 /// Memory of a slab in bytes, without its events: its structures and map entries.
 const SLAB_BYTES: usize = 2 << 10;
-/// Memory of an event in bytes, without its text: end, time, index time and metadata code.
+/// Memory of an event in bytes, without its text: end of the text, time, index time and metadata code.
 const EVENT_BYTES: usize = 24;
 /// Memory of a metadata entry or an indexed field in bytes, without its texts.
 const ENTRY_BYTES: usize = 128;
@@ -94,7 +94,7 @@ pub(crate) struct HotSlab {
     shared_metas: Option<Arc<[Metadata]>>,
     /// Facts of the complete pages.
     full: Vec<Arc<PageFacts>>,
-    /// Facts of the growing page after them, if it has rows.
+    /// Facts of the growing page after the complete pages, if it has rows.
     growing: Option<PageFacts>,
     /// Copy of the facts of the growing page, shared with the last snapshot; `None` if the facts have changed since.
     shared_growing: Option<Arc<PageFacts>>,

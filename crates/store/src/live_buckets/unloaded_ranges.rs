@@ -1,4 +1,4 @@
-//! Ranges of an index whose rows are only in the catalog, with their sums.
+//! Ranges of buckets of an index whose rows are only in the catalog, not in memory; with sums over each range.
 //!
 //! A range contains all live buckets of an index whose first origins are between two numbers, so the range can be read
 //! again without a list of its buckets. Neighbouring ranges are joined, because many small ranges would take more memory
@@ -18,15 +18,15 @@ pub(crate) struct UnloadedRange {
     pub(crate) totals: Totals,
     /// Smallest and largest `_time`.
     pub(crate) times: (i64, i64),
-    /// Largest `_time` of the bucket that ends first.
+    /// Smallest among the largest `_time`s of the buckets.
     pub(crate) first_end: i64,
     /// Smallest and largest first origin.
     origins: (u64, u64),
-    /// Smallest and largest number.
+    /// Smallest and largest number of a bucket.
     numbers: (u64, u64),
-    /// The largest number among the sealed buckets from which events came.
+    /// The largest origin of an event.
     pub(crate) last_origin: u64,
-    /// Number of the last bucket that was not merged; 0 if there is none.
+    /// Largest number of a bucket that was not merged; 0 if there is none.
     pub(crate) last_unmerged: u64,
     /// Bytes of local copies of uploaded buckets.
     pub(crate) local_bytes: u64,
@@ -139,7 +139,7 @@ impl UnloadedRanges {
         self.0.range(..=origin).next_back().is_some_and(|(_, range)| range.origins.1 >= origin)
     }
 
-    /// Whether a range begins after one position and before the other.
+    /// Whether the first origin of a range is at least `after` and less than `before`.
     pub(super) fn has_between(&self, after: u64, before: u64) -> bool {
         after < before && self.0.range(after..before).next().is_some()
     }

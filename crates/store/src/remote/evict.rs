@@ -19,7 +19,8 @@ use crate::sync::lock;
 use crate::{Store, StoreError};
 
 impl Store {
-    /// Deletes the local copy and the cached blocks of an uploaded bucket, and drops the cached state of the bucket.
+    /// Deletes the local copy and the cached blocks of an uploaded bucket, and removes the bucket from the caches in
+    /// memory.
     pub fn evict_bucket(&self, id: &str) -> Result<(), StoreError> {
         let bucket = self.bucket_with_id(id)?;
         let _turn = self.shared.uploads.lock_transfers();
@@ -37,7 +38,7 @@ impl Store {
     }
 
     /// Deletes local copies of uploaded buckets, the least recently used first, and then cached blocks, until `bytes`
-    /// are freed. With `None`, deletes all copies and blocks, and drops the cached state of all buckets.
+    /// are freed. With `None`, deletes all copies and blocks, and clears the caches in memory.
     pub fn evict_cache(&self, bytes: Option<u64>) -> Result<(), StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);

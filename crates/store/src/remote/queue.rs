@@ -100,8 +100,8 @@ impl Uploads {
         lock(&self.waiting).stopping
     }
 
-    /// Pauses for at most `time`, until a bucket is added or the thread must end. With `only_stop`, pauses even if
-    /// buckets are waiting.
+    /// Pauses until a bucket is added, the thread must end, or `time` has passed. Without `only_stop`, does not pause
+    /// if buckets are waiting.
     pub(super) fn pause(&self, time: Duration, only_stop: bool) {
         let waiting = lock(&self.waiting);
         if !waiting.stopping && (only_stop || waiting.buckets.is_empty()) {

@@ -41,7 +41,7 @@ pub struct RebuildResult {
     pub events: u64,
     /// Number of buckets whose events are in merged buckets, and whose objects will be deleted.
     pub replaced: u64,
-    /// Buckets that could not be restored, as keys with the reason.
+    /// Buckets that could not be restored: volume and key of the receipt, with the reason.
     pub refused: Vec<(String, Fault)>,
 }
 
@@ -55,8 +55,8 @@ pub fn stores_on_volumes(options: &RemoteOptions) -> Result<Vec<StoreOnVolumes>,
     Ok(known)
 }
 
-/// Builds the catalog of a data directory that has no catalog and no events, from the objects of directory `store_id`
-/// on the volumes.
+/// Builds the catalog of a data directory that has no catalog and no events, from the objects of the lost data
+/// directory `store_id` on the volumes.
 pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<RebuildResult, StoreError> {
     let Some(remote) = &options.remote else { return Err(StoreError::NoVolumes) };
     let dir = &options.dir;
@@ -85,7 +85,7 @@ pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuild
     Ok(rebuilt)
 }
 
-/// Opens the unfinished catalog, with the results of an earlier attempt.
+/// Opens the unfinished catalog; it has the results of an earlier attempt if there was one.
 fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
     if let Ok(catalog) = Catalog::open(path)
         && catalog.setting(STORE_ID_SETTING)?.as_deref().is_none_or(|known| known == store_id)
@@ -119,7 +119,7 @@ fn deleted_events(catalog: &Catalog) -> Result<u64, StoreError> {
 struct Rebuild<'a> {
     catalog: &'a Catalog,
     store_id: &'a str,
-    /// Buckets whose number is taken by another bucket, by stem.
+    /// Buckets whose number is taken by another bucket, by the stem of their object names.
     later: BTreeMap<String, FoundBucket>,
     rebuilt: RebuildResult,
 }

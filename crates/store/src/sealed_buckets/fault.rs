@@ -1,5 +1,5 @@
-//! Buckets with an unreadable term filter. They are searched without the filter, and reported. A filter that is only out
-//! of reach is tried again by the next search.
+//! Buckets with an unreadable term filter. They are searched without the filter, and reported. A filter that was only
+//! unavailable, not damaged, is tried again by the next search.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Local filters are read by single blocks first, and later whole.
+//! Local filters are read in single blocks at first, and later whole.
 
 use quarry_event::{FieldColumns, ValueColumns};
 use tempfile::tempdir;
@@ -15,7 +15,7 @@ impl FieldColumns for NoFields {
     }
 }
 
-/// A store with these options and one bucket, whose filter is large enough to be read by block.
+/// A store with these options and one bucket, whose filter is large enough to be read in blocks.
 fn store_of_one_bucket(options: &StoreOptions) -> Arc<crate::Store> {
     let store = open(options);
     let text = |number: u64| (0..10).map(|word| format!("w{number}x{word} ")).collect::<String>();

@@ -382,12 +382,13 @@ fn crash_during_log_repair_duplicates_nothing() {
     assert_eq!(texts_and_damage(&open(&options)).0, without(&[1, 3]));
     let segments = logs(dir.path());
     assert_eq!(segments.len(), 3);
-    // The damaged segment is put back, next to the last one and then to both of its later runs.
+    // The damaged segment is put back beside the last and then beside the last two segments made from it, as if its
+    // replacement had been interrupted.
     let middle = fs::read(&segments[1]).unwrap();
     fs::remove_file(&segments[1]).unwrap();
     for with_middle in [false, true] {
         fs::write(&log, &bytes).unwrap();
-        // The new segments are recorded in the catalog once all of them exist.
+        // The catalog records the new segments only once all of them exist, so it lists the damaged one.
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
         catalog.set_log_segments(&[LogSegmentRow { first_lsn: 1, last_lsn: None }]).unwrap();
         drop(catalog);

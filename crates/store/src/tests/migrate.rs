@@ -91,7 +91,7 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
 }
 
 /// Migrates from one location to another on a machine that dies after `acts` operations on objects; returns whether the
-/// migration finished before.
+/// migration finished before that.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let volumes = [Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default())];
@@ -115,7 +115,7 @@ fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let is_over = left.load(Ordering::SeqCst) > 0;
     let store = open(&at(to, volumes[0].clone(), volumes[1].clone()));
     assert_eq!(texts(&all(&store)), expected("main", 0..10), "{from:?} to {to:?}, {acts} acts");
-    // A crash between two steps of a reversed migration.
+    // In every third case, the migration is reversed after the crash.
     let back = acts % 3 == 2;
     if back {
         drop(store);

@@ -3,8 +3,8 @@
 //! request.
 //!
 //! The body is encoded on the appending thread, so that appending threads share this work. The log thread only fills in
-//! the frame (lsn, bucket). Ends, times and metadata codes are copied as whole columns. The text, most of the body,
-//! stays in its batch until it is written.
+//! the frame (lsn, bucket). The ends of the texts, the times and the metadata codes are copied as whole columns. The
+//! text, most of the body, stays in its batch until it is written.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) const FRAME_BYTES: usize = 40;
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Body flag: a checkpoint follows.
 const FLAG_CHECKPOINT: u8 = 1;
-/// Body flag: the stored part of a sender's request follows, identified by run, number and hash.
+/// Body flag: the stored part of a sender's request follows, as run of the store, number of the part, and hash.
 const FLAG_SENT: u8 = 2;
 /// Body flag: the checkpoint has milestones.
 const FLAG_MILESTONES: u8 = 4;

@@ -82,7 +82,8 @@ impl Notices {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut reader = Reader::new(&self.kernel, &mut buffer);
         let mut gone = Vec::new();
-        // The reader's buffer is emptied first, because notifications in it would be lost with the reader.
+        // At the limit, the reader's buffer is still emptied, because notifications in it would be lost with the
+        // reader.
         while batch.paths.len() < PATHS_MAX || !reader.is_buffer_empty() {
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
@@ -125,7 +126,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut notices = Notices::new().unwrap();
         assert!(notices.watch(folder.path()));
-        // The limit and the reads from the kernel end at different notifications.
+        // The limit is reached in the middle of the notifications of one read.
         let created: BTreeSet<PathBuf> =
             (0..PATHS_MAX + 1_000).map(|number| folder.path().join(format!("{number:020}"))).collect();
         created.iter().for_each(|path| std::fs::create_dir(path).unwrap());

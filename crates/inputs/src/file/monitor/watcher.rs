@@ -166,7 +166,7 @@ impl<'a> Watcher<'a> {
         stanza.settings.follow_symlink || !path.is_symlink()
     }
 
-    /// Passes a file that a stanza matches to the roster.
+    /// Passes to the roster a file that matches a stanza.
     fn add_file(&mut self, at: usize, path: &Path, metadata: &Metadata) {
         let stanza = &self.stanzas[at];
         if !metadata.is_file() || !self.is_followed(stanza, path) {

@@ -29,8 +29,8 @@ const DOCUMENT_BYTES: usize = 1 << 10;
 /// Upper bound of the copies of the index name held per document: here, as source, and in the answer.
 const INDEX_COPIES: usize = 4;
 
-/// Parses a bulk request; `None` if it is malformed or memory runs out. `lend` provides a temporary share of
-/// the budget.
+/// Parses a bulk request; `None` if it is malformed or memory runs out. `lend` provides a temporary share of the memory
+/// budget.
 pub(super) fn documents(
     body: &str,
     of_path: Option<&str>,

@@ -5,7 +5,7 @@
 //!
 //! OTLP over HTTP refuses with the same statuses ([`http_refusal`]).
 //!
-//! Not here: streams, deadlines (a sender that gives up retries), reflection.
+//! Not here: streams, deadlines (a sender whose deadline passes sends the call again), reflection.
 
 use std::sync::Arc;
 

@@ -112,7 +112,7 @@ const WAYS: &[(&str, Way)] = &[
         let to = log.next_name();
         log.copy_slowly(&to, 20, |log| log.scan_and_read());
         log.line();
-        // An event that may continue is not stored yet.
+        // An event that may continue is stored only after a wait.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.world.restart();
@@ -126,7 +126,7 @@ const WAYS: &[(&str, Way)] = &[
         log.world.wait(7.0);
         log.copy_part(&to, 3_000..u64::MAX);
         log.line();
-        // An event that may continue is not stored yet.
+        // An event that may continue is stored only after a wait.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.scan_and_read();
@@ -140,7 +140,7 @@ const WAYS: &[(&str, Way)] = &[
         log.scan_and_read();
         log.copy_part(&to, 3_000..u64::MAX);
         log.line();
-        // An event that may continue is not stored yet.
+        // An event that may continue is stored only after a wait.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.scan_and_read();
@@ -154,7 +154,7 @@ const WAYS: &[(&str, Way)] = &[
         log.world.scan_and_read();
         log.copy_part(&to, 4_500..u64::MAX);
         log.line();
-        // An event that may continue is not stored yet.
+        // An event that may continue is stored only after a wait.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.scan_and_read();
@@ -164,7 +164,7 @@ const WAYS: &[(&str, Way)] = &[
         log.world.scan_and_read();
         log.world.copy("a.log", "copied");
         log.line();
-        // An event that may continue is not stored yet.
+        // An event that may continue is stored only after a wait.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.world.restart();
