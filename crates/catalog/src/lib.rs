@@ -1,6 +1,6 @@
 //! The metadata database: the authoritative record of buckets, file checkpoints and sealing positions.
 //!
-//! One method is one transaction with a meaning in the domain ([`Catalog::commit_seals`], [`Catalog::retire`], …);
+//! Each method is one transaction with a meaning in the domain ([`Catalog::commit_seals`], [`Catalog::retire`], …);
 //! there is no table interface. The methods are written once, for every supported database (`connection`). When a
 //! method returns, its change is durable. The store assigns the numbers of buckets and log records in order, never at
 //! random.

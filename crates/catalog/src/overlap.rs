@@ -41,8 +41,8 @@ pub struct BucketSpan {
 }
 
 impl Catalog {
-    /// The live buckets of these indexes that overlap `range`, ascending by number. Reads only the index, not the rows
-    /// with their checksums.
+    /// The live buckets of these indexes that overlap `range`, ascending by number. Reads only the database index
+    /// `bucket_by_span`, not the rows with their checksums.
     pub fn overlapping(&self, indexes: &[&str], range: &TimeRange) -> Result<Vec<BucketSpan>, CatalogError> {
         self.read(|act| overlapping(act, indexes, range))
     }
@@ -88,7 +88,7 @@ fn padded<T>(some: &[T], count: usize) -> impl Iterator<Item = &T> {
     some.iter().chain(some.last().into_iter().cycle()).take(count)
 }
 
-/// The SQL expression of a bucket's class, as in the index.
+/// The SQL expression of a bucket's class, as in the index `bucket_by_span`.
 fn class_sql() -> String {
     let mut class = "CASE".to_owned();
     for (number, bits) in SPAN_BITS.iter().enumerate() {

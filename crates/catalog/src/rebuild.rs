@@ -1,8 +1,8 @@
 //! Rebuilds a catalog from buckets found outside it, for example on volumes.
 //!
-//! Buckets are added as they are found, in any order and possibly twice. The stems (object names) of the buckets that a
-//! bucket replaces are recorded with it, so an interrupted rebuild can be continued. At its end, replaced buckets are
-//! retired.
+//! Buckets are added as they are found, in any order and possibly twice. The stems (object names without extension) of
+//! the buckets that a bucket replaces are recorded with it, so an interrupted rebuild can be continued. At its end,
+//! replaced buckets are retired.
 //!
 //! Not here: where buckets are found, and the receipts that describe them (the store).
 

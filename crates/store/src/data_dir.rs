@@ -1,7 +1,7 @@
 //! Layout and locking of a data directory.
 //!
-//! `D/lock` is locked while a store is open: exclusively by the single writer, shared by readers. It is an
-//! operating-system lock, so no lock remains after a process is killed.
+//! The file `lock` of a data directory is locked while a store is open: exclusively by the single writer, in shared
+//! mode by readers. The operating system releases the lock of a process that is killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -34,13 +34,13 @@ pub(crate) fn catalog(dir: &Path) -> PathBuf {
     dir.join("catalog.sqlite")
 }
 
-/// File with the name of the schema if the catalog is in PostgreSQL. If the file exists, that catalog is the
-/// authoritative one; otherwise `catalog.sqlite` is.
+/// File with the name of the PostgreSQL schema that contains the catalog. If it exists, the catalog in PostgreSQL is
+/// the authoritative one; otherwise `catalog.sqlite` is.
 pub(crate) fn schema_file(dir: &Path) -> PathBuf {
     dir.join("catalog.postgresql")
 }
 
-/// Prefix of a schema's name, and the number of random bytes that follow in hexadecimal.
+/// Prefix of the name of a PostgreSQL schema, and the number of random bytes that follow it in hexadecimal.
 const SCHEMA_PREFIX: &str = "quarry_";
 const SCHEMA_BYTES: usize = 8;
 
@@ -151,7 +151,7 @@ enum Contents {
     Data,
     /// A catalog only.
     Catalog,
-    /// Neither data nor a catalog.
+    /// No data, and no catalog or an empty catalog file.
     Nothing,
 }
 
@@ -165,7 +165,7 @@ fn length(path: &Path) -> Result<Option<u64>, StoreError> {
 }
 
 /// Refuses data without a catalog: nothing would show which data is valid, and new buckets would reuse numbers. `len`
-/// is the length of the catalog file, if it exists.
+/// is the length of the catalog file, or 1 for a catalog in PostgreSQL; `None` if there is no catalog.
 fn check_catalog(dir: &Path, len: Option<u64>) -> Result<Contents, StoreError> {
     match (folder_with_data(dir)?, len) {
         (Some(data), None) => Err(StoreError::CatalogMissing { path: catalog(dir), data }),
@@ -201,7 +201,7 @@ fn folder_with_data(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
 /// A lock, released when dropped.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    /// The locked file; `None` in a read-only folder, where locking is impossible.
+    /// The locked file; `None` if a reader cannot lock it (`is_read_only`).
     _file: Option<File>,
 }
 

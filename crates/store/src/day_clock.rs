@@ -10,7 +10,7 @@ const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
 /// Time in nanoseconds for which a clock that was set is not trusted.
 const DISTRUST_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
 /// Gain in nanoseconds beyond which a clock is not trusted even after `DISTRUST_NS`. Instead, the effective time
-/// advances at double speed until it has caught up.
+/// advances at double speed until the gain is smaller.
 pub(crate) const LARGE_GAIN_NS: i64 = 7 * DISTRUST_NS;
 /// Catalog setting with the last trusted time.
 pub(crate) const TRUSTED_TIME_SETTING: &str = "retention_time";

@@ -18,8 +18,8 @@ use crate::sync::lock;
 
 /// Maximum number of followers of a store; further ones are refused.
 pub const FOLLOWERS_MAX: usize = 256;
-/// Maximum bytes of event text in the queue of one follower; further events are left out until the follower has taken
-/// some of these.
+/// Maximum bytes of event text in the queue of one follower; further events are left out until the follower has emptied
+/// its queue.
 pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
 
 /// The followers of a store.

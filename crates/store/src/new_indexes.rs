@@ -13,7 +13,7 @@ use crate::StoreError;
 use crate::options::UNCONFIGURED_INDEXES_MAX;
 use crate::sync::lock;
 
-/// Indexes without a stanza that contain events.
+/// Indexes without a stanza that count toward the limit.
 #[derive(Debug, Default)]
 pub(crate) struct NewIndexes(Mutex<BTreeSet<String>>);
 

@@ -1,4 +1,4 @@
-//! Extraction of the search-time fields that merged buckets store, as compaction needs it.
+//! Interface through which compaction extracts the search-time fields that merged buckets store.
 //!
 //! Not here: rules and extraction (`quarry_scan`), merges ([`crate::compaction`]).
 
@@ -19,7 +19,7 @@ pub type CurrentExtraction = dyn Fn() -> Option<Arc<dyn SlabExtraction>> + Send 
 pub struct FieldToStore {
     /// Field name.
     pub name: String,
-    /// Whether searches must read the texts for it: the templates do not locate it, not even with further steps.
+    /// Whether searches without the stored field must read the texts, or evaluate a pattern, for many events.
     pub is_slow: bool,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Entries used once are evicted before entries used again, so that one large scan does not displace the blocks that
 //! every search needs (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994). An
-//! object's directory and filter, which every search of the object needs, are evicted last. Each of the two protected
-//! classes (entries used again; directories and filters) has a share of the cache; beyond it, the oldest entries of the
-//! class are demoted to entries used once.
+//! object's directory, which locates its parts, and its filter are evicted last, because every search of the object
+//! needs them. Each of the two protected classes (entries used again; directories and filters) has a share of the
+//! cache; beyond it, the oldest entries of the class are demoted to entries used once.
 //!
 //! Uses within a short time count as one use, because a search reads neighbouring pages one after the other.
 

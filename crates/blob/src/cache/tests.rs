@@ -124,7 +124,7 @@ fn cache_survives_restart_and_objects_can_be_removed() {
     whole(&cache, "v/a/10");
     let gone = remote.through(&cache, "v/a/1", false).read_at(0, 1).unwrap_err();
     assert!(gone.to_string().contains("out of reach"), "{gone}");
-    // The next fetch succeeds at once after a failed one.
+    // A failed fetch does not delay the next one.
     *lock(&remote.is_down) = false;
     whole(&cache, "v/a/1");
     let reader = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();

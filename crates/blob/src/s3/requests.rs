@@ -125,7 +125,7 @@ impl Requests {
         RequestContext { action, name, timeout: self.settings.request_timeout }
     }
 
-    /// Sends a request until it is answered, fails permanently, or runs out of attempts.
+    /// Sends a request until it is answered or fails permanently, or until no attempt or no retry budget is left.
     async fn send<T, F>(&self, ask: RequestContext<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
     where
         F: Future<Output = object_store::Result<T>>,
@@ -406,7 +406,7 @@ impl Requests {
     }
 }
 
-/// The outcome for the server's health.
+/// The outcome that a failed request means for the health of its server.
 fn outcome_of(error: &object_store::Error) -> Outcome {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {

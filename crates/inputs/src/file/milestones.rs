@@ -50,7 +50,7 @@ pub(crate) fn compute_for_plain(handle: &Handle, length: u64) -> io::Result<Vec<
 }
 
 /// Adds milestones passed by `bytes`, which follow the first `length` bytes. `before` contains the last 256 of these
-/// first bytes, or all.
+/// first bytes, or all if there are fewer.
 pub(crate) fn add_passed(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes: &[u8]) {
     let end = length + bytes.len() as u64;
     while milestones.len() < MILESTONES_MAX && length_at(milestones.len()) <= end {

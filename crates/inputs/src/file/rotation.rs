@@ -66,21 +66,22 @@ pub enum Rotation {
     Settled,
 }
 
-/// Current state of the file for which a position was recorded.
+/// State of the original, the file for which a position was recorded, compared with the new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OriginState {
-    /// The original is the examined file itself.
+    /// The original is the new file itself.
     Same,
     /// The original is gone or has other content.
     Gone,
-    /// The original contains everything in the examined file.
+    /// The original begins with the whole content of the new file.
     Copy,
-    /// The original exists and continues differently.
+    /// The original continues differently or cannot be read.
     Other,
 }
 
 impl OriginState {
-    /// Examines the file for which `position` was recorded; `this` is another file that matches the position.
+    /// Examines the original, the file for which `position` was recorded; `this` is the new file, which matches the
+    /// position.
     pub(super) fn of(position: &FilePosition, this: &Handle) -> OriginState {
         let other = match Handle::open(Path::new(&position.path)) {
             Ok(Some(other)) => other,

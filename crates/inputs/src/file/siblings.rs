@@ -22,8 +22,8 @@ const HEAD_BYTES: usize = 4 << 10;
 /// Largest number that may be a month.
 const MONTH_MAX: u32 = 12;
 
-/// Whole lines from the beginnings of the siblings of the file at `path`; none if the file itself begins without an
-/// ambiguous date.
+/// Whole lines from the beginnings of the siblings of the file at `path`; none if its name has no digit or its
+/// beginning has no ambiguous date.
 pub(super) fn sibling_lines(handle: &Handle, path: &Path) -> Vec<u8> {
     let is_dated = name_of(path).is_some_and(|name| name.contains(|c: char| c.is_ascii_digit()));
     let mut head = vec![0; HEAD_BYTES];

@@ -1,8 +1,8 @@
 //! Request bodies within a memory budget shared by all requests.
 //!
 //! A body is counted as it arrives and as it is decompressed. The data decoded from it may be many times larger: an
-//! empty JSON object takes two bytes of text, and labels sent once may apply to thousands of events. Decoded data has a
-//! [`MemoryReservation`] of a second budget, reserved before the memory is allocated.
+//! empty JSON object takes two bytes of text, and labels sent once may apply to thousands of events. For decoded data,
+//! a [`MemoryReservation`] takes bytes from a second budget before the memory is allocated.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Code};
 
-/// Maximum bytes of all bodies in memory, unless a single body may be larger.
+/// Maximum bytes of all bodies in memory, unless [`COPIES_OF_A_BODY`] bodies of the maximum size need more.
 const IN_FLIGHT_BYTES: usize = 256 << 20;
-/// Maximum bytes decoded from all bodies before they are stored, unless a single body may be larger.
+/// Maximum bytes decoded from all bodies and not stored yet, unless [`COPIES_OF_A_BODY`] bodies of the maximum size
+/// need more.
 const DECODED_BYTES_MAX: usize = 512 << 20;
 /// Number of bodies of the maximum size for which each budget has room: a body may be in memory next to its compressed
 /// form, and the events decoded from it may be larger than the body.

@@ -20,7 +20,7 @@ const SEGMENT_END: char = '.';
 #[derive(Debug)]
 pub(crate) struct Statsd {
     rules: Vec<DimensionRule>,
-    /// Rules that cannot be used.
+    /// Error of the first rule that cannot be used.
     pub(crate) error: Option<String>,
 }
 
@@ -77,8 +77,8 @@ impl Statsd {
         true
     }
 
-    /// Extracts dimensions from a name and the colon after it. Returns the name, without segments that contain only
-    /// removed dimensions, and the dimensions. If several dimensions have one name, the first one counts.
+    /// Extracts dimensions from a name and the colon after it. Returns the name, without removed dimensions and the
+    /// segments that they leave empty, and all dimensions. If several dimensions have one name, the first one counts.
     fn extract<'a>(&'a self, text: &'a str) -> (String, Vec<(&'a str, &'a str)>) {
         let name = text.trim_end_matches(':');
         let (mut dimensions, mut removed) = (Vec::<(&str, &str)>::new(), vec![false; name.len()]);

@@ -23,9 +23,9 @@ const ZSTD: u8 = 1;
 const ZSTD_LEVEL: i32 = 1;
 /// Minimum size that is compressed; smaller batches do not become smaller.
 const COMPRESS_BYTES_MIN: usize = 256;
-/// Maximum size of an uncompressed batch.
+/// Maximum size of a batch before compression.
 pub const PLAIN_BYTES_MAX: usize = 40 << 20;
-/// Maximum size of a compressed batch; its packet is slightly larger.
+/// Maximum size of an encoded batch, usually compressed; its packet is slightly larger.
 pub const PACKED_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
 /// Maximum capacity of the buffer that a compressor retains.
 const RETAINED_BYTES_MAX: usize = 4 << 20;

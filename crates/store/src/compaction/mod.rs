@@ -34,7 +34,7 @@ use self::pace::Pace;
 use self::policy::Request;
 pub use self::report::{CompactionReport, Merge};
 
-/// Pause after a failure, such as a full disk.
+/// Pause after a transient failure, such as a full disk.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The compaction thread.
@@ -135,8 +135,8 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> (Vec<Arc<Seal
     chosen
 }
 
-/// Runs one merge and reports a failure to the operator. Buckets that are damaged or that failed permanently are not
-/// merged again.
+/// Runs one merge and reports a failure to the operator. Damaged buckets, and the inputs of a merge that failed
+/// permanently, are not merged again in the background.
 pub(crate) fn merge_and_report(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,

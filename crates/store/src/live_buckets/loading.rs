@@ -1,8 +1,8 @@
 //! The live buckets of a store that starts, while their rows are read from the catalog.
 //!
-//! If a store has many buckets, the rows of the oldest ones do not stay in memory: only the sums of their cells do, until
-//! something needs the rows ([`crate::index_rows`]). Each set is built from a list in one step: adding buckets one
-//! after the other takes longer and leaves the nodes of the set half empty.
+//! If a store has many buckets, the rows of the oldest ones do not stay in memory: only the sums of their [`Cells`] do,
+//! until something needs the rows ([`crate::index_rows`]). Each set of buckets is built from a list in one step: adding
+//! buckets one after the other takes longer and leaves the nodes of the set (a B-tree) half empty.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -93,8 +93,8 @@ impl Loading {
         }
         self.indexes.values_mut().for_each(|index| join_neighbours(index, self.cells.origins));
         if self.rows > self.rows_max / 2 {
-            // All other cells have buckets in motion. The limit is raised, so that this function is not called again
-            // for every further row.
+            // All cells still in memory have buckets in motion. The limit is raised, so that this function is not
+            // called again for every further row.
             self.rows_max = self.rows_max.max(self.rows.saturating_mul(2));
         }
     }
@@ -184,7 +184,8 @@ mod tests {
         })
     }
 
-    /// The buckets loaded with cells of this many numbers, and the names of the indexes with ranges that are missing.
+    /// The buckets loaded with cells of `origins` numbers, and the names of indexes with ranges that must be in memory
+    /// but are not.
     fn loaded_in(
         origins: u64,
         rows_max: usize,
@@ -286,8 +287,8 @@ mod tests {
 
     #[test]
     fn an_index_with_a_bucket_in_motion_is_named_if_its_rows_are_not_in_memory() {
-        // The rows of an index stay in memory once one of its buckets is known to be in motion. If they were left in
-        // the catalog before, the index is named.
+        // The rows of an index stay in memory once one of its buckets is known to be in motion. If they had been left
+        // in the catalog before that, `missing` contains the index.
         for (number, named) in [(1, false), (1_000, true)] {
             let (live, missing) = loaded(10, |bucket| bucket.row.number == number);
             let index = buckets().find(|bucket| bucket.row.number == number).map(|bucket| bucket.row.index).unwrap();

@@ -1,6 +1,7 @@
 //! Finds the buckets on a volume by a listing: groups objects by bucket and by the data directory that stored them.
 //!
-//! A key is `PATH/STORE/NUMBER-TIME.ENDING`; the objects of a bucket are adjacent in a listing.
+//! A key is `PATH/STORE/NUMBER-TIME.ENDING`, where `STORE` is the id of the data directory; the objects of a bucket are
+//! adjacent in a listing.
 
 use std::collections::BTreeSet;
 
@@ -106,7 +107,7 @@ pub(super) fn for_each(volume: &dyn BlobStore, visit: &mut dyn FnMut(FoundObject
 pub struct StoreOnVolumes {
     /// Id of the data directory.
     pub id: String,
-    /// Number of buckets with a receipt.
+    /// Number of buckets whose objects and receipt exist.
     pub buckets: u64,
     /// Time of the newest of these buckets, by the clock of its volume.
     pub newest_ns: i64,
@@ -115,7 +116,7 @@ pub struct StoreOnVolumes {
 }
 
 impl StoreOnVolumes {
-    /// Adds the data directories found on a volume to `known`.
+    /// Adds the data directories with complete buckets on a volume to `known`.
     pub(super) fn add_from(
         known: &mut Vec<StoreOnVolumes>,
         volume_name: &str,

@@ -96,7 +96,7 @@ fn prefetch_first(lookup: TokenLookup<'_>, filter: &RangedFilter) -> Result<(), 
     Ok(())
 }
 
-/// Fetches blocks of the bucket and the filter's cells at the same time.
+/// Fetches blocks of the bucket and, at the same time, the parts of the filter that the lookup of the token reads.
 fn prefetch(lookup: &TokenLookup<'_>, blocks: Vec<Range<u64>>, filter: &RangedFilter) {
     if filter.is_cached(lookup.token()) {
         drop(lookup.prefetch(blocks));

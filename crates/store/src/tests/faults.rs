@@ -11,7 +11,7 @@ use quarry_bucket::ReadAt;
 
 use crate::{Disk, DiskFile, LocalDisk};
 
-/// Budget in bytes that a put costs, so that some crashes happen between puts.
+/// Number of bytes of the budget that a put costs, so that some crashes happen between puts.
 const PUT_COST: u64 = 120;
 
 /// A machine that fails after writing a number of bytes; every later operation fails.

@@ -14,7 +14,7 @@ use crate::{IndexSelector, RetentionRule, Store, StoreOptions, data_dir};
 /// Events of a bucket.
 const EVENTS: u64 = 20;
 
-/// A store with a large index, `far`, and a small index, `near`. A start reads only the rows of `near`.
+/// A store with a large index, `far`, and a small index, `near`. A start keeps only the rows of `near` in memory.
 fn filled(dir: &std::path::Path) -> StoreOptions {
     let options = StoreOptions { rows_at_start: 3, rows_of_cell: 4_096, ..small(dir) };
     let store = open(&options);
@@ -27,7 +27,7 @@ fn filled(dir: &std::path::Path) -> StoreOptions {
     options
 }
 
-/// Names of the indexes whose rows are not in memory.
+/// Names of the indexes with rows that are not in memory.
 fn unloaded(store: &Store) -> Vec<String> {
     let state = store.shared.state();
     state

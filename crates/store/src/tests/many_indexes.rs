@@ -98,7 +98,7 @@ fn one_event_in_each_index_is_found_hot_sealed_and_after_a_restart() {
     let store = open_on(&options(dir.path()), blobs.clone());
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     store.seal_all().unwrap();
-    // Each of the two sealers may start with a few slabs.
+    // Slabs are sealed in groups; the first group of each of the two sealers may be small.
     assert!(blobs.puts.load(Ordering::SeqCst) < INDEXES as usize / 10, "{blobs:?}");
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     let one = store.snapshot(&IndexSelector::new(["i77"]), &TimeRange::ALL);
@@ -158,7 +158,7 @@ fn group_seals_advance_the_position_to_the_last_bucket() {
     let options = StoreOptions { sealers: 1, ..options(dir.path()) };
     let store = open(&options);
     for number in 0..6 {
-        // They are appended without a notification, so that they wait together.
+        // The slabs are closed without notifying the sealer, so that they wait and are sealed together.
         append(&store, "main", number, 1);
         let mut state = store.shared.state();
         let key = crate::hot_slabs::HotKey { index: "main".into(), set: 0 };

@@ -181,7 +181,7 @@ fn running_searches_survive_eviction() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Evicted); 5]);
     assert_eq!(texts(&before), expected("main", 0..25));
-    // A copy was removed by another program.
+    // Below, another program removes the local copies.
     let options = StoreOptions { remote: options.remote.clone(), ..small(dir.path()) };
     drop((store, before));
     let store = open(&options);
@@ -234,7 +234,7 @@ fn unreachable_volumes_block_and_lose_nothing() {
     assert_tidy(&store, &*volume);
 }
 
-/// Volume on which objects with an extension cannot be opened while a switch is on.
+/// Volume whose objects with `extension` cannot be opened while `is_down` is set.
 #[derive(Debug)]
 struct Partly {
     store: MemoryBlobStore,
@@ -313,7 +313,7 @@ fn term_filters_out_of_reach_are_read_again_by_later_searches() {
     assert_eq!(faults(&store), [ErrorKind::Unavailable]);
     volume.is_down.store(false, Ordering::SeqCst);
     assert_eq!(faults(&store), []);
-    // An object that is gone does not come back by itself.
+    // A missing object counts as damage, not as unreachable.
     let filter = volume.list().unwrap().into_iter().find(|name| name.ends_with(".filter")).unwrap();
     volume.delete(&filter).unwrap();
     drop(store);
@@ -334,7 +334,7 @@ fn recent_events_of_an_index_are_evicted_last() {
     seal(&store, &["first"], 1, 5);
     seal(&store, &["second"], 1, 5);
     store.upload_all().unwrap();
-    // The bucket of the other index is used later, but only the bucket of this index counts as recent.
+    // The bucket of `second` is used later, but only the bucket of `first` counts as recent.
     drop(store.snapshot(&crate::IndexSelector::new(["second"]), &quarry_event::TimeRange::ALL));
     store.evict_cache(Some(1)).unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)]);
@@ -481,7 +481,8 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     store.upload_all().unwrap();
     assert_eq!(store.compact_all().unwrap().buckets_after, 1);
     store.upload_all().unwrap();
-    // The objects were deleted at the end of the upload, unless the sweep was just checking them.
+    // The objects of the merged buckets were deleted at the end of the upload, unless a search for orphaned objects was
+    // just checking them.
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), states(&store)), (3, vec![Some(RemoteState::Uploaded)]));
     assert_tidy(&store, &*volume);
@@ -565,7 +566,7 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
     assert_tidy(&store, &*volume);
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
     store.retention(&[("main".to_owned(), 0)]).unwrap();
-    // The upload thread may have held one of the buckets.
+    // The upload thread may have held one of the buckets, whose objects can be deleted only now.
     store.close();
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), objects(&store).len()), (0, 0));

@@ -64,8 +64,8 @@ fn stored(store: &Store) -> [u64; 3] {
     [0, 1, 2].map(|file| stored_batches(store, file))
 }
 
-/// Appends up to `until` of every file in parallel; file `n` goes through set `n + shift`. Returns the number of
-/// acknowledged batches of each file, and whether all were acknowledged.
+/// Appends the batches up to `until` of every file in parallel; file `n` goes through set `n + shift`. Returns the
+/// number of acknowledged batches of each file, and whether all were acknowledged.
 fn work(store: &Store, mut acknowledged: [u64; 3], until: u64, shift: usize) -> ([u64; 3], bool) {
     for number in 0..until {
         let files = (0..FILES.len()).filter(|file| acknowledged[*file] <= number);

@@ -25,7 +25,7 @@ enum Behaviour {
     WrongRows,
 }
 
-/// Extracts the digits after `number=`, by hand. They are a column of the texts, so that there is space to store them.
+/// Extracts the digits after `number=`, by hand. They are a column of the texts, so storing them takes almost no space.
 #[derive(Debug)]
 struct Numbers {
     behaviour: Behaviour,
@@ -179,7 +179,8 @@ fn a_single_bucket_is_rewritten_once() {
     for _ in 0..3 {
         assert_eq!(store.compact_all().unwrap().merges, []);
     }
-    // Each request asks again for the bucket without fields, because the rules may have changed.
+    // Each request asks the extraction again about the bucket without stored fields, because the rules may have
+    // changed.
     assert_eq!((extraction.asked(), (store.buckets(), objects(&store))), (5, before));
     append(&store, "third", 0, 20);
     store.seal_all().unwrap();
@@ -205,7 +206,7 @@ fn single_buckets_are_rewritten_on_request_only() {
     assert!(is_due(&store));
     drop(store);
     options.compaction.bucket_merging = true;
-    // The test clock does not advance.
+    // The test clock does not advance, so a quiet time would never end.
     options.compaction.quiet_secs = 0;
     options.compaction.merge.background = false;
     options.compaction.merge_of.insert("main".to_owned(), Default::default());
@@ -261,7 +262,7 @@ fn no_extraction_prevents_a_merge() {
         store_fields(&store, &Numbers::new(behaviour));
         let report = store.compact_all().unwrap();
         assert_eq!(report.skipped, [], "{behaviour:?}");
-        // A bucket that would be rewritten alone stays unless fields were asked for.
+        // A bucket is rewritten alone only if the extraction names fields to store.
         let rewritten = !matches!(behaviour, Behaviour::PanicsWhenAsked | Behaviour::AsksForNothing);
         assert_eq!(report.merges.len(), 1 + usize::from(rewritten), "{behaviour:?}");
         assert_eq!(texts(&of_index(&store, "main")), expected("main", 0..60));

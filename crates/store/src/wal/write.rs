@@ -1,4 +1,4 @@
-//! Writes the newest segment: a group of records and one fsync, all or nothing.
+//! Writes groups of records to the newest segment: each group with one fsync, and completely or not at all.
 //!
 //! After a failed write or fsync the file is first truncated to the last good record, so that a refused record never
 //! reappears at the next start.

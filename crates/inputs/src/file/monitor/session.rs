@@ -12,8 +12,8 @@ use super::tail::Tail;
 
 /// Longest wait for the bytes that determine a file's sourcetype or encoding; they must include a whole line.
 pub(crate) const BEGIN_WAIT_MAX_NS: i64 = NANOS_PER_SEC / 2;
-/// Quiet time after which an event that might continue is complete. It is short because lines must be searchable within
-/// a second.
+/// Quiet time after which an event that might continue counts as complete. It is short because lines must be searchable
+/// within a second.
 pub(crate) const PAUSE_AFTER_NS: i64 = 6 * NANOS_PER_SEC / 10;
 /// Time after which an event counts as complete even if further lines keep joining it.
 pub(crate) const GROWING_EVENT_MAX_NS: i64 = 5 * NANOS_PER_SEC;

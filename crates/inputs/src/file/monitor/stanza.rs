@@ -84,7 +84,7 @@ impl Stanza {
         of_segment().or_else(of_regex).or_else(|| self.settings.host.clone())
     }
 
-    /// Scope of a file's identity.
+    /// Scope of a file's identity: the index and, if `crcSalt` is set, the salt.
     pub(crate) fn scope(&self, path: &str) -> String {
         let index = &self.settings.index;
         match &self.settings.crc_salt {

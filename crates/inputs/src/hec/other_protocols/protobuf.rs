@@ -1,6 +1,7 @@
 //! Decodes protobuf messages to JSON values, by small tables of the fields to decode.
 //!
-//! The same code then processes both encodings of a protocol, JSON and protobuf. Other fields are skipped.
+//! The same code then processes both encodings of a protocol, JSON and protobuf. Fields that are not in the tables are
+//! skipped.
 
 use serde_json::{Map, Number, Value};
 

@@ -158,7 +158,7 @@ fn events_have_the_fields_sent_with_their_beginning() {
     let events = describe_events(&silent.take_batches().0);
     let events: Vec<&str> = events.iter().filter_map(|event| Some(event.split_once("000000000 ")?.1)).collect();
     assert_eq!(events, ["1 env=a", "2 2 2 env=a", "3 env=b", "4 4 env=b", "5 env=c", "6 env=c"]);
-    // The channel is closed, or its metadata change.
+    // Lines that end because the channel is closed or its metadata changes also have their fields.
     let event = |host: &str, text: &str| {
         let mut bytes = vec![0xfc, 1, 0, 2];
         for (name, value) in [("_meta", "env::a"), ("MetaData:Host", host)] {

@@ -1,4 +1,4 @@
-//! Files too short to identify by their first bytes: recognition of those that were read before.
+//! Recognition of files that were read before and are too short to be identified by their first bytes.
 
 use proptest::prelude::*;
 
@@ -103,8 +103,8 @@ impl Logs {
                 self.world.copy(&Logs::name(*file), &to);
                 self.world.empty(&Logs::name(*file));
             }
-            // No reader can find data that was overwritten unread, and two bytes are read only after a second, because
-            // they may begin a byte order mark.
+            // Waits first: no reader can find data that was overwritten unread, and two bytes are read only after a
+            // second, because they may begin a byte order mark.
             Step::Rewrite { file } if self.is_calm() && self.is_whole(*file) => {
                 self.world.wait(1.5);
                 self.world.empty(&Logs::name(*file));
