@@ -140,8 +140,8 @@ pub(crate) struct Feed {
     pub(crate) per_page: usize,
     /// An additional message.
     pub(crate) notice: Option<Cow<'static, str>>,
-    /// Whether the content of an entry is not a list of members but a plain text (its member [`PLAIN_CONTENT`]) or
-    /// empty.
+    /// Whether the content of an entry is written as plain text, taken from the member [`PLAIN_CONTENT`] (empty if it
+    /// is missing), instead of as members.
     pub(crate) is_plain: bool,
 }
 
@@ -151,7 +151,7 @@ pub(crate) const ACL_MEMBER: &str = "eai:acl";
 const MESSAGES_MEMBER: &str = "messages";
 /// The number of entities on a page by default (Splunk's).
 pub(crate) const PAGE_SIZE_DEFAULT: usize = 30;
-/// The member with the content of an entry that is a text.
+/// The member that holds the content of an entry if the content is plain text.
 pub(crate) const PLAIN_CONTENT: &str = "";
 
 /// A name encoded as a path segment. A slash is encoded twice, as in Splunk: clients decode a link once and use it as a

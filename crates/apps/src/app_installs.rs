@@ -29,7 +29,7 @@ const UNFINISHED: &str = ".installing/app";
 const LOCAL_SETTINGS: &str = "local/app.conf";
 /// Prefix of files in which macOS stores attributes of other files.
 const APPLE_ATTRIBUTES: &str = "._";
-/// An app's settings may contain keys, so only the node's account may read the app's files.
+/// An app's settings may contain secrets, so only the node's account may read the app's files.
 const FILE_MODE: u32 = 0o600;
 /// Mode of an app's programs.
 const PROGRAM_MODE: u32 = 0o700;
@@ -173,7 +173,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
     };
     if !check_headers(archive, ENTRIES_MAX, APP_BYTES_MAX).map_err(refused)? {
         let most = APP_BYTES_MAX >> 20;
-        return Err(invalid(&format!("it has more than {ENTRIES_MAX} files or {most} MB, the maximum of an app")));
+        return Err(invalid(&format!("it has more than {ENTRIES_MAX} files or {most} MB, the maximum for an app")));
     }
     let mut tar = open(archive).map_err(refused)?;
     let mut app = None::<String>;

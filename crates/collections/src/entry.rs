@@ -111,7 +111,7 @@ pub(crate) fn entries(acceleration: &Acceleration, document: IndexedDocument<'_>
         entries.is_exact &= is_exact && parts.len() == 1;
         if entries.values.len().saturating_mul(parts.len()) > ENTRIES_MAX {
             return Err(CollectionError::invalid(format!(
-                "the accelerated fields {} have more than {ENTRIES_MAX} values, the maximum of a document",
+                "the accelerated fields {} have more than {ENTRIES_MAX} values, the maximum for a document",
                 acceleration.name
             )));
         }

@@ -267,7 +267,7 @@ struct ActiveConnection<'a> {
     window_bytes: usize,
     /// Time of the last acknowledgement, or the last time at which nothing was in flight.
     progress: i64,
-    /// Time of the last write, and time since which pending bytes wait.
+    /// Time of the last write, and the time since which pending bytes have been waiting.
     wrote: i64,
     stuck: i64,
     is_leaving: bool,
@@ -322,7 +322,7 @@ impl ActiveConnection<'_> {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
-                    log::error(format!("the queue: [tcpout:{}]: {error}", self.link.group.name));
+                    log::error(format!("[tcpout:{}] cannot read the queue: {error}", self.link.group.name));
                     match error {
                         ForwardError::Lost { .. } => continue,
                         // Tried again after at most `TIMEOUT_CHECK_INTERVAL`.
@@ -366,8 +366,8 @@ impl ActiveConnection<'_> {
         }
     }
 
-    /// Advances the cursor if nothing is in flight: all records read from the queue were then delivered, cannot be
-    /// sent, or are not for this group.
+    /// Advances the cursor if nothing is in flight: in that case, every record read from the queue has been delivered,
+    /// cannot be sent, or is not for this group.
     fn commit_if_idle(&mut self) -> Result<(), LinkError> {
         if self.sender.waiting() == 0 {
             self.progress = self.link.clock.elapsed_ns();

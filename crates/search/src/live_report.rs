@@ -1,7 +1,7 @@
 //! Reports over a real-time window, for a client that reads each new version.
 //!
 //! The report is recomputed in rounds, as in a job over the window ([`crate::jobs`]), and returned when its rows have
-//! changed. Neither rows nor outcome are stored.
+//! changed. Neither the rows nor the outcome is stored.
 //!
 //! Not here: searches for events as they arrive ([`crate::real_time`]).
 

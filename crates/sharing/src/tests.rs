@@ -180,7 +180,8 @@ fn nodes_without_the_lock_overwrite_nothing() {
     let place = place(&server, Duration::from_secs(60));
     let (a, b) = (Node::started(&place), Node::started(&place));
     a.write(MACROS, "[first]\n").unwrap();
-    // Each node is a process of its own; here the two nodes would exclude each other by the lock of their one process.
+    // In production, each node is a separate process. In this test both share one process, whose lock would keep them
+    // apart, so `begin` is called directly.
     a.shared().begin(a.shared().now()).unwrap();
     server.end_sessions();
     b.shared().begin(b.shared().now()).unwrap();

@@ -2,11 +2,11 @@
 //!
 //! `cargo xtask ci` runs everything, `quick` the checks for a change in progress; `layers` checks crate dependencies
 //! and limits import cycles inside crates, `circle` shows the largest cycle of a crate, `tidy` checks the house rules,
-//! `bench` measures the performance table, `counts` counts the instructions of parts of the bucket code; `soak-node`
-//! repeatedly kills a node and makes its disk fail, `soak-searches` runs generated searches, `storms` runs many clients
-//! that fail to log in or do not read their answers, `differential` compares answers with DuckDB's, `search-commands`
-//! runs commands of Splunk's SDK, `s3` runs all checks that need an S3 server. Tools are called as child processes;
-//! nothing here is part of the product.
+//! `bench` takes the measurements of the performance table, `counts` counts the instructions of parts of the bucket
+//! code; `soak-node` repeatedly kills a node and makes its disk fail, `soak-searches` runs generated searches, `storms`
+//! runs many clients that fail to log in or do not read their answers, `differential` compares answers with DuckDB's,
+//! `search-commands` runs commands of Splunk's SDK, `s3` runs all checks that need an S3 server. Tools are called as
+//! child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
@@ -77,7 +77,8 @@ fn cargo() -> Command {
 
 /// Root directory of the project.
 fn root() -> PathBuf {
-    // The directory of compilation may be that of another clone, because clones can share a target directory.
+    // The directory in which this program was compiled is not used: it may belong to another clone that shares the
+    // target directory.
     let here = std::env::current_dir().unwrap_or_default();
     let found = here.ancestors().find(|folder| folder.join("dev/xtask").is_dir()).map(PathBuf::from);
     found.unwrap_or(here)

@@ -241,7 +241,7 @@ mod tests {
     fn check(numbers: &[i64]) {
         let mut cells = Cells::new();
         for format in formats() {
-            // Days are kept per column.
+            // A cached date is valid for one column only.
             cells.day = Day::default();
             cells.format_numbers(format, numbers);
             for (at, number) in numbers.iter().enumerate() {

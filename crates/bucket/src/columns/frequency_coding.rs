@@ -139,7 +139,7 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
     let symbols = cursor.count("number of symbols", 1 << SYMBOL_BITS_MAX)?;
     let symbol_bits = usize::BITS - symbols.saturating_sub(1).leading_zeros();
     if low_bits + symbol_bits > limit || low_bits >= u64::BITS {
-        return Err(Malformed(format!("{symbols} symbols above {low_bits} bits exceed {limit} bits")));
+        return Err(Malformed(format!("{symbols} symbols and {low_bits} lower bits need more than {limit} bits")));
     }
     let mut next = 0;
     for symbol in 0..symbols as u32 {
@@ -260,7 +260,9 @@ fn decode_symbols(
     rest.iter_mut().zip(&mut states).for_each(|(value, state)| *value = take(state));
     match next == words.len() && states == [STATE_MIN; STATES] {
         true => Ok(()),
-        false => Err(Malformed::new("decoding the symbols leaves words, or does not return to the initial states")),
+        false => {
+            Err(Malformed::new("words are left over after decoding, or the final states differ from the initial ones"))
+        }
     }
 }
 

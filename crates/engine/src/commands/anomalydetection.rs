@@ -36,7 +36,7 @@ impl Execute for AnomalyDetectionCommand {
 /// `method=histogram` with its options.
 struct Histogram(HistogramDetection);
 
-/// Log-probability of a row, and the field that contributes least to it, with that field's share.
+/// Log-probability of a row, and the field whose value is the rarest, with the relative frequency of this value.
 struct Likelihood {
     logarithm: f64,
     cause: Option<(String, f64)>,

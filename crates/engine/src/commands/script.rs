@@ -91,7 +91,7 @@ impl Custom {
         Custom { command, environment: environment.detach(), source: environment.commands() }
     }
 
-    /// An error of a program is reported as a fault of the search that uses it, whatever its kind.
+    /// An error of a program, of whatever kind, is reported as a fault of the search that uses the program.
     fn program_error(&self, fault: impl Display) -> EngineError {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }
@@ -258,7 +258,7 @@ impl ProgramRows {
         self.exchanges += usize::from(is_last);
         if self.exchanges > EXCHANGES_MAX {
             let what = format!("{}: the program does not finish", self.session.name);
-            return Err(EngineError::Limit { what, limit: "turns of a command", value: EXCHANGES_MAX as u64 });
+            return Err(EngineError::Limit { what, limit: "exchanges after the last input rows", value: EXCHANGES_MAX as u64 });
         }
         rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.session.name)))
     }

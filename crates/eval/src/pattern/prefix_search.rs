@@ -17,8 +17,8 @@ use super::one_pass::{OnePass, OnePassMatch};
 
 /// Minimum length of the shortest literal, in bytes. Shorter literals occur so often that attempts are not worthwhile.
 const LITERAL_BYTES_MIN: usize = 2;
-/// Number of occurrences without a match after which one search passes to the linear engine. Each attempt may scan the
-/// rest of the text, so their number must be bounded.
+/// Number of occurrences without a match after which a search is handed over to the linear engine. Each attempt may
+/// scan the rest of the text, so their number must be bounded.
 pub(super) const CANDIDATES_MAX: usize = 8;
 
 /// An expression with a prefix search.

@@ -3,8 +3,8 @@
 //! Files of some services consist of one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object
 //! inside becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing
 //! brackets between objects are skipped, so that reading can resume at any object. Anything that is not an object is
-//! passed on as ordinary lines, so that nothing is lost. An object longer than the limit is cut to its head; after
-//! [`LINE_BYTES_MAX`](super::LINE_BYTES_MAX), the rest of the object is read as further lines.
+//! passed on as ordinary lines, so that nothing is lost. An object longer than `TRUNCATE` is cut. If it is also longer
+//! than [`LINE_BYTES_MAX`](super::LINE_BYTES_MAX), what follows these bytes is read as further lines.
 //!
 //! Not here: validation of objects, except for their brackets and quotes.
 

@@ -24,8 +24,8 @@ const CURRENT_USER_SEARCH: &str = "| rest /services/authentication/current-conte
 /// The role that may search every index.
 const ADMIN: &str = "admin";
 
-/// Number of events of each index with events. If `asked` contains a pattern or a name that none of these indexes has,
-/// indexes without events are included, too.
+/// Number of events of each index with events. If `asked` names an index that is not among them, indexes without events
+/// are included, with 0.
 pub(super) fn event_counts(asked: &[&SearchPattern], ask: DynProbes<'_>) -> Option<BTreeMap<String, u64>> {
     let mut counts = event_counts_by(COUNTS_SEARCH, "index", "count", ask)?;
     let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);
@@ -100,7 +100,7 @@ pub(super) fn suggest_other_indexes(
         .filter(|(name, count)| **count > 0 && !name.starts_with('_'))
         .map(|(name, _)| name.as_str())
         .collect();
-    // A pattern of index names is also a condition on `index`.
+    // `asked` omits patterns, but a search with `index=web*` does name indexes.
     if mentions_field(commands, "index") || others.is_empty() {
         return None;
     }

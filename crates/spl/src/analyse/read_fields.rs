@@ -25,7 +25,8 @@ pub fn expr_fields(expr: &Expr) -> BTreeSet<String> {
 fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
     match &expr.kind {
         ExprKind::Field(name) => drop(fields.insert(name.clone())),
-        // The fields of the condition count too, because computed default fields exist only if a search names them.
+        // The fields in the condition of `searchmatch` count too, because computed default fields exist only if a
+        // search names them.
         ExprKind::Call(name, args) => {
             if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
                 && let Ok(condition) = parse_condition(text)

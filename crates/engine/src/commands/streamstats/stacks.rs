@@ -47,8 +47,8 @@ impl Foldable for Moments {
 /// total.
 #[derive(Default)]
 pub(super) struct Stacks<T> {
-    /// Suffix totals: for each older element, the total from it to the newest older element. The oldest element is at
-    /// the end.
+    /// Suffix totals: for each older element, the total from it to the newest of the older elements. The oldest element
+    /// is at the end.
     older: Vec<T>,
     newer: Vec<T>,
     /// Total of the newer elements.
