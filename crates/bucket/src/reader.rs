@@ -1,7 +1,7 @@
 //! Reading a bucket by range: directory first, then only the blocks that a search needs.
 //!
-//! Opening reads the tail. A page's blocks are consecutive, columns before text, so that the usual read of a page is
-//! one range. Term dictionary directories are read on first use and cached.
+//! Opening reads the structures at the end of the object. A page's blocks are consecutive, columns before text, so that
+//! the usual read of a page is one range. Term dictionary directories are read on first use and cached.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

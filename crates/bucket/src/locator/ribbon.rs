@@ -26,7 +26,7 @@ pub(super) const MAX_ROWS: usize = 1 << 20;
 pub(super) const MAX_VALUE_BITS: u32 = 7;
 /// Difference between the hash inputs of consecutive seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Difference between the hash inputs of the two halves of a key's coefficients and of its start.
+/// Added to a hash before it is hashed again: lower half of the coefficients -> upper half -> start.
 const HALF_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// The 64-bit finaliser of MurmurHash3.
