@@ -33,8 +33,9 @@ pub(super) enum VariableKind {
     Quoted,
     /// Inside the quotes of a JSON string, which may be empty.
     String,
-    /// Inside double quotes, without escaped quotes., Inside double quotes, without escaped quotes; not a request line
-    /// of an access log.
+    /// Inside double quotes, without escaped quotes.
+    Text,
+    /// Inside double quotes, without escaped quotes; not a request line of an access log.
     Phrase,
     /// Inside double quotes, with escaped quotes.
     Escaped,
