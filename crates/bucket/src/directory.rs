@@ -1,7 +1,7 @@
 //! The structures that are read first: the trailer, the bucket's directory and one head per slab.
 //!
-//! The head of a slab holds its metadata, its pages with the position of each block, and the position of its term
-//! dictionaries.
+//! The head of a slab holds its metadata, its pages with the position of each block, and the positions of its other
+//! blocks, such as the directories of its term dictionaries.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::metas::{MetaSet, put_meta_set, put_metas, read_meta_set, read_metas};
 use crate::summary::{BucketSummary, ValueSummary};
 use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
-/// First and last bytes of every bucket.
+/// First bytes of every bucket, and again before the checksum at its end.
 const MAGIC: &[u8; 8] = b"QRYBUCKT";
 /// Version of the container: header, trailer, directory and slab heads. Blocks have versions of their own.
 const FORMAT_VERSION: u32 = 1;
@@ -144,7 +144,7 @@ impl SlabHead {
         Ok(SlabHead { metas, pages, blocks })
     }
 
-    /// The only block of a kind.
+    /// The block of a kind of which a slab has at most one; `None` if the slab has none.
     pub(crate) fn block(&self, kind: BlockKind) -> Option<BlockRef> {
         self.blocks.iter().copied().find(|block| block.kind == kind)
     }

@@ -32,7 +32,7 @@ use crate::term_dictionary::{Namespace, field_term};
 /// Options of the encoder.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
-    /// zstd level of the text column: 1 when sealing, 3 to 9 when compacting.
+    /// zstd level of texts and columns: usually 1 when sealing, and higher when compacting.
     pub zstd_level: i32,
     /// Whether texts may be split into templates and columns if they split well; otherwise they are stored as text.
     pub templates: bool,

@@ -40,7 +40,7 @@ fn decoders_do_not_panic_on_mutated_bytes() {
     ENFORCE_CHECKSUMS.set(false);
     let seeds = seeds();
     mutations::for_each_mutation(&seeds, 4_000, entry::run);
-    // Lengths are not damaged here, so that the damage reaches the decoders and not only the checks of block heads.
+    // Objects keep their length here, so that the damage reaches the decoders and not only the checks of block heads.
     for seed in &seeds {
         for at in 0..seed.len() {
             for value in [0, 1, 0x7f, 0xff, seed[at] ^ 1, seed[at].wrapping_add(1)] {

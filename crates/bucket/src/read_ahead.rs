@@ -110,7 +110,8 @@ impl ReadAhead {
         !self.is_certain && self.pages.0.count_ones() <= FEW_EVENTS_PAGES_MAX
     }
 
-    /// The newest page, which a search of few events reads first; `None` after the page was opened.
+    /// The newest page, which a search of few events reads first; `None` for other searches, and after a page was
+    /// opened.
     pub(crate) fn first_page_of_few(&self) -> Option<usize> {
         let newest = self.pages.0.checked_ilog2()? as usize;
         (self.is_for_few_events() && self.lock().opened.0 == 0).then_some(newest)
@@ -283,7 +284,8 @@ mod tests {
         let all: Vec<u32> = (0..reader.template_set(0).unwrap().unwrap().columns.len() as u32).collect();
         let read = |reader: &BucketReader, is_announced: bool| -> Vec<Arc<PageColumn>> {
             let mut columns = Vec::new();
-            // The end of the object is in memory, and with it the last pages of some columns.
+            // The first page comes first, because the end of the object, with the last pages of some columns, is in
+            // memory.
             for page in 0..PAGES {
                 let mut page = reader.template_page(0, page).unwrap().unwrap();
                 if is_announced {

@@ -1,7 +1,7 @@
 //! Reading a bucket by range: directory first, then only the blocks that a search needs.
 //!
-//! Opening reads the tail. A page's blocks are consecutive, columns before text, so that the usual read of a page is
-//! one range. Term dictionary directories are read on first use and cached.
+//! Opening reads the structures at the end of the object. A page's blocks are consecutive, columns before text, so that
+//! the usual read of a page is one range. Term dictionary directories are read on first use and cached.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -288,8 +288,8 @@ impl BucketReader {
         self.opened.parts[slab].fields.at.is_some()
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has no pages.
-    /// Tokens of a field's value are searched only in columns where `fields` locates such values.
+    /// Pages of slab `slab` that may hold a match: a superset of the pages with matches. A slab that does not exist has
+    /// no pages. Tokens of a field's value are searched only in columns where `fields` locates such values.
     pub fn candidate_pages(
         &self,
         slab: usize,
@@ -793,8 +793,9 @@ fn blocks_of_kind(blocks: &[(BlockRef, Bytes)], kind: BlockKind) -> impl Iterato
 }
 
 /// Order in which the parts of a conjunction are looked up. Metadata queries come first: they need no read and often
-/// exclude all pages. Tokens come next, the longest first, because long tokens are in few pages. Tokens of at least
-/// [`LONG_TOKEN_BYTES_MIN`] count as equally long and keep the order of the query.
+/// exclude all pages; so does [`TermQuery::None`], which excludes all. Tokens come next, the longest first, because
+/// long tokens are in few pages. Tokens of at least [`LONG_TOKEN_BYTES_MIN`] count as equally long and keep the order
+/// of the query. All other queries come last.
 pub(crate) fn order_by_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
     let mut in_order: Vec<&TermQuery> = queries.iter().collect();
     in_order.sort_by_key(|query| match query {

@@ -1,4 +1,4 @@
-//! Bytes of an open object: its tail, kept since opening, and ranges fetched on demand.
+//! Bytes of an open object: its last bytes (here the *tail*), kept since opening, and ranges fetched on demand.
 
 use std::ops::Range;
 use std::sync::Arc;

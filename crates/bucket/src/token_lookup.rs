@@ -103,8 +103,8 @@ impl<'a> TokenLookup<'a> {
 }
 
 impl BucketReader {
-    /// The first lookup of a query, in these slabs. `None` if the query does not begin with a token, or if the
-    /// directories cannot be read, which the lookup itself reports.
+    /// The first lookup of a query, in these slabs. `None` if the query does not begin with a token, if no such slab
+    /// exists, or if the directories cannot be read, which the lookup itself reports.
     pub fn first_lookup<'a>(&'a self, slabs: &[usize], query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let token = first_token(query)?;
         let slabs: Vec<usize> = slabs.iter().copied().filter(|slab| *slab < self.parts().len()).collect();

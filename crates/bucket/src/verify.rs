@@ -25,8 +25,9 @@ use crate::rare_pages::add_rare_text_tokens;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
-/// Encodes slabs and proves that they decode to the same events. If the columns of a slab do not decode to its events
-/// (a bug of the template builder), the bucket is encoded again with plain texts and returned together with the error.
+/// Encodes slabs and proves that they decode to the same events. If this fails although templates are allowed (most
+/// likely a bug of the template builder), the bucket is encoded again with plain texts and returned together with the
+/// error.
 pub fn encode_verified(
     slabs: &[SlabSource<'_>],
     options: &EncodeOptions,

@@ -1,7 +1,7 @@
 //! Reading and writing plain bytes: little-endian integers, varints and length-prefixed runs.
 //!
-//! A [`Cursor`] never panics and never allocates. Callers allocate memory only for counts from [`Cursor::count`], which
-//! checks a limit.
+//! A [`Cursor`] never panics, and allocates nothing but error messages. Callers allocate memory only for counts from
+//! [`Cursor::count`], which checks a limit.
 
 use quarry_stdx::number::u32_of;
 

@@ -147,7 +147,7 @@ fn newer_versions_are_reported_as_unsupported() {
     assert!(error.to_string().contains("bucket format version 9"), "{error}");
 }
 
-/// Storage that fails after some reads, or returns fewer bytes than requested.
+/// Storage whose reads fail, or return fewer bytes than requested.
 struct FaultyStorage {
     bytes: Bytes,
     short: bool,

@@ -193,11 +193,11 @@ fn the_largest_fields_are_left_out() {
         let (kept, (_, bytes), _) = sizes(&given);
         assert_eq!(kept, ["small", "middle"]);
         assert!(bytes <= texts / 2 && bytes > 6_000 * 2, "{bytes} of {texts}");
-        // Of fields that are slow to extract, a larger one comes before smaller ones of others.
+        // A field that is slow to extract comes before other fields, even smaller ones.
         let by_speed: Vec<ExtractedField> =
             (given.iter().cloned()).map(|field| ExtractedField { is_slow: *field.name == *"large", ..field }).collect();
         assert_eq!(sizes(&by_speed).0, ["small", "large"]);
-        // The same bytes as if the others had not been there.
+        // The object has the same bytes as without the fields that are left out.
         let (_, _, encoded) = sizes(&given);
         assert_eq!(encoded.object, sizes(&[given[1].clone(), given[2].clone()]).2.object);
         let huge = field("huge", (0..6_000).map(|row| (row, format!("{:016x}{:016x}", mixed(row), mixed(row + 9)))));
@@ -273,7 +273,7 @@ fn large_fields_that_are_parts_of_the_texts_take_little_space() {
         }
         let (texts, added) = column_bytes(&encoded);
         assert!(added * 10 < texts, "{added} beside {texts}");
-        // The same bytes as if the others had not been there.
+        // The object has the same bytes as without the fields that are left out.
         assert_eq!(encoded.object, encode_with(&batch, &[&given[..5], &given[7..]].concat(), zstd_level).object);
     }
 }

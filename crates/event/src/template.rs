@@ -72,8 +72,8 @@ pub struct FieldColumn {
     pub column: u32,
 }
 
-/// A search-time field of a slab whose values compaction has stored in a column, because the templates do not locate
-/// them. Certain rules extract the values; a search with other rules does not use the column.
+/// A search-time field of a slab whose values, or their places in the texts, compaction has stored, because the
+/// templates do not locate them. Certain rules extract the values; a search with other rules does not use the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredExtraction {
     /// Field name.
@@ -206,7 +206,7 @@ impl TemplateSet {
     }
 
     /// Whether a column contains the values of a stored search-time field. The text of an event need not contain these
-    /// values, and only the text has terms.
+    /// values, and then no term leads to them.
     pub fn is_extraction_column(&self, column: u32) -> bool {
         self.extractions.iter().any(|stored| stored.values.own_column() == Some(column))
     }
@@ -285,8 +285,8 @@ impl ValueCounts {
 /// One column of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The template column whose templates contain this column; `None` for column 0 and for columns of index-time
-    /// fields and stored search-time fields that have a value in every event.
+    /// The template column whose templates contain this column; `None` for column 0, and for those columns of
+    /// index-time fields and stored search-time fields that have a value in every event.
     pub parent: Option<u32>,
     /// Kind of values.
     pub kind: ColumnKind,

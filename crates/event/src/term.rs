@@ -55,8 +55,8 @@ pub enum TermQuery {
         /// Lower-cased value.
         value: Box<str>,
     },
-    /// Pages with the indexed field `name` and this number, or with another spelling of it
-    /// ([`crate::value::spelling`]) if the event's text contains the number.
+    /// Pages with the indexed field `name` and this number, or with another spelling of it ([`crate::value::spelling`])
+    /// if the event's text also contains `number`.
     FieldNumber {
         /// Field name.
         name: Box<str>,

@@ -1,10 +1,10 @@
 //! Linear regression: ordinary least squares, ridge, lasso and elastic net.
 //!
-//! All four are solved from the cross products of the columns, which are centred and scaled first; the penalty is
-//! adjusted to the scale, so that the coefficients apply to the original columns. Least squares and ridge solve a
-//! system of linear equations; lasso and elastic net use coordinate descent (Friedman, Hastie, Tibshirani:
-//! "Regularization Paths for Generalized Linear Models via Coordinate Descent", 2010). The objective functions are
-//! those that scikit-learn documents for its classes of these names, which Splunk's toolkit uses.
+//! All four are solved from the cross products of the columns, which are scaled and, if there is an intercept, centred
+//! first; the penalty is adjusted to the scale, so that the coefficients apply to the original columns. Least squares
+//! and ridge solve a system of linear equations; lasso and elastic net use coordinate descent (Friedman, Hastie,
+//! Tibshirani: "Regularization Paths for Generalized Linear Models via Coordinate Descent", 2010). The objective
+//! functions are those that scikit-learn documents for its classes of these names, which Splunk's toolkit uses.
 
 use serde::{Deserialize, Serialize};
 

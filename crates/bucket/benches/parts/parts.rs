@@ -155,7 +155,7 @@ fn read_texts(reader: &Arc<BucketReader>) -> u64 {
     (0..reader.slabs()[0].pages.len()).map(|page| reader.read_page(0, page, RAW).unwrap().raw.len() as u64).sum()
 }
 
-/// Values of every column that is not text.
+/// Number of values of all columns that are not text.
 fn read_columns(reader: &Arc<BucketReader>) -> u64 {
     let template_set = reader.template_set(0).unwrap().unwrap();
     let coded = |at: &u32| !matches!(template_set.columns[*at as usize].kind, ColumnKind::Texts);

@@ -1,8 +1,9 @@
 //! Chunks: encoded values of one column in one page.
 //!
-//! A chunk starts with its mode. Codes and numbers are bit-packed; depending on the effort, byte planes (all lowest
-//! bytes, then all second bytes) compressed with zstd are also tried, and used if they are sufficiently smaller. Texts
-//! are compressed if that makes them smaller. The number of values is stored in the column layout block.
+//! A chunk starts with its mode. Codes and numbers are bit-packed; depending on the effort, other encodings are also
+//! tried, and used if they are sufficiently smaller: byte planes (all lowest bytes, then all second bytes) compressed
+//! with zstd, frequency coding, and a table of few distinct numbers. Texts are compressed if that makes them smaller.
+//! The number of values is stored in the column layout block.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ pub(super) const TEXTS_SPLIT: u8 = MODE_DELTA + 1;
 const MIN_ZSTD_BYTES: usize = 64;
 /// Planes are slower to read than packed bits: they must save at least 1/16 of the bytes.
 const PLANES_SAVING_DIVISOR: usize = 16;
-/// Frequency-coded numbers are slower to read, too: they must save at least 1/24 of the bytes.
+/// Frequency-coded values are slower to read, too: they must save at least 1/24 of the bytes.
 const SKEWED_SAVING_DIVISOR: usize = 24;
 /// Planes must save at least 1/5 of the bytes when sealing: newly sealed data is searched most and is soon compacted.
 const SEALED_PLANES_SAVING_DIVISOR: usize = 5;

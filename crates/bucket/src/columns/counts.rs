@@ -17,8 +17,8 @@ use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 const MAX_COUNTED_VALUES: usize = 64;
 /// Maximum number of templates of a counted column whose values are templates.
 const MAX_COUNTED_TEMPLATES: usize = 512;
-/// Maximum difference between the smallest and the largest counted number of a column for which a table maps numbers to
-/// their positions.
+/// Difference between the smallest and the largest counted number of a column below which a table maps numbers to their
+/// positions.
 const MAX_TABLE_RANGE: usize = 4_096;
 /// Number of slots of the table by which most repeated numbers are recognised without a search; a power of two.
 const FOUND_SLOTS: usize = 256;
@@ -83,8 +83,8 @@ fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     (!distinct.is_empty()).then_some(distinct)
 }
 
-/// For each offset from the first of these ascending numbers, the count of smaller numbers; `None` if the range is
-/// large. Looking a number up in a table is faster than searching for it.
+/// For each of these ascending numbers, by its offset from the first: the count of smaller numbers. `None` if the range
+/// is large. Looking a number up in a table is faster than searching for it.
 fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
     const { assert!(MAX_COUNTED_VALUES <= u8::MAX as usize, "a byte holds a number's position") };
     let (first, last) = (*distinct.first()?, *distinct.last()?);

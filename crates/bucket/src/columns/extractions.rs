@@ -5,8 +5,8 @@
 //! shows which events have the field. If most of its values are parts of the texts, the field has a template column of
 //! codes, and the parts for each code are listed here. The number stored for a field with several values per event is
 //! the number of its column plus the number of all columns; the number stored for a field whose parts follow from the
-//! template of the text is twice the number of all columns. Blocks of older versions, and of slabs without such fields,
-//! end before the list.
+//! template of the text is twice the number of all columns. Blocks of older versions, and of slabs without such fields
+//! and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -30,7 +30,7 @@ const RULES_BYTES: usize = size_of::<u128>();
 /// Stands for a column if no event has the field. The text column, which has this number, contains no field.
 const NO_COLUMN: u64 = 0;
 
-/// Appends the fields with their columns; nothing if there are no fields.
+/// Appends the fields with their columns, and the names; nothing if there are neither fields nor known names.
 pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
     let extractions = &template_set.extractions;
     assert!(extractions.len() <= MAX_STORED_EXTRACTIONS, "more fields would be rejected when they are read");

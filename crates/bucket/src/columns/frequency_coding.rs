@@ -1,4 +1,4 @@
-//! Entropy coding of number columns in which some values are frequent.
+//! Entropy coding of numbers and codes, for columns in which some values are frequent.
 //!
 //! The upper bits of each number are one of up to 256 symbols. The symbols are coded by rANS (range asymmetric numeral
 //! systems) with the frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are

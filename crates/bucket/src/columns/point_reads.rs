@@ -200,7 +200,8 @@ impl TemplatePage {
         }
     }
 
-    /// Position of a variable's value, given the position of the value of `above`, whose template contains it.
+    /// Position of a variable's value, given the position of the value of `above`, whose template contains the
+    /// variable, directly or through inlined columns.
     fn variable_position(
         &mut self,
         columns: &SlabColumns,

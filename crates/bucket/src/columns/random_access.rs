@@ -1,8 +1,9 @@
 //! Random access to the values of a chunk. If the mode allows it, no other value is decoded.
 //!
 //! A packed integer is read directly from its bits. Compressed data is decompressed as a whole but not unpacked. Values
-//! that depend on earlier values (deltas, frequency coding, text lengths) are decoded up to the requested value. The
-//! requested value is checked as in [`super::codec`]; other values are not checked.
+//! that depend on earlier values are decoded up to the requested value if they are frequency-coded, and as a whole if
+//! they are deltas or text lengths. The requested value is checked as in [`super::codec`]; other values are not
+//! checked.
 //!
 //! Not here: the choice of the chunk and of the position in it (`super::point_reads`).
 

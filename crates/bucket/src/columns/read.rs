@@ -98,7 +98,7 @@ impl SlabColumns {
     }
 
     /// Fetches the chunks of some columns in these pages with a single read, except the chunks of columns whose range
-    /// exceeds `MAX_READ_AHEAD_BYTES`.
+    /// exceeds `MAX_READ_AHEAD_BYTES`; does nothing for a single page.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,
@@ -475,7 +475,7 @@ impl TemplatePage {
     }
 
     /// The ends of the texts of a column, found without decompressing the texts; `None` if this is not possible, or if
-    /// the column does not consist of texts or is already in memory.
+    /// the column does not consist of texts, has no values in the page or is already in memory.
     pub fn text_ends(&mut self, column: u32) -> Result<Option<TextEnds>, BucketError> {
         let columns = self.columns.clone();
         let is_text = |column: &Column| matches!(column.kind, ColumnKind::Texts);
@@ -499,7 +499,7 @@ impl TemplatePage {
         self.cached_column(column).is_some()
     }
 
-    /// The column whose templates contain this column; `None` for the texts themselves.
+    /// The column whose templates contain this column; `None` for the texts and for other columns without a parent.
     pub fn parent_of(&self, column: u32) -> Option<u32> {
         self.columns.layout.template_set.columns.get(column as usize)?.parent
     }
@@ -530,7 +530,7 @@ impl TemplatePage {
         self.columns.fetch_for_search(&self.source, unread, self.page, Extent::All)
     }
 
-    /// Fetches the blocks of a column and of all columns below it.
+    /// If a search reads ahead, fetches the blocks of a column and of all columns below it, except those read before.
     pub(super) fn fetch_descendants(&self, column: u32, extent: Extent) -> Result<(), BucketError> {
         if self.source.read_ahead().is_none() {
             return Ok(());
@@ -560,7 +560,7 @@ impl TemplatePage {
         self.columns.fetch_with(&self.source, unread, self.page, Extent::All, more)
     }
 
-    /// Fetches the blocks of several columns.
+    /// If a search reads ahead, fetches the blocks of several columns.
     pub(crate) fn fetch_columns(&self, columns: impl Iterator<Item = u32>) -> Result<(), BucketError> {
         self.columns.fetch_for_search(&self.source, columns, self.page, Extent::All)
     }
@@ -624,7 +624,7 @@ impl TemplatePage {
     }
 
     /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if this is
-    /// not possible, or there is no such column.
+    /// not possible, if the column is already in memory, or if there is no such column.
     pub fn contains_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };
         let (count, stored) = (self.value_count(column), &stored.values);

@@ -31,7 +31,7 @@ const LINEAR_STEPS_MAX: usize = 8;
 /// Maximum number of steps of a template that is inlined into the templates that contain its column. Only the template
 /// of a column with a single template is inlined.
 const INLINED_STEPS: usize = 16;
-/// Maximum bytes of literals of a template that is inlined.
+/// Maximum bytes of literals of a template that is inlined, including the room for a short copy.
 const INLINED_BYTES: usize = 256;
 
 /// Plans for rebuilding those columns of a slab that have templates.

@@ -322,7 +322,7 @@ fn slabs_with_wrong_templates_are_stored_as_plain_text() {
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
 }
 
-/// Like [`split_by_words`], but a column's set of bytes lacks a byte.
+/// Like [`split_by_words`], but a column's set of first bytes lacks bytes.
 fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     slab.columns[0].traits.firsts = quarry_event::template::ByteSet::of(b"u");

@@ -199,7 +199,8 @@ struct Peeling {
     keys: Vec<u64>,
 }
 
-/// Value of [`Peeling::counts`] to which no key can be added without overflow. A cell has three keys on average.
+/// Value of [`Peeling::counts`] to which no key can be added without overflow. A cell has fewer than three keys on
+/// average.
 const COUNT_MAX: u8 = 252;
 
 impl Peeling {

@@ -25,7 +25,7 @@ const SUM_BYTES: usize = 8;
 pub(super) const HEAD_BYTES: usize = 24;
 /// Size of the parameters of a group without the numbers of its slabs.
 const GROUP_HEAD_BYTES: usize = 28;
-/// Size of the number of a slab in its group, and of the numbers of slabs and groups.
+/// Size of a slab's number in the list of its group, and of the counts of slabs and groups.
 pub(super) const COUNT_BYTES: usize = 4;
 /// Bytes after the parameters of the groups: the numbers of slabs and groups, the end of the fingerprints, the magic,
 /// the checksum.
@@ -109,7 +109,7 @@ impl Layout {
         Ok(start + total)
     }
 
-    /// The same layout of a single filter for all slabs.
+    /// This layout, whose only filter then applies to all slabs.
     pub(super) fn for_all_slabs(self) -> Layout {
         Layout { for_all: true, ..self }
     }
@@ -230,7 +230,7 @@ impl Sums {
     }
 }
 
-/// Parameters of a slab's filter, as up to version 3.
+/// Parameters of a slab's filter up to version 3; in version 4, the first parameters of a group.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     pub(super) seed: u64,

@@ -60,7 +60,7 @@ impl fmt::Debug for RangedFilter {
 }
 
 impl RangedFilter {
-    /// Opens a sidecar; `None` if it is of version 1, which is small and read as a whole.
+    /// Opens a sidecar; `None` if it is of version 1, which is small and read as a whole, or of no known version.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<Option<RangedFilter>, BucketError> {
         let place = BlockPosition::outside_slabs("filter", 0);
         let len = object.len();

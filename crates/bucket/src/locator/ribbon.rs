@@ -26,8 +26,7 @@ pub(super) const MAX_ROWS: usize = 1 << 20;
 pub(super) const MAX_VALUE_BITS: u32 = 7;
 /// Difference between the hash inputs of consecutive seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Added to a hash before it is hashed again: the lower half of a key's coefficients yields the upper half, which
-/// yields the start.
+/// Added to a hash before it is hashed again: lower half of the coefficients -> upper half -> start.
 const HALF_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// The 64-bit finaliser of MurmurHash3.
@@ -147,7 +146,8 @@ impl<'a> Table<'a> {
         let plane_bytes = self.rows.div_ceil(8);
         let mut value = 0;
         for (plane, bytes) in self.planes.chunks_exact(plane_bytes).enumerate().take(self.bits as usize) {
-            // A window that does not start at a byte boundary extends into one more byte.
+            // A window that does not start at a byte boundary extends into one more byte, which is missing after the
+            // last row.
             let from = &bytes[start / 8..];
             let Some((low, rest)) = from.split_first_chunk::<16>() else { continue };
             let shift = (start % 8) as u32;

@@ -142,7 +142,7 @@ fn logs_get_templates_and_ids_stay_out_of_the_dictionary() {
 fn assert_ids_are_found(opened: &OpenBucket) {
     assert!(opened.reader.template_set(0).unwrap().is_some(), "the log was not split into templates");
     opened.assert_covers(997);
-    // Tokens as long as an id are found in exactly the pages that contain them.
+    // Tokens of at least seven bytes are found in exactly the pages that contain them.
     let mut needles = 0;
     for (slab, truth) in opened.truths.iter().enumerate() {
         let ids =

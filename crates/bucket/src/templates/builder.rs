@@ -2,10 +2,11 @@
 //! or further ranges.
 //!
 //! No text is copied between columns. A template column passes each variable's range to the variable's column, which
-//! processes its ranges after the template column has processed the whole chunk. The text of a chunk thus stays in the
-//! cache. A leaf, a column without templates, collects its first values as texts until there are enough to choose a
-//! representation (`super::trial`). If a later value does not fit the representation, the leaf converts its values back
-//! to texts, which is possible from every representation, and repeats the trial over all values.
+//! processes its ranges after the template column has processed the whole chunk (the texts that are split together).
+//! The text of a chunk thus stays in the cache. A leaf, a column without templates, collects its first values as texts
+//! until there are enough to choose a representation (`super::trial`). If a later value does not fit the
+//! representation, the leaf converts its values back to texts, which is possible from every representation, and repeats
+//! the trial over all values.
 
 use std::mem;
 
@@ -28,7 +29,8 @@ const SAMPLE_VALUES: usize = 4_096;
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Maximum number of repeated trials; after these, a leaf remains plain text.
 const RETRIALS_MAX: u8 = 4;
-/// Number of distinct texts up to which a dictionary is never given up.
+/// Number of distinct texts up to which a dictionary is never given up; beyond it, a dictionary is given up if more
+/// than a quarter of the values are distinct.
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
@@ -97,7 +99,8 @@ pub(super) struct Column {
     pub(super) parent: Option<u32>,
     /// Hash of the roles from the text column down to this column.
     pub(super) path: u64,
-    /// Number of template columns above this column.
+    /// Number of template columns above this column, not counting those of optional members; a large number if the
+    /// column is never split.
     pub(super) depth: u8,
     pub(super) kind: Representation,
     pub(super) page_starts: Vec<u32>,

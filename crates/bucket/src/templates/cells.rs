@@ -44,7 +44,7 @@ pub(super) struct ChunkCells {
 }
 
 impl ChunkCells {
-    /// The variables of text number `at` of the chunk; empty if the text contains none of its fields.
+    /// The variables of text number `at` of the chunk; empty if the text was not split into cells.
     pub(super) fn of(&self, at: usize) -> &[OutlineVariable] {
         let start = at.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or_default());
         let end = self.ends.get(at).copied().unwrap_or(start);
@@ -94,7 +94,7 @@ impl<'e> CellFinder<'e> {
     }
 
     /// Appends the variables of an event's text: the cells, and the words between them. Nothing is appended if the text
-    /// contains none of the fields, or if the event has several values of a field.
+    /// contains none of the fields, if the event has several values of a field, or if there are too many names.
     fn find_cells(&mut self, row: usize, pieces: &mut Vec<OutlineVariable>) {
         let (text, first) = (self.events.raw(row), pieces.len());
         let mut end = 0;
@@ -195,8 +195,8 @@ fn push_gap(text: &[u8], start: usize, end: usize, name: u16, pieces: &mut Vec<O
     }
 }
 
-/// Whether the texts of the events with such metadata consist mainly of their fields, in few arrangements, according to
-/// a sample of `count` such events.
+/// Whether the texts of the events with such metadata, of which there are `count`, consist mainly of their fields, in
+/// few arrangements. A sample decides.
 pub(super) fn are_cells(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> bool {
     if events.fields.is_empty() {
         return false;

@@ -276,7 +276,7 @@ pub(super) fn texts_equal(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Whether the byte is a breaker in the segmenter's table.
+/// Whether the byte is a breaker in the table of classes, which a test compares with the segmenter's breakers.
 #[cfg(test)]
 pub(super) fn is_segmenter_breaker(byte: u8) -> bool {
     BYTE_CLASSES[usize::from(byte)] & BREAKER != 0

@@ -6,7 +6,7 @@ use quarry_stdx::number::u32_of;
 
 use super::classes::texts_equal;
 
-/// Initial number of slots, always a power of two.
+/// Initial number of slots; the number is always a power of two.
 const SLOTS_MIN: usize = 256;
 const EMPTY_SLOT: u32 = u32::MAX;
 

@@ -175,7 +175,7 @@ impl FieldSplit {
     }
 
     /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if
-    /// the event has a single value of the field.
+    /// the event has a single value of the field, so equal numbers of values mean equal values.
     fn find_shared(&mut self, texts: &TemplateSlab, numbered: &NumberedFields<'_>, column_of: &[u32]) {
         for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
             let has_all = |column: u32| {

@@ -4,7 +4,7 @@
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
 //! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
 //! text, and `cells` has templates whose variables are the index-time fields of a text. `sourcetype_splitters` chooses
-//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, `quantities` divides
+//! the way of splitting for each sourcetype, `trial` chooses the representation of a column, `quantities` separates
 //! numbers from their units, and `builder` adds values to columns. `index_time` has the columns of index-time fields,
 //! and `extraction_columns` those of search-time fields that compaction stores; if the values of such a field are parts
 //! of the texts (`text_parts`), `part_columns` or `template_parts` has its column. A single text that fits no template
@@ -54,14 +54,15 @@ use trie::Span;
 /// Number of events split at a time. Their texts stay in the processor's cache until the last column has processed
 /// them.
 const CHUNK_EVENTS: usize = 512;
-/// Number of pages after which it is decided whether templates pay off.
+/// Number of pages before the first check whether templates pay off; the check is repeated after every further page.
 const TRIAL_PAGES: usize = 2;
 /// Templates do not pay off if more than this percentage of events fits no template.
 const PLAIN_PERCENT_MAX: usize = 40;
 /// Templates also do not pay off if there are more columns than this number plus one per `EVENTS_PER_COLUMN` events.
 const COLUMNS_ALWAYS: usize = 256;
 const EVENTS_PER_COLUMN: usize = 16;
-/// Outlines are tried if more than this percentage of the first events fits no whole-text template.
+/// Outlines are tried if more than this percentage of the first events fits no whole-text template, or if the number of
+/// templates reaches its limit.
 const OUTLINE_PLAIN_PERCENT_MIN: usize = 5;
 
 /// The texts of one slab as columns, in memory.
@@ -94,8 +95,8 @@ impl TemplateSlab {
 /// One column with all its values.
 #[derive(Debug)]
 pub(crate) struct SlabColumn {
-    /// The template column whose templates contain this column; `None` for column 0 and for columns of index-time
-    /// fields and stored search-time fields that have a value in every event.
+    /// The template column whose templates contain this column; `None` for column 0, and for those columns of
+    /// index-time fields and stored search-time fields that have a value in every event.
     pub(crate) parent: Option<u32>,
     /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,
@@ -106,7 +107,7 @@ pub(crate) struct SlabColumn {
 }
 
 impl SlabColumn {
-    /// A column with the same values and this path.
+    /// A column without a parent that has the same values and this path.
     fn copied_to(&self, path: u64) -> SlabColumn {
         SlabColumn {
             parent: None,

@@ -41,7 +41,7 @@ const OWN_VALUES_DIVISOR: usize = 4;
 /// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
 /// column does not hold.
 const EVERY_BYTE: ByteSet = ByteSet::from_words([u64::MAX; 4]);
-/// Maximum length of a code's number, which stands for the template in the column of codes.
+/// Maximum length of a code's number, which is the literal of the code's template.
 const NUMBER_BYTES_MAX: u32 = 8;
 
 /// A field whose values are located, event by event.
@@ -126,7 +126,8 @@ impl<'f> Locator<'f> {
     }
 }
 
-/// The parts of the text that have this value, preferably with variables, which other events have as well.
+/// The parts of the text that have this value, preferably with variables, because other events then have the same
+/// parts.
 fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<Vec<TemplatePart>> {
     if value.is_empty() {
         return Some(Vec::new());
@@ -140,7 +141,7 @@ fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<Vec<TemplatePart>> 
 }
 
 impl TemplateSlab {
-    /// Adds fields whose values are mostly parts of the texts to a slab of this many events.
+    /// Adds those of the fields whose values are mostly parts of the texts to a slab of this many events.
     pub(crate) fn add_parts(&mut self, fields: &[&ExtractedField], events: usize) {
         let mut located: Vec<Locator<'_>> = fields.iter().map(|field| Locator::new(field)).collect();
         let mut reader = PartReader::new(self);

@@ -44,8 +44,8 @@ pub(super) struct Quantity<'t> {
 }
 
 impl<'t> Quantity<'t> {
-    /// The quantity that a value is: an integer or a decimal, followed by at most `UNIT_BYTES_MAX` bytes of
-    /// letters, non-ASCII characters, `%` and `/`. `None` if the number would be written differently.
+    /// The quantity that a value is: an integer or a decimal, followed by at most `UNIT_BYTES_MAX` bytes of letters,
+    /// non-ASCII characters, `%` and `/`. `None` for any other text, and if the number would be written differently.
     pub(super) fn parse(text: &'t [u8]) -> Option<Quantity<'t>> {
         let digits = |from: usize| text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let start = usize::from(text.first() == Some(&b'-'));

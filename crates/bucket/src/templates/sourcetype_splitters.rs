@@ -20,7 +20,7 @@ use super::{cells, objects, outline};
 
 /// Texts sampled per sourcetype.
 const SAMPLE_TEXTS: usize = 1_024;
-/// Maximum bytes of the texts sampled per sourcetype.
+/// Bytes of the texts sampled per sourcetype after which no further text is sampled.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
 /// kind.
@@ -32,7 +32,8 @@ const KINDS_MAX: usize = 8;
 const TEXTS_PER_TEMPLATE_MIN: usize = 8;
 const PLAIN_PERCENT_MAX: usize = 5;
 
-/// The kind of each metadata code of the slab, and how each kind is split; `None` if one way suits all kinds.
+/// The kind of each metadata code of the slab, and how each kind is split; `None` if fewer than two sourcetypes are
+/// frequent, or if one way suits all kinds.
 pub(super) fn learn_kinds(events: &EventBatch) -> Option<(Vec<u8>, Vec<TemplateLearner>)> {
     if events.metas.iter().all(|meta| Some(&meta.sourcetype) == events.metas.first().map(|first| &first.sourcetype)) {
         return None;

@@ -405,7 +405,7 @@ impl SlabBuilder {
         Some(template)
     }
 
-    /// Adds the template of a schema; `None` if there is no room.
+    /// Adds the template of a schema; if there is no room, drops the schema and returns `None`.
     #[cold]
     fn add_schema(&mut self, column: u32, split: &mut TemplateColumn, at: usize) -> Option<u32> {
         let SchemaTemplate { schema, .. } = split.learner_mut().schemas.remove(at);
@@ -461,7 +461,8 @@ impl SlabBuilder {
         self.template_of_pieces(column, split, text)
     }
 
-    /// The template of text number `at` of the chunk, which consists of index-time fields; fills its variables.
+    /// The template of a text that consists of index-time fields; `at` is its number among the texts being split. Fills
+    /// its variables.
     fn cell_template(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8], at: usize) -> u32 {
         let cells = self.cells.of(at);
         if cells.is_empty() || text.len() > TEMPLATE_TEXT_BYTES_MAX {
@@ -584,7 +585,7 @@ impl SlabBuilder {
         self.optional_column(Splitter::Member, column, split, name, times)
     }
 
-    /// The column of a role whose values are empty or split in this way.
+    /// The column of a role whose values are empty or split in this way, created if necessary.
     fn optional_column(
         &mut self,
         splitter: Splitter,

@@ -25,7 +25,7 @@ enum Place {
     Unread,
     /// The events lack the field.
     Absent,
-    /// One of these sequences of parts, each of which has the value in all events so far.
+    /// One of these sequences of parts, each of which makes up the value in all events so far.
     Parts(Vec<Vec<TemplatePart>>),
 }
 
@@ -72,7 +72,7 @@ impl TemplateLocator<'_> {
     /// The parts of the value in the events of each template.
     fn into_parts(self) -> TextParts {
         let has_variable = |parts: &[TemplatePart]| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_)));
-        // A value that is one variable is a column.
+        // A value that is one variable is a column, so this is the best sequence.
         let simplest = |sequences: Vec<Vec<TemplatePart>>| {
             sequences.into_iter().min_by_key(|parts| (!has_variable(parts), parts.len())).map(Vec::into_boxed_slice)
         };
@@ -84,7 +84,7 @@ impl TemplateLocator<'_> {
     }
 }
 
-/// All sequences of parts of the text that have this value.
+/// All sequences of parts of the text that make up this value, as far as occurrences are tried.
 fn sequences_of(value: &[u8], reader: &PartReader<'_>) -> Vec<Vec<TemplatePart>> {
     if value.is_empty() {
         return vec![Vec::new()];

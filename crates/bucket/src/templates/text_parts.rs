@@ -2,7 +2,7 @@
 //!
 //! The parts are listed depth first: a variable whose column has templates is followed by the parts of its own text.
 //! [`PartReader::locate`] finds the parts of which a range of the text consists, and [`PartReader::is_composed_of`]
-//! tells whether given parts have a value.
+//! tells whether given parts make up a value.
 //!
 //! Not here: which values are looked for (`super::part_columns`), reading stored columns (`crate::columns`).
 
@@ -118,7 +118,7 @@ impl<'s> PartReader<'s> {
     }
 
     /// The parts of which these bytes of the text consist, with as few variables as possible; `None` if they begin or
-    /// end inside the value of a column.
+    /// end inside the value of a column without templates.
     pub(super) fn locate(&self, bytes: Range<usize>) -> Option<Vec<TemplatePart>> {
         let mut found = Vec::new();
         self.locate_within(0..self.parts.len(), &bytes, &mut found).then_some(found)
@@ -151,7 +151,7 @@ impl<'s> PartReader<'s> {
         true
     }
 
-    /// Whether these parts of the current event have this value.
+    /// Whether these parts of the current event make up this value.
     pub(super) fn is_composed_of(&self, parts: &[TemplatePart], value: &[u8]) -> bool {
         let mut left = value;
         for part in parts {

@@ -42,7 +42,8 @@ pub(super) enum ChosenRepresentation {
     Texts,
 }
 
-/// Chooses the representation of a column's values; `depth` is the number of template columns above the column.
+/// Chooses the representation of a column's values; `depth` is as in `Column`: the number of template columns above the
+/// column, or a large number if it is not to be split.
 pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: bool) -> ChosenRepresentation {
     if texts.len() == 0 {
         return ChosenRepresentation::Texts;

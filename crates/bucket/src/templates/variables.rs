@@ -33,11 +33,11 @@ pub(super) enum VariableKind {
     Quoted,
     /// Inside the quotes of a JSON string, which may be empty.
     String,
-    /// Inside double quotes, none of which is escaped.
+    /// Inside double quotes, without escaped quotes.
     Text,
-    /// Inside double quotes, none of which is escaped; not a request line of an access log.
+    /// Inside double quotes, without escaped quotes; not a request line of an access log.
     Phrase,
-    /// Inside double quotes, with escaped quotes in the text.
+    /// Inside double quotes, with escaped quotes.
     Escaped,
     /// Part of an access log line.
     Access(AccessPart),
@@ -100,7 +100,7 @@ impl Variable {
 }
 
 /// End of a variable of this kind that starts at `at`; `None` if there is no such variable. With `strict`, the
-/// tokeniser's rules apply; otherwise a chunk needs no digit.
+/// tokeniser's rules apply; otherwise a chunk or word needs no digit.
 #[inline]
 pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
@@ -150,19 +150,19 @@ pub(super) fn trim_punctuation(text: &[u8], start: usize, mut end: usize) -> usi
     end
 }
 
-/// The next quote not preceded by a backslash.
+/// The next quote that is not escaped.
 #[inline]
 pub(super) fn find_closing_quote(text: &[u8], at: usize) -> Option<usize> {
     scan_quoted_text(text, at).map(|(end, _)| end)
 }
 
-/// The next quote not preceded by a backslash, if no escaped quote comes before it.
+/// The next quote that is not escaped, if no escaped quote comes before it.
 #[inline]
 pub(super) fn find_unescaped_close(text: &[u8], at: usize) -> Option<usize> {
     scan_quoted_text(text, at).filter(|(_, has_quotes)| !has_quotes).map(|(end, _)| end)
 }
 
-/// The next quote not preceded by a backslash, and whether there are escaped quotes before it.
+/// The next quote that is not escaped, and whether there are escaped quotes before it.
 #[inline]
 pub(super) fn scan_quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
     let mut has_quotes = false;
@@ -239,7 +239,7 @@ pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
 }
 
 /// Finds the variables of a value that consists of breakers and runs of lower-case hexadecimal digits: the runs. `None`
-/// if there are other bytes, no breakers, or a run too long for a number.
+/// if there are other bytes, no breakers, no runs, or a run too long for a number.
 pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     const DIGITS_MAX: usize = 16;
     let mut start = 0;
@@ -439,7 +439,7 @@ impl EventScanner<'_, '_> {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);
         let digits = self.text[start..end].iter().filter(|byte| byte.is_ascii_digit()).count();
-        // Nothing follows the padding of base64.
+        // An equals sign with nothing after it may be the padding of base64.
         let has_value =
             class_at(self.text, end + 1) & BLANK == 0 && !matches!(self.text.get(end + 1), None | Some(b'='));
         self.text.get(end) == Some(&b'=')

@@ -51,7 +51,7 @@ fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len + 1)
 }
 
-/// Like [`hash_decimal`], for terms of more than sixteen bytes: hashes the written text.
+/// Like [`hash_decimal`], for terms of any length: hashes the written text.
 fn hash_formatted(number: u64, least: usize, suffix: u8) -> u64 {
     let mut text = [b'0'; DIGITS_MAX + 1];
     let mut start = DIGITS_MAX;

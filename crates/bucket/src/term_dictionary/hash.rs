@@ -1,7 +1,7 @@
 //! The 64-bit hash of a term. Term filters store hashes, so the function is part of the format.
 //!
 //! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms fit in one
-//! pair, which the term table stores in place of the bytes. Hashing a pair takes two multiplications.
+//! pair, which the term table stores in place of the bytes. Hashing a pair takes three multiplications.
 
 use crate::term_dictionary::Namespace;
 

@@ -46,8 +46,8 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
 }
 
 /// Whether a locator covers the tokens of a number column. Not if the range is so small that most numbers occur in many
-/// pages, because a lookup of such a number would exclude hardly any page. Part of the format, because a reader
-/// searches the columns that a locator does not cover.
+/// pages, because a lookup of such a number would exclude hardly any page, and never for addresses and times. Part of
+/// the format, because a reader searches the columns that a locator does not cover.
 pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),

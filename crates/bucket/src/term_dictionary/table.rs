@@ -59,7 +59,7 @@ struct PendingTerm {
 #[derive(Debug)]
 pub(crate) struct TermTable {
     namespace: Namespace,
-    /// Upper half of the hash and position in `entries` plus one; [`EMPTY_SLOT`] if free. Open addressing, at most 2/3
+    /// Upper half of the hash and position in `entries` plus one; [`EMPTY_SLOT`] if free. Open addressing, at most 3/4
     /// full.
     slots: Vec<u64>,
     entries: Vec<Entry>,

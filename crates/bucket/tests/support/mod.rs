@@ -18,7 +18,8 @@ fn metadata(host: &str, source: &str) -> Metadata {
     Metadata { index: "main".into(), host: host.into(), source: source.into(), sourcetype: "Syslog".into() }
 }
 
-/// `events` events, one second apart, each with a token and a field of its own and one host per page.
+/// `events` events, one second apart, each with a token of its own, every second one with a field of its own, and one
+/// host per page.
 pub fn numbered_batch(events: usize) -> EventBatch {
     let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
     for row in 0..events {
@@ -32,6 +33,7 @@ pub fn numbered_batch(events: usize) -> EventBatch {
 }
 
 /// Events whose texts are their fields with a delimiter between them, apart from the events that `alter` changes.
+/// A cell `-` is no field.
 pub fn delimited_batch(
     events: usize,
     delimiter: char,

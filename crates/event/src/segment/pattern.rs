@@ -31,7 +31,8 @@ pub struct WordPattern {
 }
 
 impl WordPattern {
-    /// Compiles `pattern`. An empty pattern, or one of wildcards only, matches every text.
+    /// Compiles `pattern`. An empty pattern, or one of wildcards only, matches every text; with [`WordBound::Whole`],
+    /// an empty pattern matches only the empty text.
     pub fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
         let parts = pattern.split('*').filter(|part| !part.is_empty());
         let holds_major = pattern.bytes().any(|byte| byte != b'*' && is_major(byte));
@@ -243,7 +244,8 @@ impl Literal {
     }
 }
 
-/// First case-insensitive occurrence of an ASCII `needle` at or after `from`.
+/// First occurrence of `needle` at or after `from`; ASCII letters match in either case. `rare` is the offset of the
+/// needle's rarest byte.
 fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<usize> {
     let skipped = from + rare;
     if skipped >= text.len() {

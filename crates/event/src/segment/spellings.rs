@@ -32,8 +32,8 @@ pub(super) fn other_cases(lower: char) -> impl Iterator<Item = char> {
 
 /// The pieces of a text with letters beyond ASCII, each with its spellings; the first spelling is in lower case.
 /// Another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
-/// either case. If there is only one piece, the reverse is true as well. `None` if a letter consists of a different
-/// number of characters in its cases.
+/// either case. If there is only one piece, the reverse is true as well. `None` if the text contains `İ` or the second
+/// character of its lower-case form.
 pub fn spellings(text: &str) -> Option<Vec<Vec<String>>> {
     let mut pieces: Vec<Vec<String>> = vec![vec![String::new()]];
     for letter in text.chars().flat_map(char::to_lowercase) {

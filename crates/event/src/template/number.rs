@@ -16,7 +16,7 @@ const EIGHT_DIGITS: i64 = 100_000_000;
 const ZEROES: u64 = 0x3030_3030_3030_3030;
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_DAY: i64 = 86_400;
-/// Years for which nanoseconds since 1970 fit 64 bits.
+/// Years in which nanoseconds since 1970 always fit 64 bits.
 const NANOSECOND_YEARS: std::ops::RangeInclusive<i64> = 1700..=2250;
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
@@ -190,7 +190,7 @@ fn load_right_aligned(text: &[u8]) -> u64 {
     }
     let zeroes = ZEROES >> (8 * len);
     if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        // First and last four bytes overlap unless there are eight bytes.
+        // The first four and the last four of four to seven bytes overlap.
         let head = u64::from(u32::from_le_bytes(*head)) << (8 * (8 - len));
         return zeroes | head | u64::from(u32::from_le_bytes(*tail)) << 32;
     }

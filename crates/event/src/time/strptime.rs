@@ -1,8 +1,8 @@
 //! strptime: parses times in text with a precompiled format.
 //!
-//! [`Format::parse_prefix`] reads the fields of a format, some of which may be missing in the text;
-//! [`DateTimeParts::resolve`] fills in year, date and time zone from a [`ResolveContext`]. The pipeline calls both for
-//! every event, so the usual sequences (`%Y-%m-%d`, `%H:%M:%S`) are fused into single steps that read fixed positions.
+//! [`Format::parse_prefix`] reads the fields of a format, which may lack parts of a time; [`DateTimeParts::resolve`]
+//! fills in year, date and time zone from a [`ResolveContext`]. The pipeline calls both for every event, so the usual
+//! sequences (`%Y-%m-%d`, `%H:%M:%S`) are fused into single steps that read fixed positions.
 //!
 //! Leading zeros are optional, names are case-insensitive, and a blank in the format matches any run of blanks. Not
 //! here: recognition without a format (pipeline).

@@ -105,7 +105,7 @@ impl Decimal {
     }
 
     /// The decimal that a double represents: the double itself if it is an integer below 10^16, otherwise a decimal of
-    /// at most fifteen digits.
+    /// at most fifteen digits; `None` if there is no such decimal.
     pub fn of_float(value: f64) -> Option<Decimal> {
         let whole = value as i64;
         if whole as f64 == value && value.abs() < PLAIN_INTEGER_BOUND {
@@ -191,8 +191,8 @@ impl Decimal {
         Some(Decimal { units: self.units.checked_mul(other.units)?, scale: self.scale + other.scale }.to_number())
     }
 
-    /// `self / other`: if the integers of both are exact in doubles, the double nearest to the true quotient, so that
-    /// 0.3/0.1 is 3/1.
+    /// `self / other`, computed on integers of the same scale: 0.3/0.1 is 3/1. A whole quotient is exact; any other is
+    /// the double nearest to the true quotient if both integers are exact in doubles, or a time (`divide_instant`).
     #[inline]
     pub fn divided_by(self, other: Decimal) -> Option<Number> {
         let (a, b, _) = self.align_scales(other)?;

@@ -74,7 +74,7 @@ pub(crate) struct SharingUnit {
 
 impl SharedColumns {
     /// Units of a slab that are worth trying; each column is in at most one unit. Stored search-time fields are left
-    /// out, because the decision whether there is space for them is made at once.
+    /// out, because the decision whether there is space for them is made when the slab is written.
     pub(crate) fn candidate_units(&mut self, template_slab: &TemplateSlab) -> Vec<SharingUnit> {
         let mut taken = vec![false; template_slab.columns.len()];
         let mut units = Vec::new();
@@ -234,7 +234,8 @@ impl SharingGroup {
         if self.is_abandoned { 0 } else { self.table.memory_bytes() + codes }
     }
 
-    /// Writes the group in the smaller form; returns the position of each column of each slab.
+    /// Writes the group with a shared dictionary if that is clearly smaller, otherwise in its ordinary form; returns
+    /// the position of each column of each slab.
     fn write(self, blocks: &mut BlockWriter) -> Result<Vec<LocatedColumn>, BucketError> {
         if self.uses.is_empty() {
             return Ok(Vec::new());

@@ -1,9 +1,9 @@
 //! Shared dictionaries: values that repeat across the slabs of a bucket, stored once, with a code per value.
 //!
 //! A 122-bit id that occurs four times in a bucket hardly repeats within a slab. While slabs are added, candidate
-//! columns are coded provisionally against a table of the whole bucket, in addition to their ordinary chunks. After the
-//! last slab, the smaller form is written. The logical type of a column does not change: only the storage of its values
-//! differs, so searches treat it as an ordinary number column.
+//! columns are coded provisionally against a table of the whole bucket, and the size of their ordinary chunks is
+//! measured. After the last slab, the smaller form is written. The logical type of a column does not change: only the
+//! storage of its values differs, so searches treat it as an ordinary number column.
 //!
 //! Numbers that fill one template together, such as the five parts of a UUID, form one entry with several components.
 //!

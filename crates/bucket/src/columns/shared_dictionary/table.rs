@@ -2,7 +2,7 @@
 
 use quarry_stdx::number::u32_of;
 
-/// Initial number of slots, always a power of two.
+/// Initial number of slots; the number is always a power of two.
 const SLOTS_MIN: usize = 1 << 12;
 const EMPTY_SLOT: u32 = u32::MAX;
 

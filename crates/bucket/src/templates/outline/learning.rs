@@ -2,10 +2,10 @@
 //!
 //! A word is an anchor if many texts contain it and one of three rules determines its position. Nearly all texts have
 //! the word; or the word and an adjacent word nearly always occur together; or its neighbour on one side is nearly
-//! always a number, a pair, a quoted text or the edge of the line, while its other neighbour varies. A log level or a
-//! name is not an anchor, because the words next to it also occur next to other words. Words are tried in order of
-//! frequency. A word that would multiply the templates of the sample, as a word of free-form sentences would, is
-//! rejected.
+//! always a number, a pair, a quoted text or the edge of the line, while its other neighbour varies. A punctuation mark
+//! only has to occur in enough texts. A log level or a name is not an anchor, because the words next to it also occur
+//! next to other words. Words are tried in order of frequency. A word that would multiply the templates of the sample,
+//! as a word of free-form sentences would, is rejected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,7 +38,7 @@ const ANY_CONTEXT_PERCENT_MIN: usize = 90;
 const NEIGHBOUR_PERCENT_MIN: usize = 80;
 /// Maximum number of times an anchor counts in one text.
 const ANCHOR_REPEATS_MAX: usize = 4;
-/// Number of templates that is always acceptable, and the factor by which a new anchor may multiply them.
+/// Number of templates up to which a new anchor may add templates, and the factor by which it may multiply them.
 const TEMPLATES_ALWAYS: usize = 48;
 const TEMPLATES_GROWTH_MAX: usize = 2;
 /// Minimum number of sampled texts per template.

@@ -27,7 +27,7 @@ use super::variables::{Variable, VariableKind, find_closing_quote, trim_punctuat
 /// Maximum number of anchors of an outline, and number of slots of the table that finds them.
 const ANCHORS_MAX: usize = 48;
 const ANCHOR_SLOTS: usize = 256;
-/// Maximum number of optional keys, and of runs of pairs in one text that get variables for them.
+/// Maximum number of keys, and of runs of pairs in one text that get variables for the keys.
 const KEYS_MAX: usize = 64;
 const PAIR_RUNS_MAX: u8 = 2;
 /// Maximum bytes of a key.
@@ -64,7 +64,7 @@ struct Anchor {
 #[derive(Clone, Debug)]
 struct Key {
     name: Box<[u8]>,
-    /// Whether the key occurs in every run of pairs, with its value always quoted or never.
+    /// Whether the key occurs in every run of pairs, with its value quoted in all of them or in none.
     is_required: bool,
     /// For a required key: whether the value is quoted.
     is_quoted: bool,

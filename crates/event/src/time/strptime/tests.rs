@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn formatted_times_round_trip(
-        // From 2001 to 2286, when epochs have ten digits, so that the digits of the fraction can be distinguished.
+        // From 2001 to 2255: these epochs have ten digits, so that the digits of the fraction can be distinguished.
         time in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000,
         (format, grain) in prop::sample::select(FULL_FORMATS),
         zone in prop::sample::select(vec!["UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Etc/GMT+12"]),
