@@ -62,7 +62,12 @@ impl Rng {
             members.push(format!("\"in\":{}", self.object(depth + 1)));
         }
         if self.below(3) == 0 {
-            members.push(format!("\"tags\":[{},{}]", self.scalar(), self.scalar()));
+            let tags: Vec<String> = (0..1 + self.below(3)).map(|_| self.scalar()).collect();
+            members.push(format!("\"tags\":[{}]", tags.join(",")));
+        }
+        if self.below(3) == 0 {
+            let named = |rng: &mut Rng| format!("{{\"n\":\"{}\",\"v\":{}}}", rng.of(&["host", "ua"]), rng.scalar());
+            members.push(format!("\"headers\":[{},{}]", named(self), named(self)));
         }
         let at = self.below(members.len());
         members.swap(0, at);
@@ -95,7 +100,7 @@ fn store(seed: u64) -> MemoryStore {
     store
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 17] = [
     "level",
     "took",
     "user",
@@ -110,6 +115,8 @@ const FIELDS: [&str; 15] = [
     "in.in.user",
     "tags{}",
     "in.tags{}",
+    "headers{}.n",
+    "headers{}.v",
     "in.k1",
 ];
 

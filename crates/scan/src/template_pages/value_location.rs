@@ -32,7 +32,8 @@ pub(super) enum ValueLocation {
     Nested(Nested),
     /// A `key=value` pair in pieces of the text.
     Pair(InnerPair),
-    /// Several values, each a [`ValueLocation::Variable`], `Constant` or `Composite`.
+    /// Several values, each a [`ValueLocation::Variable`], `Constant`, `Composite`, `Escaped`, or a `Written` value that
+    /// every row has.
     List(Box<[ValueLocation]>),
     /// A pattern extracts the value from another field, whose location is known ([`super::derived_fields`]).
     Derived,
@@ -131,8 +132,13 @@ impl ValueLocation {
 
     /// The location of this value and of a further value of the same field after it.
     pub(super) fn followed_by(self, next: ValueLocation) -> ValueLocation {
-        let is_single = |place: &ValueLocation| {
-            matches!(place, ValueLocation::Variable(_) | ValueLocation::Constant(_) | ValueLocation::Composite(_))
+        let is_single = |place: &ValueLocation| match place {
+            ValueLocation::Variable(_)
+            | ValueLocation::Constant(_)
+            | ValueLocation::Composite(_)
+            | ValueLocation::Escaped(_) => true,
+            ValueLocation::Written(written) => written.decoding.keeps_empty(),
+            _ => false,
         };
         match self {
             ValueLocation::Absent => next,

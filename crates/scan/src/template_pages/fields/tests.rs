@@ -307,7 +307,11 @@ fn a_json_array_is_a_list_of_locations() {
         assert_eq!(json_place(text, variables, "f{}"), ValueLocation::List(expected.into()), "{text}");
     }
     assert_eq!(json_place("{\"f\":[\"@1\"]}", &[&["a"]], "f{}"), variable(1));
-    assert_eq!(json_place("{\"f\":[\"@1\",\"@2\"]}", &[&["a"], &["b\\n"]], "f{}"), ValueLocation::Text);
+    let escaped = ValueLocation::Escaped([TemplatePart::Variable(2)].into());
+    assert_eq!(
+        json_place("{\"f\":[\"@1\",\"@2\"]}", &[&["a"], &["b\\n"]], "f{}"),
+        ValueLocation::List([variable(1), escaped].into())
+    );
 }
 
 /// Literals followed by a variable.

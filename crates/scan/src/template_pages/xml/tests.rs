@@ -86,6 +86,8 @@ fn paths_select_elements_and_attributes() {
     assert_eq!(path(text, "m.i{2}", values), constant("x"));
     assert_eq!(path(text, "m.i{@q}", values), constant("1"));
     assert_eq!(path(text, "m.i", values), ValueLocation::List([ValueLocation::Variable(2), constant("x")].into()));
+    let ValueLocation::List(values_of_i) = path(text, "m.i", &[&["a"], &["c&amp;d"]]) else { panic!("a list") };
+    assert!(is_written(&values_of_i[0]) && values_of_i[1] == constant("x"));
     assert_eq!(path(text, "m", values), ValueLocation::Text, "markup is read from the text");
     assert_eq!(path(text, "m.k", values), ValueLocation::Absent);
     assert!(is_written(&path("<m n=\"@\"/>", "m{@n}", &[&["&lt;"]])));
