@@ -109,15 +109,22 @@ impl DateTimeParts {
         context: &ResolveContext<'_>,
         at: impl Fn(i64) -> Option<TimeNs>,
     ) -> Option<TimeNs> {
-        if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
-            let length = if is_leap(i64::from(year)) { 366 } else { 365 };
-            return if day <= length { at(days_from_date(i64::from(year), 1, 1) + i64::from(day) - 1) } else { None };
+        if let Some(day) = self.day_of_year {
+            let day_in = |year: i64| {
+                let length = if is_leap(year) { 366 } else { 365 };
+                (day <= length).then(|| days_from_date(year, 1, 1) + i64::from(day) - 1)
+            };
+            let year = match self.year {
+                Some(year) => i64::from(year),
+                None => latest_year(day_in, context.now, &at)?,
+            };
+            return at(day_in(year)?);
         }
         if let (Some(year), Some(week)) = (self.iso_year.or(self.year), self.iso_week) {
             let weekday = (i64::from(self.weekday.unwrap_or(1)) + 6) % 7;
             return at(iso_year_start(i64::from(year)) + (i64::from(week) - 1) * 7 + weekday);
         }
-        let half_a_date = self.year.is_some() || self.month.is_some() || self.day.is_some();
+        let half_a_date = self.year.or(self.iso_year).is_some() || self.month.or(self.day).or(self.iso_week).is_some();
         if half_a_date || self.hour.is_none() {
             return None;
         }
@@ -168,11 +175,21 @@ fn day_number(year: i64, month: u8, day: u8) -> Option<i64> {
 /// Year of a timestamp without a year: the latest year in which `month` and `day` exist and the instant is at most
 /// [`YEARLESS_FUTURE_NS_MAX`] after `now`. `instant_of` returns the instant for a day number.
 pub fn infer_year(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
+    latest_year(|year| day_number(year, month, day), now, instant_of)
+}
+
+/// The latest year that has the day `day_in` (a day number) and whose instant is at most [`YEARLESS_FUTURE_NS_MAX`]
+/// after `now`.
+fn latest_year(
+    day_in: impl Fn(i64) -> Option<i64>,
+    now: TimeNs,
+    instant_of: impl Fn(i64) -> Option<TimeNs>,
+) -> Option<i64> {
     let latest = now.saturating_add(YEARLESS_FUTURE_NS_MAX);
     // In another time zone, the date may be a day later than in UTC.
     let (newest, _, _) = date_from_days(latest.div_euclid(NS_PER_SEC * SECS_PER_DAY) + 1);
     (newest - LEAP_GAP_YEARS_MAX..=newest).rev().find(|year| {
-        let time = day_number(*year, month, day).and_then(&instant_of);
+        let time = day_in(*year).and_then(&instant_of);
         time.is_some_and(|time| time <= latest)
     })
 }

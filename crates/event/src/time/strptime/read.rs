@@ -131,7 +131,7 @@ fn read_field(text: &[u8], at: usize, field: Field, digits: usize, parts: &mut D
         }
         Field::Month => parts.month = Some(inside(1..=12)?),
         Field::Day => parts.day = Some(inside(1..=31)?),
-        Field::DayOfYear => parts.day_of_year = (1..=366).contains(&value).then_some(value as u16).or(None),
+        Field::DayOfYear => parts.day_of_year = Some((1..=366).contains(&value).then_some(value as u16)?),
         Field::Hour => parts.hour = Some(inside(0..=23)?),
         Field::Hour12 => parts.hour = Some(inside(1..=12)?),
         Field::Minute => parts.minute = Some(inside(0..=59)?),
@@ -175,8 +175,8 @@ fn read_meridiem(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<us
 /// `Z`, `+hh`, `+hhmm`, `+hh:mm`, `+hh:mm:ss`, optionally after `GMT` or `UTC`; in seconds east of UTC.
 pub(crate) fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
     let rest = text.get(at..)?;
-    if rest.len() > 3 && (rest[..3].eq_ignore_ascii_case(b"GMT") || rest[..3].eq_ignore_ascii_case(b"UTC")) {
-        return if matches!(rest[3], b'+' | b'-') { read_offset(text, at + 3) } else { Some((0, at + 3)) };
+    if rest.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(b"GMT") || name.eq_ignore_ascii_case(b"UTC")) {
+        return if matches!(rest.get(3), Some(b'+' | b'-')) { read_offset(text, at + 3) } else { Some((0, at + 3)) };
     }
     let sign = match rest.first()? {
         b'Z' | b'z' => return Some((0, at + 1)),

@@ -38,6 +38,8 @@ fn every_directive_is_parsed() {
         ("2026-03-05T09:07:03-08", "%Y-%m-%dT%H:%M:%S%z", "2026-03-05 17:07:03"),
         ("2026-03-05 09:07:03 EST", "%Y-%m-%d %H:%M:%S %Z", "2026-03-05 14:07:03"),
         ("2026-03-05 09:07:03 GMT-0700", "%Y-%m-%d %H:%M:%S %:Z", "2026-03-05 16:07:03"),
+        ("2026-03-05 09:07:03 GMT", "%F %T %z", "2026-03-05 09:07:03"),
+        ("2026-03-05 09:07:03 utc", "%F %T %z", "2026-03-05 09:07:03"),
         ("2026-03-05 09:07:03 -330", "%Y-%m-%d %H:%M:%S %Ez", "2026-03-05 14:37:03"),
         ("03/05/26", "%D", "2026-03-05 00:00:00"),
         ("03/05/26", "%x", "2026-03-05 00:00:00"),
@@ -93,6 +95,9 @@ fn texts_that_do_not_match_the_format_are_null() {
         (" 2026-03-05", "%F"),
         ("2026 366", "%Y %j"),
         ("2026 0", "%Y %j"),
+        ("2026-03-05 400", "%F %j"),
+        ("2026-03-05 GM", "%F %z"),
+        ("064", "%j"),
         ("09:07:03", "%T"),
         ("Mar 5", "%b %d"),
         ("2026-03", "%Y-%m"),
@@ -145,6 +150,15 @@ fn missing_year_is_the_latest_one_not_far_in_the_future() {
             assert_eq!(found.as_deref(), Some(expected), "{text} at {now} in {name}");
         }
     }
+    for (text, now, expected) in [
+        ("064 10:00:00", "2026-11-21 08:00:00", Some("2026-03-05 10:00:00")),
+        ("365 23:59:59", "2027-01-01 00:00:10", Some("2026-12-31 23:59:59")),
+        ("366 12:00:00", "2026-11-21 08:00:00", Some("2024-12-31 12:00:00")),
+        ("400 12:00:00", "2026-11-21 08:00:00", None),
+    ] {
+        let found = resolved(text, "%j %H:%M:%S", now, &TimeZone::UTC, Some("2026-11-20 00:00:00"));
+        assert_eq!(found.as_deref(), expected, "day {text} at {now}");
+    }
 }
 
 #[test]
@@ -157,6 +171,8 @@ fn missing_date_is_taken_from_the_previous_timestamp() {
     assert_eq!(with_zone.as_deref(), Some("2026-11-19 05:30:00"));
     assert_eq!(resolved("Nov 2026", "%b %Y", "2026-11-21 08:00:00", &tz, None), None);
     assert_eq!(resolved("07", "%S", "2026-11-21 08:00:00", &tz, None), None);
+    // A week without its year is not a date, and not the date of the previous timestamp either.
+    assert_eq!(resolved("10 10:11", "%V %H:%M", "2026-11-21 08:00:00", &tz, Some("2026-11-19 02:00:00")), None);
 }
 
 #[test]
