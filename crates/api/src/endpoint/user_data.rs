@@ -109,7 +109,8 @@ async fn history(request: SearchCall) -> Result<Response, ApiError> {
     Ok(answer(json!({ "total": total, "searches": page }).to_string()))
 }
 
-/// Held while a request reads or changes links or preferences.
+/// Held while a request changes links or preferences: it reads documents before it writes, so changes must not overlap.
+/// Requests that only read do not wait for a change, which may be waiting for the database of a cluster.
 static CHANGE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Waits for a permit and runs work on one of the collections.
@@ -122,13 +123,20 @@ async fn with_collection<T: Send + 'static>(
     let _turn =
         permit.map_err(|error| ApiError::internal(format!("no permit for a request for documents: {error}")))?;
     let collections = state.collections.clone();
-    run_blocking(move || {
-        let collection = collections.get(APP, name)?;
-        // A change reads the documents before it writes, so changes must not overlap.
+    run_blocking(move || work(&*collections.get(APP, name)?)).await?
+}
+
+/// Like [`with_collection`], for work that changes documents.
+async fn change_collection<T: Send + 'static>(
+    state: &ApiState,
+    name: &'static str,
+    work: impl FnOnce(&Collection) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let alone = move |collection: &Collection| {
         let _change = CHANGE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&collection)
-    })
-    .await?
+        work(collection)
+    };
+    with_collection(state, name, alone).await
 }
 
 async fn create_link(
@@ -145,7 +153,7 @@ async fn create_link(
         )));
     }
     let user = caller.identity.user.clone();
-    let id = with_collection(&state, LINKS, move |links| {
+    let id = change_collection(&state, LINKS, move |links| {
         let definition = links_definition();
         if let Some(known) = find_link_id(links, &definition, &path)? {
             return Ok(known);
@@ -222,7 +230,7 @@ async fn remove_link(State(state): State<ApiState>, parts: PathParts, caller: Ca
         let owner = by.unwrap_or_default();
         return Err(ApiError::forbidden(format!("user {} may not delete a link of {owner}", caller.identity.user)));
     }
-    with_collection(&state, LINKS, move |links| Ok(links.remove(NOBODY, &id, &links_definition())?)).await?;
+    change_collection(&state, LINKS, move |links| Ok(links.remove(NOBODY, &id, &links_definition())?)).await?;
     Ok(answer(json!({}).to_string()))
 }
 
@@ -248,7 +256,7 @@ async fn preferences(State(state): State<ApiState>, caller: Caller) -> Result<Re
 async fn set_preferences(State(state): State<ApiState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
     let changes = parse_object(&body)?;
     let user = caller.identity.user.clone();
-    let members = with_collection(&state, PREFERENCES, move |documents| {
+    let members = change_collection(&state, PREFERENCES, move |documents| {
         let mut members = preferences_of(documents, &user)?;
         for (name, value) in changes {
             match value {
