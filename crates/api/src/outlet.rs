@@ -34,7 +34,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A chunk of a body, or the error that ends it.
 pub(crate) type Chunk = Result<Bytes, SearchError>;
 
-/// The client has disconnected or reads nothing.
+/// The client has disconnected or has read nothing for too long, or the stalled answers hold too much memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ClientGone;
 

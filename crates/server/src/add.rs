@@ -139,7 +139,7 @@ impl IndexState {
         IndexState { names, oldest, newest }
     }
 
-    /// Queries the server; `None` if the caller may add events but not see the indexes.
+    /// Queries the server; `None` if this fails, as for a caller who may add events but not see the indexes.
     fn query_server(remote: &Remote, index: &str) -> Option<IndexState> {
         let (names, buckets) = (remote.index_names().ok()?, remote.buckets().ok()?);
         let of_index = buckets.as_array().into_iter().flatten().filter(|bucket| bucket["index"] == index);

@@ -147,7 +147,7 @@ impl JobStream {
                 let news = told.pending_events(&job);
                 (told, news)
             });
-            // The server is stopping.
+            // An error means that the server is stopping.
             let (told, news) = looked.await.ok()?;
             self.sent = told;
             self.is_over = news.is_last;

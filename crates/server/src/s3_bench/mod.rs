@@ -215,7 +215,7 @@ impl Bench<'_> {
                     store.put(&name, &self.body).map(|()| self.body.len())
                 }
                 S3Operation::Delete => match objects.get(at) {
-                    // Another endpoint may delete objects that this endpoint does not delete.
+                    // The name is kept, because another endpoint may delete the object at the end of the run.
                     Some(name) => store.delete(name).map(|()| 0).inspect_err(|_| work.names.push(name.clone())),
                     None => break,
                 },
