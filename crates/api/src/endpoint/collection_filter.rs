@@ -1,8 +1,8 @@
 //! Tests entries against the condition in the `search` parameter of collections.
 //!
 //! A word must occur in the name or in a member; `name=value` and the other comparisons test a member, with `*` as a
-//! wildcard. Members of the access list are called `eai:acl.NAME`, as in `| rest`. Source: Splunk's REST API Reference
-//! Manual, "Pagination and filtering parameters".
+//! wildcard. The app, owner and sharing of an entry are called `eai:acl.NAME`, as in `| rest`. Source: Splunk's REST
+//! API Reference Manual, "Pagination and filtering parameters".
 //!
 //! Not here: the syntax ([`super::collection_condition`]), sorting and paging ([`super::listing`]).
 

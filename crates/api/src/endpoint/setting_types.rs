@@ -196,7 +196,7 @@ pub(super) fn shape(name: &str) -> Shape {
     }
 }
 
-/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is neither.
+/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is not one.
 /// An empty text does not count as a value.
 pub(super) fn expected_instead(name: &str, text: &str) -> Option<&'static str> {
     let text = text.trim();
