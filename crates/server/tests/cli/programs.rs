@@ -173,7 +173,8 @@ fn scripts_get_the_session_key_of_the_user_that_pass_auth_names() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// A command of the older protocol that says whose session its header has.
+/// A command of the older protocol. Its row names the user of the session in its header, and whether `authString` and
+/// `sessionKey` have the same key.
 const COMMAND_WITH_KEY: &str = r#"
 import json, sys, urllib.parse, urllib.request, xml.etree.ElementTree as tree
 header = {}
@@ -226,7 +227,7 @@ write({"type": "reporting", "generating": True}, b"")
 read()
 write({"finished": True}, b"user,same\n%s,%s\n" % (who(facts["splunkd_uri"], facts["session_key"]).encode(), facts["username"].encode()))
 "#;
-/// An alert action that leaves the user of its session and the owner of its search beside it.
+/// An alert action that writes the user of its session and the owner of its search to a file next to itself.
 const ACTION_WITH_KEY: &str = r#"
 import json, sys
 from who import who
