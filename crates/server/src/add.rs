@@ -92,7 +92,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let mut total = told.end();
     if let Some(seen) = before.zip(after).filter(|_| total.events > 0) {
         let keeps = index_settings(&settings.layers, &arguments.index).frozen_time_period_seconds;
-        // The settings of another node are not known here.
+        // The settings of another node are not known here, so there is no note on its retention.
         let keeps = Some(keeps).filter(|_| arguments.node.uri.is_none());
         notes(&arguments.index, &seen, settings.clock.now_ns(), keeps)
             .iter()

@@ -102,7 +102,8 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         return Ok(failure::INTERRUPTED);
     }
     let answer = match answer {
-        // A user who quits the pager early has not seen all results, and the search may have had more results.
+        // Ctrl-C stopped the search before the pager started, so the result is partial; the user then quit the pager
+        // early.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
     };

@@ -52,7 +52,8 @@ pub(crate) fn execute(pipeline: Pipeline, text: &str, needs: &Dependencies) -> R
         .with_knowledge(stand_ins.clone())
         .with_node(stand_ins.clone())
         .with_commands(stand_ins);
-    // No summaries exist, so a search that reads only summaries would read nothing and prove little.
+    // No summaries exist, and a search that reads only summaries would read nothing and prove little; so it reads
+    // events, too.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
         if let Command::Tstats(tstats) = &mut stage.command {

@@ -243,7 +243,7 @@ mod tests {
             ("admin/cacheman/_evict", "edit"),
             ("server/settings/settings", "edit"),
             ("server/control/restart", "restart"),
-            // Always refused, and therefore never audited.
+            // The next two are always refused, and therefore never audited.
             ("server/control/restart_webui", "edit"),
             ("server/security/rotate-splunk-secret", "edit"),
             ("data/inputs/http/http", "edit"),

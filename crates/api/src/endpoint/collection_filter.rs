@@ -68,7 +68,7 @@ fn compare(texts: &[Cow<'_, str>], op: CompareOp, value: &str) -> bool {
         (Ok(text), Ok(value)) => text.partial_cmp(&value),
         _ => Some(text.to_lowercase().cmp(&value.to_lowercase())),
     };
-    // `true` and `false` have no order.
+    // `true` and `false` have no order, so comparisons other than `=` and `!=` skip them.
     let is_word = |text: &str| matches!(text, "true" | "false");
     let ordered = |fits: fn(std::cmp::Ordering) -> bool| {
         texts.iter().filter(|text| !is_word(text)).any(|text| order(text).is_some_and(fits))

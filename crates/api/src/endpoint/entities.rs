@@ -83,7 +83,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         rows(&kind.path, access, kind.fields, KindLookup::always(kind.clone()))
     };
     let shown = |kind: &'static Kind| read_only_rows(kind, Access::Capability(REST_PROPERTIES));
-    // Alert actions of apps may contain passwords, and name programs that the node runs.
+    // Alert actions of apps may contain passwords, and name programs that the node runs, so only administrators may
+    // read and change them.
     let (actions, admin) = (&ALERT_ACTIONS, Access::Capability(ADMIN_ALL_OBJECTS));
     let actions = rows(&actions.path, [admin; 2], actions.fields, KindLookup::always(Kind::clone(actions)));
     let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);

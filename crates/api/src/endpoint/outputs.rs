@@ -509,7 +509,7 @@ async fn create(
         if !asked.settings.is_empty() {
             write(objects, viewer, &scope, &format!("{SERVER}{address}"), &asked.settings)?;
         }
-        // Without a default group, nothing would be sent.
+        // Without a default group, nothing would be sent, so the group of the server becomes the default group.
         if default.is_empty() {
             write(objects, viewer, &scope, TCPOUT, &[pair("defaultGroup", group)])?;
         }

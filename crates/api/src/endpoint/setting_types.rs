@@ -202,7 +202,7 @@ pub(super) fn expected_instead(name: &str, text: &str) -> Option<&'static str> {
     let text = text.trim();
     match type_of(name)? {
         _ if text.is_empty() => None,
-        // With `auto`, Splunk decides by the alert's actions.
+        // `auto` is valid, too: Splunk then decides by the alert's actions.
         Flag if name == "alert.track" && text.eq_ignore_ascii_case("auto") => None,
         Flag => parse_flag(text).is_none().then_some("1 or 0"),
         Integer => text.parse::<i64>().is_err().then_some("a whole number"),

@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
     };
     let mut made = Made::default();
     let reported = bench.run_phases(&mut made);
-    // If nothing was stored, the reason is in the error.
+    // If no put was answered, the error of the run has the reason already.
     if let (Some(remains), true) = (bench.clean_up(&made.names), made.stored > 0) {
         log::warning(remains);
     }
