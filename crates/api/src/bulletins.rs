@@ -1,4 +1,5 @@
-//! Messages shown to all users until they are removed (Splunk's bulletin board).
+//! Messages shown to users until they are removed (Splunk's bulletin board), to all users or to those with certain
+//! roles and capabilities.
 //!
 //! Messages are kept in memory only. Messages of the node itself are separate ([`crate::NodeCondition::faults`]).
 
@@ -36,7 +37,7 @@ impl Severity {
     }
 }
 
-/// A message to all users.
+/// A message to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bulletin {
     pub(crate) text: String,

@@ -94,7 +94,8 @@ impl CollectorTokens {
             return Err(TokenError::Invalid(format!("a node has at most {TOKENS_MAX} tokens; remove one first")));
         }
         let mut settings = change.settings.clone();
-        // Answers show `default` for a token without an index, and clients send this word back.
+        // Answers show `default` for a token without an index, and clients send this word back, so it is replaced by an
+        // empty index.
         settings.iter_mut().filter(|(key, value)| key == "index" && value == "default").for_each(|(_, value)| {
             value.clear();
         });

@@ -1,8 +1,9 @@
 //! Answers compressed with gzip, for clients that accept it.
 //!
-//! Complete texts are compressed if they are larger than a packet. Streamed rows are compressed chunk by chunk: each
-//! chunk can be decoded when it arrives, so that compression delays no row. Server-sent events are left as they are,
-//! because each is small. Compressed request bodies are accepted only by the collector (`quarry_inputs`).
+//! Complete texts of up to [`BYTES_MAX`] are compressed if they are larger than a packet. Streamed rows are compressed
+//! chunk by chunk: each chunk can be decoded when it arrives, so that compression delays no row. Server-sent events are
+//! left as they are, because each is small. Compressed request bodies are accepted only by the collector
+//! (`quarry_inputs`).
 
 use std::io::Write;
 

@@ -22,13 +22,14 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 /// XML by default, which Splunk's clients parse.
 const JSON_PATHS: [&str; 2] = ["/api/v1/", "/quarry/"];
 /// Beginnings, below the root or a namespace, of the paths whose errors are of type `FATAL` in Splunk: the paths that
-/// run searches or show their results. The errors of other paths are of type `ERROR`.
+/// run searches or show their results. The errors of Splunk's other paths, except paths that end with [`DISPATCH`], are
+/// of type `ERROR`.
 const DISPATCHER_PATHS: [&str; 4] = ["search/jobs", "search/v2/", "search/parser", "search/timeparser"];
 /// End of the path that runs a saved search.
 const DISPATCH: &str = "/dispatch";
-/// Type of an error that ends a search.
+/// Type of the errors of searches and of Quarry's own interface.
 const FATAL: &str = "FATAL";
-/// Type of the other errors.
+/// Type of most other errors; requests that are not authenticated get `WARN`.
 const ERROR: &str = "ERROR";
 /// Maximum bytes of an error text that comes from the router.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -222,7 +223,8 @@ pub(crate) struct TypedSearch {
     pub(crate) prefix: usize,
 }
 
-/// The name in the error about a command that does not exist, and the rest of its message.
+/// The name of the unknown command that a diagnostic reports, and the rest of the message; `None` for other
+/// diagnostics.
 fn unknown_command(diagnostic: &Diagnostic) -> Option<(&str, &str)> {
     diagnostic.message.strip_prefix("unknown command `")?.split_once('`')
 }

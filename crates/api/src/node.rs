@@ -294,7 +294,8 @@ pub trait Node: Send + Sync {
     /// Senders that are connected to a TCP port of the node.
     fn port_peers(&self, port: u16) -> Result<Vec<SocketAddr>, Fault>;
 
-    /// Files that the node watches, by path, at most `most`: all of them, or those of the `monitor` stanza `monitor`.
+    /// At most `most` of the files that the node watches, ordered by path. With `monitor`, only files of this `monitor`
+    /// stanza are listed.
     fn watched_files(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile>;
 
     /// Requests a restart of the server, which begins when the running requests, including the calling one, are
@@ -351,8 +352,8 @@ pub trait Node: Send + Sync {
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
     /// Removes the local copy and the cached blocks of an uploaded bucket.
     fn evict_bucket(&self, id: &str) -> Result<(), Fault>;
-    /// Removes local copies of uploaded buckets and cached blocks until this number of bytes is freed, or as many as
-    /// possible.
+    /// Removes local copies of uploaded buckets and cached blocks until this number of bytes is freed; without a
+    /// number, removes as many as possible.
     fn evict_cache(&self, bytes: Option<u64>) -> Result<(), Fault>;
     /// Closes the files of a bucket.
     fn close_bucket(&self, id: &str) -> Result<(), Fault>;

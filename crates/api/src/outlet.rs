@@ -34,7 +34,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A chunk of a body, or the error that ends it.
 pub(crate) type Chunk = Result<Bytes, SearchError>;
 
-/// The client has disconnected or reads nothing.
+/// The client has disconnected or has read nothing for too long, or the stalled answers hold too much memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ClientGone;
 
@@ -261,7 +261,7 @@ mod tests {
     async fn long_rows_are_split_and_stalled_answers_share_a_memory_limit() {
         let slots = SlotPool::for_server(64);
         let row_bytes = 10 * CHUNK_BYTES;
-        // Room for one row.
+        // Room for one row, whose text counts twice.
         let places = AnswerPermits::new(2, STALLED_ANSWER_BYTES + 2 * row_bytes);
         let begin = |(mut outlet, chunks): (Outlet, Chunks)| {
             let writing = tokio::task::spawn_blocking(move || {

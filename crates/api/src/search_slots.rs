@@ -225,7 +225,7 @@ impl SlotPool {
 
 impl SlotPermit {
     /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search calls
-    /// `release_memory`, gives up its slot and waits. Blocks.
+    /// `release_memory`, gives up its slot and waits, unless [`LARGE_WAITING_MAX`] searches already wait. Blocks.
     pub(crate) fn grow(mut self, release_memory: impl FnOnce()) -> Option<SlotPermit> {
         let slots = Arc::clone(&self.pool);
         let waiting = {

@@ -37,7 +37,7 @@ pub struct ApiState {
     pub node: Arc<dyn Node>,
     /// Knowledge objects and other stanzas of conf files.
     pub objects: Arc<Objects>,
-    /// Messages to all users.
+    /// Messages to users.
     pub(crate) bulletins: Arc<Bulletins>,
     /// Saved searches whose alerts are suppressed.
     pub(crate) suppressions: Arc<Suppressions>,

@@ -92,7 +92,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let mut total = told.end();
     if let Some(seen) = before.zip(after).filter(|_| total.events > 0) {
         let keeps = index_settings(&settings.layers, &arguments.index).frozen_time_period_seconds;
-        // The settings of another node are not known here.
+        // The settings of another node are not known here, so there is no note on its retention.
         let keeps = Some(keeps).filter(|_| arguments.node.uri.is_none());
         notes(&arguments.index, &seen, settings.clock.now_ns(), keeps)
             .iter()
@@ -139,7 +139,7 @@ impl IndexState {
         IndexState { names, oldest, newest }
     }
 
-    /// Queries the server; `None` if the caller may add events but not see the indexes.
+    /// Queries the server; `None` if this fails, as for a caller who may add events but not see the indexes.
     fn query_server(remote: &Remote, index: &str) -> Option<IndexState> {
         let (names, buckets) = (remote.index_names().ok()?, remote.buckets().ok()?);
         let of_index = buckets.as_array().into_iter().flatten().filter(|bucket| bucket["index"] == index);

@@ -81,7 +81,7 @@ fn pipeline_faults(settings: &Settings) -> Vec<String> {
         let errors = Pipeline::setting_errors(&info, own, &settings.props, &context);
         faults.extend(errors.iter().map(ToString::to_string));
     }
-    // Several stanzas may use one transform.
+    // Several stanzas may use one transform, whose errors are listed only once.
     faults.into_iter().collect()
 }
 

@@ -37,7 +37,8 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
         Ok(shared?)
     };
     if to == CatalogLocation::Sqlite {
-        // This keeps the latest changes of other nodes in the data directory.
+        // Applies the latest changes of other nodes to the data directory, which is used without the database
+        // afterwards.
         share()?;
     }
     let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &environment_variables(), to)?;

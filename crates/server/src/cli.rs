@@ -298,7 +298,7 @@ impl SearchArgs {
 }
 
 impl JobArgs {
-    /// Whether any of these options is given.
+    /// Whether an option of a job other than `--detach` is given.
     pub(crate) fn is_given(&self) -> bool {
         self.id.is_some() || self.timeout.is_some() || self.max_time.is_some()
     }

@@ -250,8 +250,8 @@ pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc
     quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &environment_variables())
 }
 
-/// The environment variables. As with the tools of AWS and PostgreSQL, variables may contain keys and passwords, and
-/// server.conf may name such a variable.
+/// The environment variables that are UTF-8. As with the tools of AWS and PostgreSQL, variables may contain access keys
+/// and passwords, and server.conf may name such a variable.
 pub(crate) fn environment_variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()

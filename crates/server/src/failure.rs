@@ -71,7 +71,7 @@ pub(crate) enum Failure {
     },
     /// The search cannot be run; the error has no position.
     Search(String),
-    /// No app has this name.
+    /// The named app, or an object requested from a server, does not exist.
     NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),
@@ -200,7 +200,7 @@ fn write_hint(diagnostic: &Diagnostic, out: &mut dyn Write, (cyan, plain): (&str
     }
 }
 
-/// The line of the search with an error.
+/// The line of a search that an error or a note is about, cut to the width of the output.
 struct Excerpt {
     line: String,
     /// Number of displayed columns before the carets.

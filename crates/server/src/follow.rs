@@ -132,7 +132,7 @@ fn warn_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone
     Ok(())
 }
 
-/// Refuses options that apply only to searches over the past.
+/// Refuses options, formats and commands that apply only to searches that end.
 fn check(arguments: &SearchArgs) -> Result<(), Failure> {
     let refused = |what: &str| Err(Failure::Usage(format!("{what}: -f shows new events as they arrive; leave it out")));
     if !arguments.files.is_empty() {

@@ -36,7 +36,7 @@ const SYNC_THREAD: &str = "quarry-queue";
 /// Number of network threads, which mostly wait.
 const NETWORK_THREADS: usize = 2;
 
-/// Destinations of the inputs' events.
+/// Factory of the sinks of file readers.
 struct Forwarding {
     outlet: Outlet,
     claims: Arc<Claims>,

@@ -17,7 +17,7 @@ const KEY: &str = "guid";
 /// Maximum length of a GUID that is read.
 const GUID_CHARS_MAX: usize = 64;
 
-/// The GUID of a data directory; `None` before a server has created it.
+/// The GUID of a data directory; `None` before a node has created it.
 pub(crate) fn read(data_dir: &Path) -> Option<String> {
     guid_in(&std::fs::read_to_string(data_dir.join(FILE)).ok()?)
 }

@@ -53,15 +53,15 @@ pub(crate) struct LocalNode {
     /// The configuration as last read. A pipeline keeps the configuration with which its input was started.
     settings: RwLock<Arc<Settings>>,
     data_dir: PathBuf,
-    /// Search services.
+    /// Search services, by namespace and viewer.
     namespaces: Namespaces,
     /// Notifies the builder of data model summaries of changes.
     pub(crate) summary_signal: Arc<BuilderSignal>,
-    /// Collector tokens.
+    /// Tokens of the HTTP Event Collector.
     pub(crate) tokens: CollectorTokens,
     /// Kinds of modular inputs.
     modular_inputs: ModularInputKinds,
-    /// Changes of inputs.
+    /// Requested and applied changes of inputs.
     pub(crate) input_changes: Arc<InputChanges>,
     /// Watched files, set when inputs run.
     watched: OnceLock<WatchedFiles>,

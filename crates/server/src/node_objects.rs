@@ -1,8 +1,8 @@
 //! `quarry add|edit|remove|list|show KIND`: inputs, indexes, users, saved searches and jobs of a node, with Splunk's
 //! syntax.
 //!
-//! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from
-//! which the command line, its help, completions and manual pages are generated. Not here: adding files once
+//! Verbs are executed by REST requests ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]),
+//! from which the command line, its help, completions and manual pages are generated. Not here: adding files once
 //! ([`crate::add`]).
 
 use std::io::{IsTerminal, Write};
@@ -197,7 +197,7 @@ fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: Strin
 /// REST path of the collection in the requested namespace.
 fn root(request: &ObjectRequest) -> Result<String, Failure> {
     let ObjectRequest { verb, kind, namespace, node, .. } = request;
-    // Objects created by the folder's owner belong to the app; objects of a logged-in user may be private.
+    // Objects created by the owner of the data directory belong to the app; objects of a logged-in user may be private.
     let is_owners = node.auth.is_none() && node.token.is_none() && *verb == ObjectVerb::Add && kind.is_in_app;
     Ok(match namespace.parse()? {
         Some(namespace) => {
@@ -285,7 +285,7 @@ fn list(kind: &ObjectKind, feed: &Value, form: ListForm) -> Result<u8, Failure> 
     Ok(0)
 }
 
-/// Prints one object with all its settings.
+/// Prints one object: in JSON with all members, otherwise with its settings that have a value.
 fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
     let Some(entry) = entries(feed).into_iter().next() else {
         return Err(Failure::Storage("the server's answer shows nothing".to_owned()));
@@ -302,7 +302,7 @@ fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Joins the lists in a row to text.
+/// Replaces the lists and objects in a row by texts.
 fn flatten_lists(row: Map<String, Value>) -> Value {
     let text = |value: Value| match value {
         Value::Array(values) => {

@@ -21,7 +21,7 @@ use crate::output::text_width::{escape_line, escape_unsafe, truncate};
 use crate::printed_commands::quote;
 use crate::{terminal, zone};
 
-/// Bytes of content examined.
+/// Maximum bytes of content examined.
 const HEAD_BYTES: usize = 1 << 20;
 /// Default number of events shown.
 pub(crate) const EVENTS_DEFAULT: usize = 10;
@@ -34,7 +34,7 @@ const TEXT_INDENT: usize = 6;
 /// Events whose times are further in the future than this get a note. Clocks differ by less than this, wrong time zones
 /// by more.
 const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
-/// Maximum lines of an event shown on a terminal.
+/// Maximum lines of an event shown in the text format.
 const SHOWN_LINES: usize = 8;
 
 /// A file to preview.
@@ -63,7 +63,7 @@ pub(crate) struct FilePreview {
     /// Time zone of timestamps without a zone, and the origin of this zone.
     zone: String,
     zone_reason: String,
-    /// Notes and warnings: the zone, faults of the sourcetype, ambiguous dates, a partial read.
+    /// Notes and warnings: the zone, times in the future, faults of the sourcetype, ambiguous dates, a partial read.
     notes: Vec<String>,
 }
 

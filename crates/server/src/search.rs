@@ -102,7 +102,8 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         return Ok(failure::INTERRUPTED);
     }
     let answer = match answer {
-        // A user who quits the pager early has not seen all results, and the search may have had more results.
+        // Ctrl-C stopped the search before the pager started, so the result is partial; the user then quit the pager
+        // early.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
     };
@@ -504,8 +505,8 @@ pub(crate) fn shape_parameters(shape: &SearchShape) -> Vec<(&'static str, String
     parameters
 }
 
-/// Runs a search in this process and prints its rows as they arrive; returns its messages and whether data is missing.
-/// Ctrl-C stops reading; the rows found so far are the result.
+/// Runs a search in this process and prints its rows, as they arrive if the output format permits it; returns its
+/// messages and whether data is missing. Ctrl-C stops reading; the rows found so far are the result.
 fn stream(
     service: &SearchService,
     cli: &Cli,
@@ -660,7 +661,7 @@ fn is_unsigned_span(text: &str) -> bool {
     unit.len() < text.len() && unit.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.contains([':', 'T'])
 }
 
-/// Refuses an invalid time.
+/// Refuses an invalid time, and a range that ends before it begins; notes a time that may lack a minus sign.
 pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
     let now = SystemClock::shared().now_ns();
     let time = |name: &str, text: &Option<String>| {

@@ -41,9 +41,9 @@ use crate::open_node::{OpenNode, ServerEntries, THREAD_STACK_BYTES};
 use crate::restart::{Restart, StopFlags};
 use crate::server_client::Remote;
 
-/// Interval of maintenance.
+/// Interval at which idle slabs are sealed and expired buckets and results are removed.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
-/// Interval of job maintenance.
+/// Interval at which abandoned searches are ended and expired jobs are removed.
 const JOB_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which shared files are checked for changes by other nodes.
 const SHARED_FILES_POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ const OTHER_THREADS_MAX: usize = 640;
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
     let restart = run_until_stopped(data_dir, arguments)?;
     quarry_programs::end_all();
-    // A signal ends the server even if it arrives after the request to restart, while the store is closed.
+    // A signal ends the server even if it arrives after the request to restart, while the store is being closed.
     match restart.filter(|restart| !restart.signals.have_arrived_or_default()) {
         Some(restart) => Err(restart.execute()),
         None => Ok(0),
@@ -83,7 +83,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
         )));
     }
     if !data_dir.exists() {
-        // Ports are tried first, so that a server that cannot start creates nothing.
+        // The management port is tried first, so that a server that cannot open it creates nothing.
         std::net::TcpListener::bind(address).map_err(|error| listen_error(address, error))?;
     }
     let store = data_directory::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {

@@ -3,7 +3,7 @@
 //!
 //! `run/server.json` in the data directory ([`quarry_apps::run_file`], mode 0600) has the local server's address and a
 //! token; anyone who can read the file may use the server. Other nodes get a user's password or token, and their
-//! certificate is verified ([`address`]).
+//! certificate is verified unless `--insecure` is given ([`address`]).
 
 mod address;
 mod answer;

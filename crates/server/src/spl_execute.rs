@@ -1,9 +1,9 @@
 //! Runs a search of a corpus twice, on no events and on one matching event, with stand-ins for its dependencies.
 //!
 //! Lookup tables have one row with the columns that the search names, data models the objects and fields that it names,
-//! and saved searches generate one row; jobs, endpoints and buckets exist but are empty. The event has the fields that
-//! the first command compares, with values that match. The output is ignored; the purpose is to check that a search
-//! counted as supported runs to its end.
+//! and saved searches generate one row; jobs and endpoints exist but are empty, and there are no buckets. The event has
+//! the fields that the first command compares, with values that match. The output is ignored; the purpose is to check
+//! that a search counted as supported runs to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,8 @@ pub(crate) fn execute(pipeline: Pipeline, text: &str, needs: &Dependencies) -> R
         .with_knowledge(stand_ins.clone())
         .with_node(stand_ins.clone())
         .with_commands(stand_ins);
-    // No summaries exist, so a search that reads only summaries would read nothing and prove little.
+    // No summaries exist, and a search that reads only summaries would read nothing and prove little; so it reads
+    // events, too.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
         if let Command::Tstats(tstats) = &mut stage.command {
@@ -201,7 +202,7 @@ impl SnapshotSource for NoBuckets {
     }
 }
 
-/// Every job has no rows, and every endpoint no entries.
+/// Jobs have no rows, and endpoints have no entries.
 impl NodeSource for StandIns {
     fn entries(&self, _: &str, _: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(Some(Vec::new()))
@@ -324,8 +325,8 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // All other macros are already expanded. Macros inside a `map` search usually stand among search words, so `*`
-        // is a valid definition.
+        // Only macros inside a `map` search are not expanded yet. They usually stand among search words, so `*` is a
+        // valid definition.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
     }

@@ -26,7 +26,7 @@ use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
 
-/// Begins paths with a namespace.
+/// Beginning of paths with a namespace.
 const NAMESPACES: &str = "/servicesNS/";
 /// Apps that a namespace may name although they have no folder; `-` stands for all apps.
 const BUILT_IN_APPS: [&str; 5] = ["-", "launcher", "search", "splunk_httpinput", "system"];
@@ -243,7 +243,7 @@ mod tests {
             ("admin/cacheman/_evict", "edit"),
             ("server/settings/settings", "edit"),
             ("server/control/restart", "restart"),
-            // Always refused, and therefore never audited.
+            // The next two are always refused, and therefore never audited.
             ("server/control/restart_webui", "edit"),
             ("server/security/rotate-splunk-secret", "edit"),
             ("data/inputs/http/http", "edit"),

@@ -75,7 +75,7 @@ const MESSAGE: Shape = Shape::Object(&[
 ]);
 /// An answer with messages only, such as a refusal.
 pub(crate) const MESSAGES: Shape = Shape::Named("Messages");
-/// The name of a job.
+/// The ID of a job.
 pub(crate) const SID: Shape = Shape::Object(&[("sid", Shape::Text)]);
 /// A row of a search; members are texts, or lists of texts.
 pub(crate) const ROW: Shape = Shape::Map(&CELL);
@@ -243,7 +243,7 @@ impl Content {
     /// The schema of the content, with the schema's name.
     pub(super) fn schema(&self, is_whole: bool) -> (String, Value) {
         let mut schema = self.shape.schema(is_whole);
-        // Every entity has this member, even if the request selects other members.
+        // Entities of most collections have this member, even if the request selects other members.
         if schema["type"] == "object" {
             schema["properties"][ACL_MEMBER] = json!({ "type": "null" });
         }

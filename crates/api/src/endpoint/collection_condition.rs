@@ -238,7 +238,8 @@ fn split_word(text: &str, is_in_group: bool, is_in_list: bool) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The quoted text at the beginning of a text, without its quotes and backslashes, and the remaining text.
+/// The quoted text at the beginning of a text, without its quotes and escaping backslashes, and the remaining text;
+/// `None` if there is no quoted text, or if its end is missing.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let inner = text.strip_prefix('"')?;
     let (mut value, mut chars) = (String::new(), inner.chars());
@@ -251,7 +252,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// As in the command `search`, `OR` binds more tightly than `AND`.
+/// Parser of the tokens. As in the command `search`, `OR` binds more tightly than `AND`.
 struct Parser(std::iter::Peekable<std::vec::IntoIter<ConditionToken>>);
 
 impl Parser {

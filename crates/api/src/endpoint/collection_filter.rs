@@ -1,8 +1,8 @@
 //! Tests entries against the condition in the `search` parameter of collections.
 //!
 //! A word must occur in the name or in a member; `name=value` and the other comparisons test a member, with `*` as a
-//! wildcard. Members of the access list are called `eai:acl.NAME`, as in `| rest`. Source: Splunk's REST API Reference
-//! Manual, "Pagination and filtering parameters".
+//! wildcard. The app, owner and sharing of an entry are called `eai:acl.NAME`, as in `| rest`. Source: Splunk's REST
+//! API Reference Manual, "Pagination and filtering parameters".
 //!
 //! Not here: the syntax ([`super::collection_condition`]), sorting and paging ([`super::listing`]).
 
@@ -68,7 +68,7 @@ fn compare(texts: &[Cow<'_, str>], op: CompareOp, value: &str) -> bool {
         (Ok(text), Ok(value)) => text.partial_cmp(&value),
         _ => Some(text.to_lowercase().cmp(&value.to_lowercase())),
     };
-    // `true` and `false` have no order.
+    // `true` and `false` have no order, so comparisons other than `=` and `!=` skip them.
     let is_word = |text: &str| matches!(text, "true" | "false");
     let ordered = |fits: fn(std::cmp::Ordering) -> bool| {
         texts.iter().filter(|text| !is_word(text)).any(|text| order(text).is_some_and(fits))

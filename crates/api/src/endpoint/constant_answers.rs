@@ -58,7 +58,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("data/federated/provider", &[]),
     ("data/ingest/rfsdestinations", &[]),
     ("data/ingest/rulesets", &[]),
-    // A file that is added once is no longer an input after the request.
+    // A file that is added once is no longer an input after the request, so none is listed.
     ("data/inputs/oneshot", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
     ("deployment/server", &[]),
@@ -91,9 +91,9 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
     ("server/httpsettings/proxysettings", &[]),
-    // The stages between an input and the store have no queues with names.
+    // The stages between an input and the store have no queues with names, so none is listed.
     ("server/introspection/queues", &[]),
-    // The key that encrypts passwords is not shown.
+    // Nothing is listed, because the key that encrypts passwords must not be shown.
     ("server/security", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),

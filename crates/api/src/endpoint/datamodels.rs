@@ -64,7 +64,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .takes(&["owner", "sharing", "perms.read", "perms.write"]),
     ];
     let mut rows = entities(rows, &MODEL);
-    // A provisional model is only validated, with status 200.
+    // A provisional model is only validated, and the answer has status 200 instead of 201.
     for row in rows.iter_mut().filter(|row| row.creates()) {
         *row = row.clone().or_answers(StatusCode::OK, AnswerShape::Entities(MODEL));
     }

@@ -184,7 +184,7 @@ fn target(
         let me = &caller.identity.user;
         return Err(ApiError::forbidden(format!("user {me} may not change the documents of the collection {name}")));
     }
-    // Errors in the conf are reported where it is loaded.
+    // Errors in the conf are ignored here, because they are reported where the conf is loaded.
     let (definition, _) = CollectionDefinition::parse_settings(&object.settings);
     let collection = state.collections.get(object.location.app(), &name)?;
     collection.update_accelerations(&definition)?;

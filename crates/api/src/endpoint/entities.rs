@@ -83,7 +83,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         rows(&kind.path, access, kind.fields, KindLookup::always(kind.clone()))
     };
     let shown = |kind: &'static Kind| read_only_rows(kind, Access::Capability(REST_PROPERTIES));
-    // Alert actions of apps may contain passwords, and name programs that the node runs.
+    // Alert actions of apps may contain passwords, and name programs that the node runs, so only administrators may
+    // read and change them.
     let (actions, admin) = (&ALERT_ACTIONS, Access::Capability(ADMIN_ALL_OBJECTS));
     let actions = rows(&actions.path, [admin; 2], actions.fields, KindLookup::always(Kind::clone(actions)));
     let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);
@@ -116,7 +117,7 @@ pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindLo
     rows
 }
 
-/// The rows of a collection that cannot be changed, and its entities.
+/// The rows of a collection that cannot be changed, and the rows of its entities.
 fn read_only_rows(kind: &Kind, read: Access) -> Vec<Endpoint> {
     let content = Content::for_stanza(&kind.path, kind.fields);
     let (path, kind) = (kind.path.clone(), &KindLookup::always(kind.clone()));
@@ -258,7 +259,7 @@ impl Request {
     fn settings(&self) -> Result<Vec<(String, String)>, ApiError> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         let given = self.parameters.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key));
-        // Like Splunk, stores `iseval` as 1 or 0 in whatever form it was sent, because clients expect 1 or 0.
+        // Like Splunk, stores `iseval` as 1 or 0 even if another boolean word was sent, because clients expect 1 or 0.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
             None => (key, value),
@@ -284,8 +285,8 @@ impl Request {
         }
     }
 
-    /// Fails if a change gives the entity another name. Names of inputs are not compared, because they contain
-    /// settings.
+    /// Fails if a change gives the entity another name. Names of entities whose stanzas have a prefix are not compared,
+    /// because such a name may contain a setting (`HOST:PORT`).
     fn check_not_renamed(&self) -> Result<(), ApiError> {
         let is_other = |name: &&str| self.kind.prefix.is_empty() && self.kind.only.is_none() && **name != self.name;
         match self.parameters.get("name").filter(is_other) {

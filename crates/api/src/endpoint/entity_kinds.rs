@@ -112,7 +112,7 @@ fn as_sent(_: &str, _: &mut Vec<(String, String)>) {}
 
 /// Actions of an entity, as links.
 pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
-/// Rereads changed files; an action of the collection.
+/// Rereads changed files: an action of the collection, to which its entities link.
 pub(super) const RELOAD: &str = "_reload";
 
 /// Validates new settings of an entity against its name.

@@ -187,7 +187,7 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
     let settings = with_objects(state, caller, |objects, _| {
         let all = objects.list(CONF, &Scope::for_namespace("-", "-")?, &Permissions::owner())?;
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        // Highest precedence first, because settings already present are kept.
+        // Of stanzas with the same name, the first has the highest precedence, so settings already present are kept.
         for object in all {
             let of_index = settings.entry(object.name).or_default();
             for (key, value) in object.settings {

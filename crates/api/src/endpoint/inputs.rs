@@ -324,7 +324,7 @@ async fn show_one(
     page("all", format!("/services/{ALL}"), vec![entry], &parameters.keep_only("output_mode"))
 }
 
-/// Adds the defaults of an input's unset settings, and the host of its events unless the sender sets the host.
+/// Adds the defaults of an input's unset settings, and `host_resolved`: the host of events whose sender sets none.
 fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
     if kind.prefix == TOKEN || object.name == DEFAULT_STANZA {
         return;

@@ -1,7 +1,7 @@
 //! `keywords` of a job: the terms that its events must contain, in Splunk's form.
 //!
-//! The keywords are the words, phrases and field values of the first search, in order, except under `NOT`. A value of a
-//! field is written `field::value`. Not here: running the search.
+//! The keywords are the words, phrases and field values of the first search, sorted; those under `NOT` are omitted. A
+//! value of a field is written `field::value`. Not here: running the search.
 
 use std::collections::BTreeSet;
 

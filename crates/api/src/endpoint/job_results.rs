@@ -115,7 +115,7 @@ const TIMELINE: Shape = Shape::Object(&[
         ])),
     ),
 ]);
-/// A number in a field's statistics; null if infinite.
+/// A number in a field's statistics: absent if the field has no numbers, null if infinite.
 const STATISTIC: Shape = Shape::Optional(&Shape::Nullable(&Shape::Number));
 /// Statistics of fields.
 const SUMMARY: Shape = Shape::Object(&[
@@ -437,7 +437,7 @@ async fn report_timeline(
     timeline.await?.map_err(|error| ApiError::from_search_error(job.status().record.search(), error))
 }
 
-/// A displayed span of a timeline, in seconds.
+/// A displayed span of a timeline: `start` and `duration` in seconds, `time` (the start) in nanoseconds.
 struct ShownSpan {
     start: Value,
     duration: Value,
@@ -595,7 +595,7 @@ fn summary_xml(summary: &JobSummary) -> String {
     out
 }
 
-/// The job's log, one line per event.
+/// The log of a job: a line each for its start, its search, messages, totals and costs.
 async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
     let status = job.status();

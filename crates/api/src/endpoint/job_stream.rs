@@ -142,12 +142,12 @@ impl JobStream {
         }
         for _ in 0..IDLE_POLLS_MAX {
             let (job, mut told) = (Arc::clone(&self.job), self.sent);
-            // Rows may have to be read from a file.
+            // Reading rows from a file blocks.
             let looked = run_blocking(move || {
                 let news = told.pending_events(&job);
                 (told, news)
             });
-            // The server is stopping.
+            // An error means that the server is stopping.
             let (told, news) = looked.await.ok()?;
             self.sent = told;
             self.is_over = news.is_last;
@@ -250,7 +250,7 @@ impl StreamState {
             let view = job.preview(0, self.count)?;
             write_event("preview", &self.page(&view, true)?, out);
         } else if status.state == JobState::Running && !status.is_events {
-            // A stream requests the next preview.
+            // Reading a preview, here without rows, requests the next preview.
             job.preview(0, 0)?;
         }
         let rows = status.rows.min(self.count);

@@ -1,7 +1,7 @@
 //! `/services/search/jobs` and `/services/search/v2/jobs`: searches that outlive their request.
 //!
-//! `POST` with `exec_mode=normal` (default) returns the job's name at once; with `blocking`, it returns the name when
-//! the job has ended; with `oneshot`, it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it,
+//! `POST` with `exec_mode=normal` (default) returns the job's ID at once; with `blocking`, it returns the ID when the
+//! job has ended; with `oneshot`, it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it,
 //! `POST …/control` pauses, ends or keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users
 //! see their own jobs, administrators see all jobs.
 //!
@@ -264,7 +264,7 @@ async fn create(
     start_job(&state, &caller, &service, params, asked, (is_waited_for, form)).await
 }
 
-/// Starts a job, waits for its end if requested, and returns its name.
+/// Starts a job, waits for its end if requested, and returns its ID.
 pub(super) async fn start_job(
     state: &ApiState,
     caller: &Caller,
@@ -291,11 +291,11 @@ pub(super) async fn start_job(
     Ok(created(&sid, form))
 }
 
-/// The answer to a request for a job: its name.
+/// The answer to a request that starts a job: the job's ID.
 fn created(sid: &str, form: Form) -> Response {
     let body = match form {
         Form::Json => json!({ "sid": sid }).to_string(),
-        // The name contains no character that must be escaped in XML.
+        // The ID contains no character that must be escaped in XML.
         Form::Atom => {
             format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <sid>{sid}</sid>\n</response>\n")
         }

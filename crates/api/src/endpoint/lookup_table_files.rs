@@ -22,7 +22,7 @@ use crate::message::ApiError;
 
 /// Path of the collection after the root.
 const PATH: &str = "data/lookup-table-files";
-/// Name of the files in messages about changes, in which other collections name their conf.
+/// Name of lookup files in notifications of changes, where other collections name their conf.
 const CONF: &str = "lookups";
 /// Title of the collection in Atom feeds.
 const TITLE: &str = "lookup-table-files";

@@ -80,7 +80,7 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 
-/// Parses a filter, which may contain only comparisons, no subsearches.
+/// Parses a filter, which is a condition without subsearches.
 fn parse_filter(filter: &str) -> Result<SearchExpr, ApiError> {
     let condition = parse_condition(filter).ok().filter(|condition| condition.subsearches().is_empty());
     condition.ok_or_else(|| {

@@ -149,7 +149,7 @@ const ALL_GROUPS_SETTINGS: &[&str] = &[
     "writeTimeout",
 ];
 
-/// Held while a request changes a server list, because the list is read, modified and written.
+/// Held while a request adds or removes a server, because server lists are read, modified and written.
 static CHANGE_LOCK: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
 
 /// The collection of groups.
@@ -509,7 +509,7 @@ async fn create(
         if !asked.settings.is_empty() {
             write(objects, viewer, &scope, &format!("{SERVER}{address}"), &asked.settings)?;
         }
-        // Without a default group, nothing would be sent.
+        // Without a default group, nothing would be sent, so the group of the server becomes the default group.
         if default.is_empty() {
             write(objects, viewer, &scope, TCPOUT, &[pair("defaultGroup", group)])?;
         }

@@ -20,7 +20,7 @@ pub(super) fn acl_entry(mut entry: Entry) -> Entry {
     entry
 }
 
-/// The requested change of an ACL, if there is any.
+/// The requested change of an ACL; an error if no change is requested.
 pub(super) fn required_acl_change(auth: &Auth, form: &Parameters) -> Result<AclChange, ApiError> {
     let asked = acl_change(auth, form)?;
     match asked == AclChange::default() {

@@ -72,7 +72,8 @@ struct Split {
 
 #[derive(Debug)]
 enum Filter {
-    /// Arguments of `FILTER` after the field, and the same condition as search terms, if search terms can express it.
+    /// Arguments of `FILTER` after the field, and the same condition as search terms with `{}` for the field, if search
+    /// terms can express it.
     Rule { field: Field, text: String, condition: Option<String> },
     /// Arguments of `LIMIT`.
     Limit(String),

@@ -53,7 +53,8 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
-    /// Required parameters of a change: the required parameters of a new setting that do not determine its location.
+    /// Parameters of a change: the required parameters of a new setting without `name` and `stanza`, which the path
+    /// contains.
     fn value_parameters(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();
@@ -385,7 +386,7 @@ async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result
         }
         let settings = [(key.clone(), value)];
         match objects.create(CONF, &stanza, &settings, &scope, viewer) {
-            // The stanza exists already, with another setting.
+            // The stanza exists already, with other settings.
             Err(ObjectError::Exists(_)) => objects.edit(CONF, &stanza, &settings, &scope, viewer).map(drop)?,
             made => drop(made?),
         }

@@ -175,7 +175,7 @@ async fn stored_settings(state: &ApiState, caller: &Caller) -> Result<StoredSett
     let read = |objects: &Objects, _: &Permissions| {
         let all = objects.list(AUTHORIZE_CONF, &Scope::for_namespace("-", "-")?, &Permissions::owner())?;
         let mut stored = StoredSettings::new();
-        // Highest precedence first, because settings already present are kept.
+        // Of stanzas with the same name, the first has the highest precedence, so settings already present are kept.
         for object in all {
             let of_role = stored.entry(object.name).or_default();
             for (key, value) in object.settings.into_iter().filter(|(key, _)| WITHOUT_EFFECT.contains(&key.as_str())) {

@@ -11,7 +11,8 @@ use super::answer_shape::{AnswerShape, Content};
 use crate::ApiState;
 use crate::parameters::DeclaredParameters;
 
-/// Capability to read files on the server; the constants below are capabilities, too.
+/// Capability to read files on the server. Each constant from here to [`Access`] is a capability; its comment says what
+/// it permits.
 pub(super) const EDIT_MONITOR: &str = "edit_monitor";
 /// Sending events over the management port.
 pub(super) const EDIT_TCP: &str = "edit_tcp";
@@ -195,7 +196,7 @@ impl Endpoint {
         Endpoint { is_namespaced: false, ..self }
     }
 
-    /// Serves the endpoint at its absolute path.
+    /// Serves the endpoint at the path `/`.
     pub(crate) fn at_root(self) -> Endpoint {
         Endpoint { root: "", path: String::new(), ..self.without_namespace() }
     }
@@ -235,7 +236,7 @@ impl Endpoint {
         self.answers.iter().flatten().any(|(_, answer)| answer.content().is_some())
     }
 
-    /// Sets the shape of a successful answer.
+    /// Sets the shape of the successful answer, which has status 200.
     pub(crate) fn answers(self, answer: AnswerShape) -> Endpoint {
         self.answers_with(StatusCode::OK, answer)
     }

@@ -41,8 +41,8 @@ pub(super) fn is_sorted(parameters: &Parameters) -> bool {
     parameters.get("sort_key").is_some_and(|key| !key.trim().is_empty())
 }
 
-/// Commands to be run on all rows of the job before the page is chosen, including the commands of `search`; empty if
-/// the rows are shown unchanged.
+/// Commands to be run on all rows of the job before the page is chosen, including the commands of `search`; `None`
+/// without `search` and an order, because a time range alone requires no command.
 pub(super) fn further_commands(
     parameters: &Parameters,
     search: Option<TypedSearch>,

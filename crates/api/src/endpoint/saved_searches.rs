@@ -202,7 +202,7 @@ async fn dispatch(
         },
         ..SearchParams::default()
     };
-    // A lifetime in periods of the schedule does not apply to a manual run.
+    // A lifetime in periods of the schedule is ignored, because it does not apply to a manual run.
     let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
     let asked = JobOptions {
         id: None,

@@ -455,7 +455,7 @@ impl Drop for DisconnectGuard {
 }
 
 /// Guard: ends a search, with the rows found so far, at the maximum run time of the user's roles (`srchMaxTime`),
-/// unless it is dropped first.
+/// unless the guard is dropped first.
 pub(super) struct TimeBound {
     seconds: u64,
     /// Task that waits until the maximum run time is over.
@@ -546,12 +546,12 @@ impl From<ClientGone> for WriteError {
 /// Consumer of the next piece of output, at most a row.
 type RowSink<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), ClientGone>;
 
-/// Messages of a search in the answer's form.
+/// Messages of a search, typed as warnings.
 pub(super) fn warning_messages(messages: Vec<String>) -> Vec<WireMessage> {
     messages.into_iter().map(|message| ("WARN", message)).collect()
 }
 
-/// Hints of a search in the answer's form.
+/// Hints of a search, typed as information.
 pub(super) fn hint_messages(hints: Vec<String>) -> impl Iterator<Item = WireMessage> {
     hints.into_iter().map(|hint| ("INFO", hint))
 }

@@ -272,7 +272,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
     let message = Content::new(
         MESSAGES,
-        // The text is repeated under the message's name.
+        // The text is also the value of a member that has the message's name, so the shape is open.
         Shape::Open(
             &[
                 ("capabilities", Shape::List(&Shape::Text)),

@@ -196,13 +196,13 @@ pub(super) fn shape(name: &str) -> Shape {
     }
 }
 
-/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is neither.
+/// A description of the values that a setting may have, if it is declared as a flag or a number and `text` is not one.
 /// An empty text does not count as a value.
 pub(super) fn expected_instead(name: &str, text: &str) -> Option<&'static str> {
     let text = text.trim();
     match type_of(name)? {
         _ if text.is_empty() => None,
-        // With `auto`, Splunk decides by the alert's actions.
+        // `auto` is valid, too: Splunk then decides by the alert's actions.
         Flag if name == "alert.track" && text.eq_ignore_ascii_case("auto") => None,
         Flag => parse_flag(text).is_none().then_some("1 or 0"),
         Integer => text.parse::<i64>().is_err().then_some("a whole number"),

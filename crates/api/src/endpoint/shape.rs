@@ -56,7 +56,7 @@ pub(crate) enum Shape {
 pub(crate) struct Settings {
     /// Parameters that set the settings.
     pub(crate) fields: Fields,
-    /// Members that are always present or have another shape.
+    /// Members that are always present, or whose shape is not the shape in [`setting_types`].
     pub(crate) more: &'static [Member],
 }
 

@@ -126,7 +126,7 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     page("tags", format!("/services/{path}"), entries, &request.parameters)
 }
 
-/// A pair of field and value, as in `host::web1`.
+/// A pair of field and value, as in `host::web1` or `host=web1`.
 fn parse_pair(text: &str) -> Result<Tagged, ApiError> {
     let pair = text.split_once(SEPARATOR).or_else(|| text.split_once('='));
     let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.to_owned()));

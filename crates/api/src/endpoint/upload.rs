@@ -87,7 +87,7 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
         drop(upload);
         report
     });
-    // Shows the client's file name instead of the path on this machine.
+    // Answers name the file as the client does, not by its path on this machine.
     let shown = |text: String| text.replace(&path, &name);
     match report.await? {
         Ok(report) => Ok(json_response(shown(report))),

@@ -190,7 +190,7 @@ fn find_link_id(
     definition: &CollectionDefinition,
     path: &str,
 ) -> Result<Option<String>, CollectionError> {
-    // A file of an earlier version has no index yet.
+    // Adds the index to a file of an earlier version, which has none.
     links.update_accelerations(definition)?;
     let query = Query::from_json(&json!({ "path": { "$eq": path } }))?;
     let mut found = String::new();

@@ -1,7 +1,8 @@
 //! The kinds of objects of `add`, `edit`, `remove`, `list` and `show`, one table row each.
 //!
 //! A row names the REST collection. Parameters come from the table of endpoints, and their descriptions from the tables
-//! of settings. The rows here add only Splunk's option names and the columns of lists.
+//! of settings. The rows here add only Splunk's option names, descriptions that these tables lack, and the columns of
+//! lists.
 
 use quarry_api::ENDPOINTS;
 use quarry_conf::table::Kind as ValueKind;
@@ -23,11 +24,12 @@ pub(crate) struct ObjectKind {
     pub(crate) name: &'static str,
     /// REST collection below `/services/`.
     pub(crate) path: &'static str,
-    /// Conf with the settings of the objects, and the prefix of its stanzas' names.
+    /// Conf with the settings of the objects, and the prefix of its stanzas' names or an example of a name, by which
+    /// the settings are looked up.
     pub(crate) settings: (&'static str, &'static str),
     /// Parameters that have no row in the tables of settings, or that REST accepts only by a wildcard.
     pub(crate) parameters: &'static [(&'static str, &'static str)],
-    /// Parameters whose options have another name.
+    /// Further names of options, each with its parameter.
     pub(crate) options: &'static [(&'static str, &'static str)],
     /// Columns shown by `list`.
     pub(crate) columns: &'static [&'static str],

@@ -15,7 +15,7 @@ const NAME: &str = "name";
 const YES: &str = "yes";
 /// Option for settings that have no option of their own.
 const SET: &str = "set";
-/// Parameters that can only be passed with `--set`, because every kind has another option of this name.
+/// Parameters that can only be passed with `--set`, because verbs on objects have another option of this name.
 const RESERVED: &[&str] = &["app", "auth", "ca_cert", "insecure", "name", "output", "set", "token", "uri", "user"];
 /// Subcommand that adds files once.
 const ONESHOT: &str = "oneshot";

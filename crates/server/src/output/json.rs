@@ -3,8 +3,8 @@
 //!
 //! In the array, all values of a field have one type: numbers if the text of every value is the text that JSON prints
 //! for the number, or if all values have the same number of decimals; otherwise strings ([`JsonTypeDetector`]). The
-//! type is known only after all rows, so no row is written earlier. A line of ndjson is written at once, so each value
-//! has its own type.
+//! types are determined before the first row is written: from all rows, or from the first rows of a server's long
+//! answer. A line of ndjson is written at once, so each value has its own type.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -67,7 +67,7 @@ impl HighlightTerms {
     }
 }
 
-/// Writes the rows of a result as they arrive.
+/// Writes the rows of a result, part by part.
 pub(crate) struct OutputWriter<'a> {
     style: OutputStyle,
     marks: HighlightTerms,
@@ -90,7 +90,7 @@ pub(crate) struct OutputStatistics {
     pub(crate) columns: AnswerColumns,
     /// Note with the columns that did not fit the terminal, if any.
     pub(crate) left_out: Option<String>,
-    /// Whether rows were written as text of events.
+    /// Whether rows that are events were written.
     has_events: bool,
 }
 
@@ -221,7 +221,8 @@ impl<'a> OutputWriter<'a> {
     pub(crate) fn end(mut self) -> io::Result<OutputStatistics> {
         self.write_held()?;
         match self.style.form {
-            // An empty result has a placeholder text on a terminal only.
+            // An empty result is a text on a terminal; elsewhere nothing is written, and a message on standard error
+            // says so.
             OutputForm::Table | OutputForm::Vertical if self.written.columns.rows == 0 => match self.style.width {
                 Some(_) => writeln!(self.out, "no results")?,
                 None => log::info("no results"),

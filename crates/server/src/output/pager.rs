@@ -102,8 +102,7 @@ fn start() -> Option<Child> {
 fn less_options(of_user: Option<&str>) -> String {
     match of_user.map(str::trim).filter(|options| !options.is_empty()) {
         None => LESS.to_owned(),
-        // The letter of this option may also occur in a long option or an argument, so only words of short options are
-        // examined.
+        // The letter of this option may also occur in a long option, so long options are compared as a whole.
         Some(options) if options.split_whitespace().any(passes_colours) => options.to_owned(),
         Some(options) if options.starts_with('-') => format!("{options} -R"),
         Some(options) => format!("-{options} -R"),

@@ -1,4 +1,5 @@
-//! `-o table`: aligned columns for people. Events are shown with time and text, other results with all columns.
+//! `-o table`: aligned columns for people. Events are shown with time and text, other results with the columns that
+//! fit.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

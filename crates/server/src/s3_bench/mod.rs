@@ -81,7 +81,7 @@ struct Bench<'a> {
 
 /// Runs the phases and writes the report.
 pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
-    let interrupt = Interrupt::install(|| log::info("stopping; the objects of this run are deleted first"))?;
+    let interrupt = Interrupt::install(|| log::info("ending; objects of this run are deleted first"))?;
     let clock = SystemClock::shared();
     let mut targets = Vec::new();
     for settings in settings(arguments)? {
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
     };
     let mut made = Made::default();
     let reported = bench.run_phases(&mut made);
-    // If nothing was stored, there is no warning: the error of the phases states the reason.
+    // If no put was answered, the error of the run has the reason already.
     if let (Some(remains), true) = (bench.clean_up(&made.names), made.stored > 0) {
         log::warning(remains);
     }
@@ -215,7 +215,7 @@ impl Bench<'_> {
                     store.put(&name, &self.body).map(|()| self.body.len())
                 }
                 S3Operation::Delete => match objects.get(at) {
-                    // Another endpoint may be able to delete an object that this one cannot.
+                    // The name is kept, because another endpoint may delete the object at the end of the run.
                     Some(name) => store.delete(name).map(|()| 0).inspect_err(|_| work.names.push(name.clone())),
                     None => break,
                 },
@@ -258,8 +258,8 @@ impl Bench<'_> {
         Some(format!("{left} objects below {prefix}/{} stay in {}: {error}", self.run, self.arguments.container))
     }
 
-    /// Deletes objects until none is left, or until an object cannot be deleted through any endpoint. Returns the
-    /// number of deleted objects and the error.
+    /// Deletes objects until none is left, or until no endpoint deletes any more. Returns the number of deleted objects
+    /// and the error.
     fn delete_some(&self, worker: usize, made: &[String], next: &AtomicUsize) -> (usize, Option<BlobError>) {
         let (mut target, mut deleted) = (worker % self.targets.len(), 0);
         while let Some(name) = made.get(next.fetch_add(1, Ordering::Relaxed)) {

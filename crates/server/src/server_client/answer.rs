@@ -1,4 +1,4 @@
-//! The rows of a search or of a job, read one by one, so that memory never holds all rows. The server sends the rows as
+//! The rows of a search or of a job, read in parts, so that memory never holds all rows. The server sends the rows as
 //! arrays (`json_rows`), without repeating the field names in each row.
 
 use std::fmt;

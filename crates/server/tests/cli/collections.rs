@@ -194,7 +194,7 @@ fn collections_whose_documents_cannot_be_removed_stay() {
     let config = format!("{CONFIG}/people");
     let acl = format!("{config}/acl");
     assert_eq!(status(&ask(&place, "POST", &acl, &admin, "owner=nobody&sharing=app&perms.read=power")), "200");
-    // A folder is not removed in place of the file.
+    // A folder in place of the file makes the removal of the documents fail.
     let file = place.data().join("kvstore/search/people.sqlite");
     std::fs::create_dir_all(&file).unwrap();
     let refused = ask(&place, "DELETE", &config, &admin, "");

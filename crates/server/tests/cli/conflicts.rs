@@ -33,7 +33,8 @@ fn requests() -> Vec<Conflicting> {
     lines.map(request).collect()
 }
 
-/// Sends requests in an order of its own; returns each request that failed with a server error, with its answer.
+/// Sends requests in an order that depends on `number`. Returns the requests that failed with a server error or were
+/// not answered, with their answers.
 fn client(place: &Place, token: &str, number: u64, requests: &[Conflicting]) -> BTreeMap<String, String> {
     let (mut state, mut at, mut errors) = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, 0, BTreeMap::new());
     for _ in 0..REQUESTS {

@@ -50,7 +50,7 @@ fn copies_of_a_served_directory_are_independent() {
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
     assert_eq!(server.stop("-KILL"), -1);
     copy(&place.data(), &place.path("killed"));
-    // Another server may have the port by now.
+    // Both run files name the port of the killed server, which another server may have by now.
     assert_eq!((count(&place, "killed"), count(&place, "data")), ("15\n".to_owned(), "15\n".to_owned()));
     let _server = Server::start(&place);
     assert_eq!((count(&place, "killed"), count(&place, "data")), ("15\n".to_owned(), "15\n".to_owned()));

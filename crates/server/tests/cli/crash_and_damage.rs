@@ -138,7 +138,7 @@ fn damaged_catalogs_cause_errors_not_results() {
     }
     assert!(errors > 0);
     std::fs::write(&catalog, &whole).unwrap();
-    // An older catalog does not list the objects created since.
+    // The catalog does not list this object, as if it were older than the object.
     let stranger = place.data().join("db/main/0000000009.bucket");
     std::fs::write(&stranger, "bytes").unwrap();
     let verdict = place.run(&["bucket", "verify"]);

@@ -2,7 +2,7 @@
 
 use crate::support::{Place, RunOutput};
 
-/// The protocol, implemented as an app would.
+/// The protocol, as an app would implement it.
 const WIRE: &str = r#"
 import csv, io, json, re, sys
 

@@ -107,7 +107,7 @@ fn frames_and_packets_become_events() {
     for (id, part) in text.as_bytes().chunks(333).enumerate() {
         new.write_all(&piece(1, id as u64, "new", std::str::from_utf8(part).unwrap())).unwrap();
     }
-    // A forwarder's own events are for an index that it may not write to.
+    // A forwarder's own events are for an index that it may not write to, so the server drops them.
     new.write_all(&piece(1, 9_999, "_internal", "left out\n")).unwrap();
     drop(new);
     let search =

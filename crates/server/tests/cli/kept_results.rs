@@ -18,7 +18,7 @@ fn ask(place: &Place, search: &str) -> String {
     place.run(&["search", search, "-o", "csv"]).expect_success()
 }
 
-/// Ids of the finished searches, newest first.
+/// IDs of the finished searches, newest first.
 fn names(place: &Place) -> Vec<String> {
     ask(place, "| history | table sid").lines().skip(1).map(str::to_owned).collect()
 }

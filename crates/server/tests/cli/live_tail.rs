@@ -74,7 +74,7 @@ fn a_report_is_exported_again_when_its_rows_have_changed() {
     };
     assert_eq!(shown(&next()), (true, 0, "error".into(), "1".into()));
     log("b.log", "2026-11-01T10:00:01Z level=error\n2026-11-01T10:00:02Z level=info\n");
-    // Nothing is sent between rounds, and all events of a file are sent in one round.
+    // Rows are sent at the end of a round, and all events of a file are counted in the same round.
     assert_eq!(shown(&next()), (true, 0, "error".into(), "2".into()));
     let last = next();
     assert_eq!((shown(&last), &last["lastrow"]), ((true, 1, "info".into(), "1".into()), &serde_json::json!(true)));

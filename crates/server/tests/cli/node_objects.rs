@@ -261,7 +261,8 @@ fn unexpected_effects_of_changes_are_reported() {
         let ran = place.run(arguments);
         assert!(ran.code == 0 && ran.err.contains(reported), "{ran:?}");
     }
-    // A running server listens on the port of a new input itself. It would not start without the other port.
+    // A running server listens on the port of a new input itself. The first port is released, because a server that
+    // cannot listen on it does not start.
     drop(taken);
     let server = Server::start(&place);
     let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port().to_string();

@@ -149,7 +149,7 @@ fn indexes_are_created_used_and_disabled() {
     let taken = ask(&place, "POST", receiver, &admin, "one event");
     assert_eq!((status(&taken), &body(&taken)["bytes"]), ("200", &9.into()), "{taken}");
     assert_eq!(status(&ask(&place, "POST", receiver, &eva, "one event")), "403");
-    // As the `attach` functions of Splunk's SDKs do, the request has no length, and the client does not wait for an
+    // As in the `attach` functions of Splunk's SDKs, the request has no length, and the client does not wait for an
     // answer.
     let head = |authorization: &str| {
         format!(

@@ -147,7 +147,7 @@ fn a_modular_input_has_a_session_while_its_program_runs() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// Says whose session the first line of standard input is.
+/// A program that reads a session key from the first line of standard input and prints the user of the session.
 const PASSED_KEY: &str = r#"
 import json, sys, urllib.request
 key = sys.stdin.readline().strip()
@@ -164,7 +164,7 @@ fn scripts_get_the_session_key_of_the_user_that_pass_auth_names() {
     let run = place.data().join("run/server.json").display().to_string();
     place.write("data/etc/apps/a/bin/who.py", PASSED_KEY.replace("RUN", &run));
     let server = Server::start(&place);
-    // Some runs may begin before the server has written its address.
+    // Some runs may begin before the server has written its address; only later runs print a user.
     wait_for(&place, "source=who user | stats dc(_raw) as users values(_raw) as names", "users,names\n1,user admin\n");
     wait_for(&place, "source=none key | stats values(_raw) as keys", "keys\nkey<>\n");
     let told =
@@ -173,7 +173,8 @@ fn scripts_get_the_session_key_of_the_user_that_pass_auth_names() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// A command of the older protocol that says whose session its header has.
+/// A command of the older protocol. Its row names the user of the session in its header, and whether `authString` and
+/// `sessionKey` have the same key.
 const COMMAND_WITH_KEY: &str = r#"
 import json, sys, urllib.parse, urllib.request, xml.etree.ElementTree as tree
 header = {}
@@ -210,7 +211,7 @@ def who(uri, key):
                                    headers={"Authorization": "Splunk " + key})
     return json.load(urllib.request.urlopen(asked))["entry"][0]["content"]["username"]
 "#;
-/// A chunked command that says whose session its first chunk has.
+/// A chunked command. Its row has the user of the session in its first chunk, and the user that the chunk names.
 const CHUNKED_WITH_KEY: &str = r#"
 import json, re, sys
 from who import who
@@ -226,7 +227,7 @@ write({"type": "reporting", "generating": True}, b"")
 read()
 write({"finished": True}, b"user,same\n%s,%s\n" % (who(facts["splunkd_uri"], facts["session_key"]).encode(), facts["username"].encode()))
 "#;
-/// An alert action that leaves the user of its session and the owner of its search beside it.
+/// An alert action that writes the user of its session and the owner of its search to a file next to itself.
 const ACTION_WITH_KEY: &str = r#"
 import json, sys
 from who import who

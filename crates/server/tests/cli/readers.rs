@@ -80,7 +80,8 @@ fn searches_do_not_see_what_a_role_may_not_read() {
     let [admin, eva, tom] = ["admin", "eva", "tom"].map(|user| key(&place, user));
     let sees = |key: &str, text: &str| {
         let answer = search(&place, key, text);
-        // An object is visible if the answer has its value or the name of an object.
+        // The objects are visible if the answer has a row with `hidden`, in a value or in the name of a field, or with
+        // `x`.
         answer.contains("\"results\":[{") && (answer.contains("hidden") || answer.contains("\"x\""))
     };
     for text in SEARCHES {

@@ -361,9 +361,10 @@ fn a_volume_that_cannot_be_used_keeps_the_store_from_opening() {
     assert!(code != 0 && err.contains("indexes.conf: [volume:cold]: path = s3://"), "{code} {err}");
 }
 
-/// Number of events, which are two slabs whose term filter is too large to be read whole.
+/// Number of events in a bucket of two slabs, whose term filter is too large to be read whole.
 const EVENTS_WITH_IDS: usize = 300_000;
-/// Delay of each answer in a test that counts sequential requests; longer than it takes to send those of one round.
+/// Delay of each answer in a test that counts sequential requests; longer than it takes to send all requests that do
+/// not wait for an answer.
 const ROUND_TRIP: Duration = Duration::from_millis(300);
 
 /// The id of an event: unique, of digits and letters.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{Place, lines, sorted, wait_until};
 
-/// A running server; killed when a test fails.
+/// A running server; killed when it is dropped.
 pub(crate) struct Server(Child);
 
 impl Server {
@@ -262,7 +262,7 @@ fn a_signal_at_any_moment_of_a_restart_ends_the_server() {
         let key = format!("Splunk {}", login.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap());
         let restarted = ask(&place, "POST", "/services/server/control/restart", &key, "");
         assert!(restarted.starts_with("HTTP/1.1 200"), "{restarted}");
-        // The run file is removed after the inputs have stopped and before the store is closed.
+        // The run file is removed after the ports of inputs are closed and before the store is closed.
         assert!(wait_until(|| !place.data().join("run/server.json").exists()), "the server stops");
         let mut waited = 0;
         wait_until(|| {

@@ -213,7 +213,7 @@ fn events_in_the_future_are_reported() {
             reported.starts_with("note: the newest of these events is ") && reported.contains(" h in the future"),
             "{reported}"
         );
-        // Notes on earlier events are not repeated.
+        // Events added before are not reported again.
         assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");
     }
 }
@@ -306,7 +306,7 @@ fn an_invalid_new_user_is_reported_before_the_password_prompt() {
 #[test]
 fn tokens_without_a_listener_are_reported_once() {
     let place = Place::new();
-    // If a token exists when the server starts, the collector listens.
+    // The first round has the server: it starts without a token, so that its collector does not listen.
     for is_served in [true, false] {
         let _server = is_served.then(|| Server::start(&place));
         let name = if is_served { "one" } else { "two" };

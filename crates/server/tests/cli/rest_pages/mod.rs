@@ -1,5 +1,5 @@
 //! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. The test fails
-//! if no page has a request for some row of the table of endpoints.
+//! if a row of the table of endpoints has no request in any page.
 
 mod page;
 mod schema;
