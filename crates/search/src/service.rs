@@ -445,7 +445,8 @@ impl RunningSearch {
         u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
     }
 
-    /// Ends the collection of rows. `complete` is true if the client has read every row.
+    /// Ends the collection of rows. `complete` is true if the client has read every row of a result that is not
+    /// partial.
     fn end(&mut self, complete: bool) {
         let elapsed_ms = self.elapsed_ms();
         if let Some(collector) = &mut self.collector {

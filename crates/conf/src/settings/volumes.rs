@@ -201,9 +201,9 @@ pub struct RemoteStorage {
     pub volumes: BTreeMap<String, VolumeSettings>,
     /// `remotePath` of `[default]`.
     pub default: Option<RemotePathSetting>,
-    /// Remote paths of indexes with a stanza.
+    /// `remotePath` of indexes with a stanza, own or inherited from `[default]`.
     pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
-    /// `hotlist_recency_secs` of indexes that set their own value.
+    /// `hotlist_recency_secs` of indexes with a stanza, own or inherited from `[default]`, if set.
     pub hotlist_of_index: BTreeMap<String, u64>,
     /// `[cachemanager]`, with the `hotlist_recency_secs` of `[default]` in indexes.conf if that is set.
     pub cache: CacheManagerSettings,
