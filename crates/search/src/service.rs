@@ -484,9 +484,8 @@ impl RunningSearch {
         Ok(CollectedRows::new(kept, zone.clone()))
     }
 
-    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory if they are
-    /// [few](CollectedRows::is_small), otherwise in a file. `grow` is called once if there are more than a few rows,
-    /// and may let other searches run first.
+    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory up to [`SENT_BYTES`],
+    /// otherwise in a file. `grow` is called once when the rows exceed this size, and may let other searches run first.
     pub fn collect_rows_to_send(
         &mut self,
         zone: &TimeZone,
