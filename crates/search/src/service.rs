@@ -484,7 +484,7 @@ impl RunningSearch {
         Ok(CollectedRows::new(kept, zone.clone()))
     }
 
-    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory up to [`SENT_BYTES`],
+    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory up to a megabyte,
     /// otherwise in a file. `grow` is called once when the rows exceed this size, and may let other searches run first.
     pub fn collect_rows_to_send(
         &mut self,
