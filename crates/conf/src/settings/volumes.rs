@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// Settings that a user of SmartStore has in these files are known. Only settings and values without support cause
+    /// Settings of SmartStore in indexes.conf and server.conf are known. Only settings and values without support cause
     /// warnings.
     #[test]
     fn settings_of_smartstore_are_known() {
