@@ -3,7 +3,7 @@
 //! The server reads files and passes their text as [`ConfSource`]s; [`Layers`] parses them ([`text`]), checks every
 //! setting against its table row ([`table`]), drops invalid settings with a [`ConfWarning`] that names file and line,
 //! and merges the valid ones over the built-in defaults, in Splunk's global order or in the order for an app and user
-//! ([`namespace`]). The typed views ([`PropsResolver`], [`Transforms`], [`IndexesConf`], [`LimitSettings`],
+//! ([`namespace`]). The typed settings ([`PropsResolver`], [`Transforms`], [`IndexesConf`], [`LimitSettings`],
 //! [`ServerSettings`]) never fail: missing and invalid settings have their defaults.
 //!
 //! Not here: files and folders, compiling PCRE patterns, evaluating expressions, access control on changes.

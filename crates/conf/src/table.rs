@@ -12,9 +12,9 @@ pub struct ConfTable {
     pub conf: &'static str,
     /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
-    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. A
-    /// setting that is supported only in some stanzas is listed for the other stanzas as `[STANZA] NAME`, where
-    /// `STANZA` may end in `*`.
+    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-`, `_` or `.` is followed
+    /// by a class. A setting that is supported only in some stanzas is listed for the other stanzas as `[STANZA] NAME`,
+    /// where `STANZA` may end in `*`.
     pub unsupported: &'static [&'static str],
     /// Splunk settings that have no effect here and raise no warning, listed in the same way.
     pub unused: &'static [&'static str],
@@ -65,7 +65,7 @@ pub struct Row {
     pub kind: Kind,
     /// Default value.
     pub default: &'static str,
-    /// Unit of a number; empty for values of other types.
+    /// Unit of the value; empty if the value has none.
     pub unit: &'static str,
     /// Effect of the setting.
     pub doc: &'static str,

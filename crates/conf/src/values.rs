@@ -1,4 +1,4 @@
-//! Conversion of settings to Rust types, shared by the typed views.
+//! Conversion of settings to Rust types, shared by the modules that read settings.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::service::Outcome;
 use crate::table::Row;
 
-/// Maximum number of values of a field that are compared; `fieldsummary` returns at most this many for each range.
+/// Maximum number of values of a field that `fieldsummary` returns for each range; the values of both are compared.
 pub const VALUES_MAX: usize = 100;
 /// Maximum number of differences returned.
 pub const DIFFERENCES_MAX: usize = 200;

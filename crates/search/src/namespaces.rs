@@ -153,7 +153,8 @@ impl Namespaces {
         Arc::clone(&known.1)
     }
 
-    /// Like [`Namespaces::service_of_user`], but returns a cached service only.
+    /// Like [`Namespaces::service_of_user`], but returns `None` if files must be read or another thread is reading the
+    /// permissions.
     pub fn cached_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
         let reading = self.reading.load(Ordering::SeqCst);
         let known = self.readership.try_lock().ok().filter(|known| known.0 >= reading)?.1.reader(viewer);

@@ -1,8 +1,8 @@
 //! Real-time searches: windows that move with the clock, and events as they arrive.
 //!
-//! A [`RealTimeWindow`] represents `earliest_time=rt-5m` and `latest_time=rt` of a request. A job with such a window
-//! runs its search repeatedly, each time over the current window ([`super::jobs`]). [`NewEvents`] runs a search over
-//! each group of arriving events, for clients that show events one after the other.
+//! A [`RealTimeWindow`] represents the bounds of a request, such as `earliest_time=rt-5m` and `latest_time=rt`. A job
+//! with such a window runs its search repeatedly, each time over the current window ([`super::jobs`]). [`NewEvents`]
+//! runs a search over each group of arriving events, for clients that show events one after the other.
 //!
 //! Not here: the queue of a client ([`quarry_store::Follower`]), reports that a client reads repeatedly
 //! ([`crate::live_report`]).

@@ -445,7 +445,8 @@ impl RunningSearch {
         u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
     }
 
-    /// Ends the collection of rows. `complete` is true if the client has read every row.
+    /// Ends the collection of rows. `complete` is true if the client has read every row of a result that is not
+    /// partial.
     fn end(&mut self, complete: bool) {
         let elapsed_ms = self.elapsed_ms();
         if let Some(collector) = &mut self.collector {
@@ -483,9 +484,8 @@ impl RunningSearch {
         Ok(CollectedRows::new(kept, zone.clone()))
     }
 
-    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory if they are
-    /// [few](CollectedRows::is_small), otherwise in a file. `grow` is called once if there are more than a few rows,
-    /// and may let other searches run first.
+    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory up to a megabyte,
+    /// otherwise in a file. `grow` is called once when the rows exceed this size, and may let other searches run first.
     pub fn collect_rows_to_send(
         &mut self,
         zone: &TimeZone,

@@ -70,7 +70,7 @@ fn time_length(text: &[u8]) -> Option<usize> {
     (!goes_on).then_some(end)
 }
 
-/// Length of a date: year, month and day, or day, month and year, with equal separators.
+/// Length of a date with equal separators: year, month and day, or day and month in either order and year.
 fn date_length(text: &[u8]) -> Option<usize> {
     let first = digits(text);
     let separator = *text.get(first).filter(|mark| matches!(mark, b'-' | b'/' | b'.'))?;

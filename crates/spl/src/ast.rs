@@ -294,7 +294,7 @@ pub struct SubsearchLimits {
 }
 
 impl SubsearchLimits {
-    /// The options without effect, each with a flag that says whether the search contains it.
+    /// The options without effect, each with a flag that says whether the search uses it.
     pub fn ignored_options(&self) -> [(bool, &'static str); 3] {
         [
             (self.max_time_s.is_some(), "maxtime="),

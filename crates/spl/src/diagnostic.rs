@@ -79,7 +79,7 @@ impl Diagnostic {
         text
     }
 
-    /// Adds "did you mean" if a known name is similar to `word`.
+    /// Sets the hint: "did you mean" if a known name is similar to `word`, otherwise none.
     pub(crate) fn suggest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         self.hint = closest_name(word, known).map(|name| format!("did you mean `{name}`?"));
         self

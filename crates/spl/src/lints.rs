@@ -132,7 +132,7 @@ fn check_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, found
     found.push(Diagnostic::warning(format!("`{}` is read as the value", value.text), value.span).with_hint(hint));
 }
 
-/// Finds a word of the leading search that begins a command.
+/// Finds a word of the leading search that begins a command, or syntax of SQL or a shell.
 pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     let parts = match expr {
         SearchExpr::And(parts) => parts.as_slice(),
@@ -347,7 +347,7 @@ pub(crate) fn find_in_report(text: &str, aggregates: &[Aggregate], found: &mut V
     }
 }
 
-/// The syntax of a function's call.
+/// The name before the first `(`; empty if there is no `(`.
 fn call_text(name: &str) -> &str {
     name.split_once('(').map_or("", |(function, _)| function)
 }

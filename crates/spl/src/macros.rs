@@ -14,8 +14,8 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 pub const MAX_MACRO_DEPTH: usize = 100;
 /// Maximum missing macros that are reported for one search.
 const MISSING_REPORTED_MAX: usize = 100;
-/// Maximum errors in macros that are reported for one search; the text after the last one is not expanded. For each
-/// missing macro, all known names are compared for a suggestion, which would take minutes for thousands of errors.
+/// Maximum errors in macros that are reported for one search; the text after the last one is dropped. For each missing
+/// macro, all known names are compared for a suggestion, which would take minutes for thousands of errors.
 const ERRORS_MAX: usize = 100;
 /// Maximum macros listed in a suggestion.
 const LISTED_MAX: usize = 12;
@@ -99,7 +99,7 @@ struct SpanPiece {
 }
 
 impl SpanMap {
-    /// The expanded text at a position, if it comes from a macro; `None` if the text is as written.
+    /// Excerpt of the expanded text around a position, if it comes from a macro; `None` if the text is as written.
     pub fn fragment(&self, span: Span) -> Option<String> {
         let place = self.pieces.partition_point(|piece| piece.at <= span.start).checked_sub(1)?;
         let piece = self.pieces.get(place).filter(|piece| !piece.verbatim)?;

@@ -4,7 +4,7 @@
 //! `[default]`. Of two patterns for sources, or two for hosts, the pattern with the higher `priority` wins; at equal
 //! priority, the pattern whose name sorts first. Each setting is resolved separately over all matching stanzas.
 //!
-//! Not here: guessing a sourcetype from text, renamed sourcetypes.
+//! Not here: guessing a sourcetype from text, applying `rename`.
 
 mod guess_rules;
 mod header;
@@ -84,7 +84,7 @@ struct PatternStanza {
     settings: Settings,
 }
 
-/// An `EXTRACT-` rule that produces a field.
+/// An `EXTRACT-` rule with the sourcetype to which it applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldExtraction<'a> {
     /// Sourcetype of the rule's stanza; `None` for stanzas of hosts and sources and for `[default]`.
@@ -248,7 +248,7 @@ impl PropsResolver {
         formats.any(|format| format.eq_ignore_ascii_case(INDEXED_JSON))
     }
 
-    /// The search-time rules of each stanza, with its sourcetype if the stanza names one.
+    /// The search-time rules of each stanza that has some, with its sourcetype if the stanza names one.
     pub fn search_time_rules(&self) -> &[(Option<String>, SearchTimeRules)] {
         // Cached, because every search needs the rules, and reading the stanzas of many add-ons takes longer than a
         // search for a rare term.
@@ -360,7 +360,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     }
 }
 
-/// 0 and -1 mean unlimited.
+/// 0 and negative numbers mean unlimited.
 fn lookahead(bytes: i64) -> usize {
     usize::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(usize::MAX)
 }

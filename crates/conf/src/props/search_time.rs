@@ -104,7 +104,7 @@ pub(super) fn read(values: &Values<'_>, known: &NamedRules) -> SearchTimeRules {
         aliases: values.classes("FIELDALIAS-").flat_map(|(_, value)| parse_aliases(value)).collect(),
         evals: values.classes("EVAL-").map(owned).collect(),
         lookups: values.classes("LOOKUP-").map(owned).collect(),
-        // Fields of structured JSON replace all other extractions.
+        // Fields of structured JSON replace the extraction that `KV_MODE` selects.
         table: known.table(values.text("KV_MODE")).filter(|_| !super::is_indexed_json(values)),
     }
 }

@@ -262,7 +262,7 @@ pub fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(seconds)
 }
 
-/// The items of a list.
+/// The items of a list, separated by `;` or `,`.
 fn parse_list(text: &str) -> Vec<String> {
     text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }

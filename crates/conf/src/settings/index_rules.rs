@@ -1,7 +1,8 @@
 //! Index-time rules of transforms.conf, to which `TRANSFORMS-` and `RULESET-` refer.
 //!
 //! A rule either matches a pattern against a key of the event (its text or metadata) and writes `FORMAT`, or evaluates
-//! expressions (`INGEST_EVAL`). Patterns, formats and expressions stay text here; the pipeline compiles them.
+//! expressions (`INGEST_EVAL`, `STOP_PROCESSING_IF`). Patterns, formats and expressions stay text here; the pipeline
+//! compiles them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub struct MacroDefinition {
     pub definition: String,
     /// `iseval`: the definition is an expression that evaluates to the text.
     pub is_eval: bool,
-    /// `validation`: an expression over the arguments that must be true.
+    /// `validation`: an expression over the arguments; the macro is refused if its value is false or a text.
     pub validation: Option<String>,
     /// `errormsg`: error if the validation is false.
     pub error_message: Option<String>,

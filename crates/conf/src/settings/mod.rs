@@ -1,4 +1,5 @@
-//! Typed views of the conf files other than props.conf. Missing and invalid settings get their default values.
+//! Typed settings of the conf files other than props.conf. Missing and invalid ones have their defaults; only
+//! [`volumes`] reports errors.
 
 pub mod authorize;
 pub mod catalog;

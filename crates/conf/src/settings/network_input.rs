@@ -1,5 +1,6 @@
 //! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
-//! `[splunktcp-ssl:PORT]`, and `[SSL]`. `[splunktcp]` has the defaults of all forwarder ports.
+//! `[splunktcp-ssl:PORT]`, `[splunktcptoken://NAME]`, and `[SSL]`. `[splunktcp]` has the defaults of all forwarder
+//! ports.
 //!
 //! Not here: binding ports, resolving addresses, loading certificates.
 
@@ -133,7 +134,7 @@ pub struct NetworkInput {
     pub kind: NetworkKind,
     /// Whether senders speak TLS.
     pub tls: bool,
-    /// The only host that may send, if the stanza names one.
+    /// The only host that may send, if the stanza's name or `restrictToHost` gives one.
     pub remote: Option<String>,
     /// Port; 0 lets the system choose one.
     pub port: u16,
@@ -151,7 +152,7 @@ pub struct NetworkInput {
     pub routing: Option<String>,
     /// Source of `host`.
     pub sender_host: SenderHost,
-    /// Addresses that may send; empty for any.
+    /// Addresses and networks that may send or, with `!` before them, may not; empty for any.
     pub accept_from: Vec<String>,
     /// Bytes read from one sender before another sender is served.
     pub queue_bytes: usize,
@@ -187,7 +188,7 @@ pub struct SslSettings {
 pub struct NetworkInputSettings {
     /// Enabled ports, in the order of inputs.conf.
     pub inputs: Vec<NetworkInput>,
-    /// Stanzas whose name contains no port.
+    /// Stanzas whose name contains no valid port.
     pub bad_names: Vec<String>,
     /// `[SSL]`.
     pub ssl: SslSettings,

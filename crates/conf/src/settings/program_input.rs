@@ -173,7 +173,7 @@ pub struct ProgramInput {
     pub stanza: String,
     /// Stanza name after the scheme.
     pub name: String,
-    /// Scheme of an app's input.
+    /// Scheme of an app's input; empty for other inputs.
     pub scheme: String,
     /// Index of the events.
     pub index: String,

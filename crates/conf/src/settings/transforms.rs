@@ -225,7 +225,7 @@ const MAX_OFFSET_SECONDS: i64 = 2_000_000_000;
 /// One lookup table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupDefinition {
-    /// `filename`: the CSV file, without its folder.
+    /// `filename`: the table's file, without its folder; may be empty for a collection.
     pub filename: String,
     /// `case_sensitive_match`.
     pub case_sensitive_match: bool,

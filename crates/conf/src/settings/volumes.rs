@@ -201,9 +201,9 @@ pub struct RemoteStorage {
     pub volumes: BTreeMap<String, VolumeSettings>,
     /// `remotePath` of `[default]`.
     pub default: Option<RemotePathSetting>,
-    /// Remote paths of indexes with a stanza.
+    /// `remotePath` of indexes with a stanza, own or inherited from `[default]`.
     pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
-    /// `hotlist_recency_secs` of indexes that set their own value.
+    /// `hotlist_recency_secs` of indexes with a stanza, own or inherited from `[default]`, if set.
     pub hotlist_of_index: BTreeMap<String, u64>,
     /// `[cachemanager]`, with the `hotlist_recency_secs` of `[default]` in indexes.conf if that is set.
     pub cache: CacheManagerSettings,
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(of_all.hotlist_of_index["main"], 7);
     }
 
-    /// Settings that a user of SmartStore has in these files are known. Only settings and values without support cause
+    /// Settings of SmartStore in indexes.conf and server.conf are known. Only settings and values without support cause
     /// warnings.
     #[test]
     fn settings_of_smartstore_are_known() {

@@ -56,7 +56,7 @@ impl JobStore {
         match self.create_folder(&sid) {
             Ok(()) if !is_taken => {}
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
-            // `begin` reserves a generated name by creating its folder.
+            // Outside of a server, `begin` has created the folder of a generated name.
             Err(_) if wanted.is_none() && is_sid(&sid) => {}
             _ => return Err(JobFolderError::Taken(sid)),
         }

@@ -2,13 +2,13 @@
 //! the data directory.
 //!
 //! A search gets a folder with its name when it starts, so that two processes never use the same name; in a server, the
-//! folder is created only when the result is written. The folder of a finished search contains its rows
-//! (`results.arrow`: Arrow IPC streams; each change of columns begins a new stream) and its outcome (`facts.json`,
-//! written last: a folder without this file holds no result). A result has a lifetime. Beyond [`JOBS_MAX`] results or
-//! [`BYTES_MAX`] bytes, the oldest results are removed first, except results of clients' jobs, which have limits of
-//! their own. If the folder cannot be written, nothing is stored. Files that the `dump` command writes are in the
-//! subfolder `dump` of the search's folder, whether or not the result of the search is stored, and are kept for
-//! [`ABANDONED_AFTER_S`].
+//! folder of a search that is not a client's job is created only when the result is written. The folder of a finished
+//! search contains its rows (`results.arrow`: Arrow IPC streams; each change of columns begins a new stream) and its
+//! outcome (`facts.json`, written last: a folder without this file holds no result). A result has a lifetime. Beyond
+//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest results are removed first, except results of clients' jobs,
+//! which have limits of their own. If the folder cannot be written, nothing is stored. Files that the `dump` command
+//! writes are in the subfolder `dump` of the search's folder, whether or not the result of the search is stored, and
+//! are kept for [`ABANDONED_AFTER_S`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
@@ -49,7 +49,7 @@ const HISTORY: &str = "history.jsonl";
 const PREVIOUS_HISTORY: &str = "history.before.jsonl";
 /// Size in bytes at which a new log is started.
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
-/// Lifetime of a result in seconds.
+/// Default lifetime of a result in seconds.
 const DEFAULT_TTL_S: i64 = 600;
 /// Age in seconds at which files of `dump` expire, and at which a folder without a result counts as left by a dead
 /// process.
@@ -119,7 +119,8 @@ impl JobStore {
         }
     }
 
-    /// The jobs of a data directory used by this process alone: small results stay in memory until the process ends.
+    /// The jobs of a data directory used by this process alone: small results stay in memory until they expire, there
+    /// are too many newer ones or the process ends.
     pub fn for_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> JobStore {
         let mut jobs = JobStore::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
@@ -240,7 +241,7 @@ impl JobStore {
         Ok(std::fs::rename(unfinished, folder.join(FACTS))?)
     }
 
-    /// Keeps rows in memory if they are few enough; returns whether it did.
+    /// Keeps rows in memory if they are few enough and no saved search produced them; returns whether it did.
     fn cache_rows(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
         let Some(recent) = self.recent.as_ref().filter(|_| facts.saved.is_none() && RecentJobs::fits(rows)) else {
             return false;

@@ -37,7 +37,8 @@ pub struct SearchOutcome<'a> {
 }
 
 impl SearchOutcome<'_> {
-    /// Whether the answer is complete: it has rows, and values other than zero in each column.
+    /// Whether the answer is complete: it has rows, values other than zero in each column, and, if it is a chart,
+    /// columns other than `NULL`.
     pub(crate) fn is_complete(&self) -> bool {
         self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_null()
     }

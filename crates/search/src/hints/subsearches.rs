@@ -2,7 +2,8 @@
 //! the rows of the main search, so the answer does not show which fields the rows of the subsearch lack.
 //!
 //! A subsearch is not run again; instead, the events of the subsearch are sampled like the events of the main search.
-//! Only likely misspellings are reported, because the answer does not show that a field is missing.
+//! Only fields that an earlier command removes and likely misspellings are reported, because the answer does not show
+//! that a field is missing.
 
 use std::collections::BTreeSet;
 

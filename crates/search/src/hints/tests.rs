@@ -9,7 +9,7 @@ fn row(cells: &[(&str, &str)]) -> HintRow {
     cells.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Hints for a search over a node with two indexes, two sourcetypes and some fields.
+/// Hints for a search over a node with two indexes, a sourcetype, a host and some fields.
 fn hint_texts(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
     let empty: Vec<String> = empty.iter().map(|name| (*name).to_owned()).collect();
     let mut ask = |search: &str| {
@@ -130,7 +130,7 @@ fn unknown_names_are_reported_with_similar_ones() {
 
 #[test]
 fn misspelt_fields_are_reported_for_every_command() {
-    // The events have the fields `status`, `user`, `host` and `date_hour`.
+    // Events have the fields `status`, `user`, `host`, `sourcetype` and `date_hour`.
     for (text, rows) in [
         ("* | sort -statu", 2),
         ("* | sort -statu | table _time user", 2),

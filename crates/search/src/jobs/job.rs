@@ -84,7 +84,8 @@ pub struct JobStatus {
     pub messages: Vec<String>,
     /// Reason why the job waits for a search slot, if it is waiting.
     pub waiting: Option<String>,
-    /// Hints about rows or values that the result lacks; empty before the job has ended.
+    /// Hints about rows or values that the result lacks and about slow parts of the search; empty before the job has
+    /// ended.
     pub hints: Vec<String>,
     /// Progress from 0 to 1.
     pub done: f64,
@@ -102,7 +103,7 @@ pub struct JobStatus {
     pub is_partial: bool,
     /// Whether the user saved the job.
     pub is_saved: bool,
-    /// Whether a request has asked for previews.
+    /// Whether clients ask for previews; initially true only for a real-time search or if the request says so.
     pub asks_previews: bool,
     /// Time of the job's start, or of the last request that changed its lifetime.
     pub updated_ns: TimeNs,
@@ -150,7 +151,7 @@ pub(super) struct MutableState {
     is_unread: bool,
     is_saved: bool,
     shows_previews: bool,
-    /// Whether a request has asked for previews.
+    /// Whether clients ask for previews; initially true only for a real-time search or if the request says so.
     asks_previews: bool,
     /// Whether a request paused or finalised the job after its end. Only the shown status changes: a client waits until
     /// the status confirms its request, and a short search may have ended before that request.
@@ -301,7 +302,7 @@ impl StartedJob {
         self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), false, 0);
     }
 
-    /// Hints on the complete result; none if the search was stopped or its rows were truncated.
+    /// Hints on a complete result; none if the result is partial or the job was finalised or cancelled.
     fn hints(&self) -> Vec<String> {
         let job = &self.job;
         let is_cut = || {
@@ -855,7 +856,7 @@ impl SearchJob {
         Arc::clone(&self.lock().priority)
     }
 
-    /// Sets whether rows are shown before the search ends.
+    /// Sets whether previews are shown.
     pub fn set_previews_shown(&self, shows: bool) {
         {
             let mut changing = self.lock();

@@ -64,7 +64,7 @@ pub const JOBS_MAX: usize = 10_000;
 /// Maximum total size of the rows of all jobs, in bytes.
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
 
-/// Minimum remaining quota for a new job, in bytes.
+/// Minimum remaining quota for a new job, in bytes; half of the quota if that is less.
 const FREE_QUOTA_BYTES_MIN: u64 = 1 << 20;
 
 /// Maximum number of paused jobs.
@@ -343,7 +343,7 @@ impl Jobs {
             }
             is_it && !beginning.contains(job.sid())
         };
-        // Otherwise the folder belongs to a new job of the same name.
+        // If this is false, the folder belongs to a new job of the same name.
         if is_its_folder {
             self.job_store.remove_job(job.sid());
         }

@@ -41,7 +41,7 @@ pub struct JobOptions {
     pub is_not_backfilled: bool,
     /// Notes about the request, such as parameters without effect.
     pub notes: Vec<String>,
-    /// Whether hints are created if the search finds nothing.
+    /// Whether the client wants hints.
     pub has_hints: bool,
     /// Whether the request asks for previews (true) or declines them (false); by default, previews are made when a
     /// client reads them.
@@ -230,7 +230,7 @@ impl JobRecord {
         self.is_real_time
     }
 
-    /// Whether the events behind the report are available.
+    /// Whether the events behind the report are available: in verbose mode, or if the job has a timeline.
     pub fn shows_events(&self) -> bool {
         self.level == SearchLevel::Verbose || self.status_buckets > 0
     }
@@ -260,8 +260,8 @@ impl JobRecord {
         &self.sharing
     }
 
-    /// Whether this job repeats the search of the job `other`: same user, app, text, times and options. False for
-    /// real-time searches.
+    /// Whether this job repeats the search of the job `other`: same user, app, text, times, mode, sampling and
+    /// timeline. False for real-time searches.
     pub(super) fn repeats(&self, other: &JobRecord) -> bool {
         let what = |record: &JobRecord| {
             let JobRecord { user, app, search, earliest, latest, now_ns, level, sample_ratio, arrived, .. } = record;

@@ -151,7 +151,7 @@ impl JobRows {
         if batch.num_rows() == 0 {
             self.count_rows(batch);
         }
-        // A batch of long rows may become many parts, because a reader holds one part in memory.
+        // A batch of long rows is split, because a reader holds a whole batch in memory.
         for piece in split_by_bytes(batch, TAIL_BYTES_MAX) {
             if piece.num_rows() > 0 {
                 self.count_rows(&piece);
@@ -284,7 +284,7 @@ impl RowsView {
         RowsView { of_range: Some(RangePage { range, offset, end: offset.saturating_add(count) }), ..self }
     }
 
-    /// Number of rows.
+    /// Number of rows, regardless of a time range.
     pub fn len(&self) -> usize {
         self.end - self.offset
     }
@@ -300,7 +300,7 @@ impl RowsView {
         self
     }
 
-    /// The rows as tables, each with all columns; times are shown in `zone`.
+    /// The rows as tables, each with all columns of the view; times are shown in `zone`.
     pub fn tables(&self, zone: &TimeZone) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
         let zone = zone.clone();
         let table = move |rows| ResultTable::with_fields(Arc::clone(&self.fields), vec![rows], zone.clone());

@@ -38,7 +38,7 @@ const STATUS: &str = "status.json";
 /// File extension of incomplete files, which a crash may leave.
 const INCOMPLETE_EXTENSION: &str = ".unfinished";
 
-/// Index-time settings of props.conf, which do not affect summaries.
+/// Settings of props.conf that define no search-time fields and therefore do not affect summaries.
 const INDEX_TIME_SETTINGS: [&str; 34] = [
     "ADD_EXTRA_TIME_FIELDS",
     "ANNOTATE_PUNCT",

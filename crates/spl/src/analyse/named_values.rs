@@ -104,7 +104,7 @@ pub struct WhereEquality<'s> {
     pub field: &'s str,
     /// Value or field that the field must equal.
     pub other: ComparedWith<'s>,
-    /// Position of the comparison.
+    /// Position of the right side of the comparison.
     pub span: Span,
     /// Position where the command begins.
     pub stage_start: usize,
@@ -244,7 +244,7 @@ pub enum FieldOrigin {
     Nowhere {
         /// The command.
         command: String,
-        /// The fields.
+        /// The fields that it leaves and the fields that later commands create.
         fields: Vec<String>,
     },
     /// No source: the command removed or renamed the field.
@@ -308,7 +308,8 @@ fn is_plain(name: &str) -> bool {
     !name.starts_with('_') && !name.contains(['*', '{', '$'])
 }
 
-/// Origin of a field that is read after these commands; `None` if one of them creates the field or may create it.
+/// Origin of a field that is read after these commands; `None` if it is unknown, for example because one of them may
+/// create the field.
 fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     let (first, rest) = before.split_first()?;
     let mut between = Vec::new();

@@ -16,7 +16,7 @@ pub(crate) fn is_split_aligned(split: &Option<SplitField>) -> bool {
     split.as_ref().is_none_or(|split| is_aligned(&split.bin))
 }
 
-/// Whether spans are aligned independently of the search's time range.
+/// Whether spans are known to be aligned independently of the search's time range.
 pub(crate) fn is_aligned(options: &BinOptions) -> bool {
     options.align_time.is_none()
 }

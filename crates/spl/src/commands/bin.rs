@@ -139,7 +139,7 @@ impl BinOptions {
     /// Applies one of these options.
     pub(crate) fn take(&mut self, option: &OptionArg) -> ParseResult<()> {
         match option.name.as_str() {
-            // Same as without the option: the span is derived from the search's time range.
+            // Same as without the option: the span is derived from the values or the time range.
             "span" if option.value.eq_ignore_ascii_case("auto") => {}
             "span" => self.span = Some(bin_span(option)?),
             "bins" => {

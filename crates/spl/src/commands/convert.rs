@@ -115,7 +115,7 @@ impl Semantics for ConvertCommand {
 }
 
 impl ConvertCommand {
-    /// Whether the conversion is chosen by looking at all values of its field.
+    /// Whether a conversion is chosen by looking at all values of its field.
     pub fn is_automatic(&self) -> bool {
         self.conversions.iter().any(|conversion| conversion.function == ConvertFunction::Auto)
     }

@@ -247,7 +247,7 @@ pub(crate) trait Semantics {
         Beginning::Rows
     }
 
-    /// The search in the command's arguments that is parsed only when the command runs.
+    /// The search that the command's arguments contain or name, if it is parsed only when the command runs.
     fn inner_search(&self) -> Option<InnerSearchText<'_>> {
         match self.begins_with() {
             Beginning::SavedSearch(saved) => Some(InnerSearchText::Saved(&saved.name)),
@@ -386,7 +386,8 @@ impl CreatedFields {
         self.names.iter().any(|made| matches_field(made, name))
     }
 
-    /// The removal of a field, with its new name.
+    /// The new name of a removed field, `Some(None)` if it is removed without one; `None` if the command keeps the
+    /// field.
     pub(crate) fn removal_of(&self, name: &str) -> Option<Option<String>> {
         // The first matching pair applies, because it removes the field before later pairs are applied.
         let (pattern, new) = self.removed.iter().find(|(removed, _)| matches_field(removed, name))?;
@@ -404,7 +405,7 @@ fn matches_field(pattern: &str, name: &str) -> bool {
     matches_pattern(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
 }
 
-/// The new name of a field that a pattern renames; the new pattern itself if it has several `*`.
+/// The new name of a field that a pattern renames; `new` itself unless it and `pattern` each have exactly one `*`.
 fn rename_by_pattern(name: &str, pattern: &str, new: &str) -> String {
     let middle = pattern.split_once('*').and_then(|(before, after)| name.strip_prefix(before)?.strip_suffix(after));
     match middle {
@@ -515,7 +516,7 @@ impl Command {
         self.node().begins_with()
     }
 
-    /// The search in the command's arguments that is parsed only when the command runs.
+    /// The search that the command's arguments contain or name, if it is parsed only when the command runs.
     pub fn inner_search(&self) -> Option<InnerSearchText<'_>> {
         self.node().inner_search()
     }

@@ -1,4 +1,4 @@
-//! `pivot`: reports on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
+//! `pivot`: reports on an object of a data model; rewritten to `from`, `where`, and `stats`, `chart` or `timechart`.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 
@@ -449,8 +449,8 @@ impl Pivot {
         commands
     }
 
-    /// Adds the sums of rows and columns. Split fields are renamed in the meantime, because columns whose names begin
-    /// with an underscore are not summed.
+    /// Adds the sums of rows and columns. While the sums are computed, split fields have names with a leading
+    /// underscore, because such columns are not summed.
     fn add_totals(&self, commands: &mut Vec<Command>) {
         if !self.row_totals && !self.column_totals {
             return;

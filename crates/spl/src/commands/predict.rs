@@ -7,7 +7,7 @@ use crate::analyse::{FieldNeeds, TIME};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{ParseResult, Parser};
 
-/// Maximum rows of a prediction.
+/// Maximum of `future_timespan=`, to which larger values are reduced.
 const FUTURE_ROWS_MAX: usize = 10_000;
 /// Default percentage of values expected between the bounds.
 const DEFAULT_INTERVAL_PERCENT: f64 = 95.0;

@@ -11,7 +11,7 @@ use crate::parse::{ParseResult, Parser};
 /// `rename FIELD AS NEW [, FIELD AS NEW]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RenameCommand {
-    /// Old and new names, which have the same number of `*`.
+    /// Old and new names; an old name with `*` has as many as the new one.
     pub pairs: Vec<(FieldPattern, FieldPattern)>,
 }
 

@@ -1,6 +1,6 @@
 //! `tstats`: aggregates index-time fields or a data model.
 //!
-//! Options and aggregates come in any order, then FROM, WHERE and BY. WHERE is a search condition that ends at the word
+//! Options, aggregates, FROM, WHERE and BY are accepted in any order. WHERE is a search condition that ends at the word
 //! BY outside of quotes and brackets.
 
 use quarry_event::time::Span as TimeSpan;

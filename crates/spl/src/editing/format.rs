@@ -1,7 +1,7 @@
 //! Formatting: one command per line, one blank between tokens, long subsearches on lines of their own.
 //!
-//! Only blanks outside quotes, comments and macros change. Adjacent tokens stay adjacent and separate tokens stay
-//! separate, so the search means the same.
+//! Only blanks outside quotes, comments and macros change. Except at pipes and brackets, adjacent tokens stay adjacent
+//! and separate tokens stay separate, so the search means the same.
 
 use super::token::{Token, TokenKind, tokens};
 

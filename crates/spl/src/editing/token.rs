@@ -82,7 +82,8 @@ pub struct Token {
     pub kind: TokenKind,
     /// Position in the text.
     pub span: Span,
-    /// Position of the name of the command that the token belongs to; `None` for the terms at the start of a search.
+    /// Position of the name of the command that the token belongs to; `None` for pipes and for terms before any
+    /// command.
     pub command: Option<Span>,
 }
 

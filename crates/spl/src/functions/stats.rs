@@ -48,7 +48,7 @@ pub enum StatsFunction {
     Percentile {
         /// 0 to 100.
         percent: f64,
-        /// Kind of estimate.
+        /// Kind of percentile.
         kind: PercentileKind,
         /// Method of computation; the parser leaves the default, which the node's setting replaces later.
         method: PercentileMethod,
@@ -89,7 +89,7 @@ pub enum StatsFunction {
     },
 }
 
-/// Percentile estimates.
+/// Kinds of percentiles, by the name of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PercentileKind {
     /// `perc`, `p`, `median`.

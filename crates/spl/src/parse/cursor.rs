@@ -71,7 +71,8 @@ pub(crate) struct Parser<'t> {
     pub(crate) terms_read: usize,
     /// Different fields of conditions and expressions read so far.
     pub(crate) fields_read: BTreeSet<String>,
-    /// Field names, assignments and aggregates of the current command, read so far.
+    /// Field names, assignments and aggregates of the current command, read so far; a name with wildcards counts
+    /// [`WILDCARD_NAMES`] more.
     pub(crate) names_read: usize,
     /// Number of operators that deepen the tree of the current expression.
     pub(crate) chain: usize,
@@ -272,7 +273,7 @@ impl<'t> Parser<'t> {
         &rest[..length]
     }
 
-    /// Whether the whole word `keyword` (any case) is next, without reading it.
+    /// Whether the whole word `keyword` (any case) is next; skips only the blanks before it.
     pub(crate) fn at_keyword(&mut self, keyword: &str) -> bool {
         self.skip_blank();
         let rest = self.rest();
@@ -318,7 +319,7 @@ impl<'t> Parser<'t> {
         Some(Word { text: inner[..length].to_owned(), quoted: true, span: Span { start, end: self.pos } })
     }
 
-    /// Reads a field name in a list: quoted, or up to a blank, comma, bracket, `|` or quote outside parentheses.
+    /// Reads a field name in a list: quoted, or up to a blank, comma, `)`, `[`, `]`, `|` or `"` outside parentheses.
     pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();

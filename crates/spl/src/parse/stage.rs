@@ -13,7 +13,7 @@ use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
 use crate::missing_pipe::inner_command;
 
-/// Commands that generate rows and so start a search.
+/// Commands that generate rows and whose names are unlikely search terms.
 const GENERATING: &[&str] =
     &["dbinspect", "gentimes", "inputlookup", "loadjob", "makeresults", "multisearch", "rest", "tstats"];
 

@@ -1,4 +1,4 @@
-//! Tables of searches and the syntax trees that the parser builds for them.
+//! Searches, with the syntax trees and diagnostics that parsing them yields.
 
 mod brackets;
 mod commands;
