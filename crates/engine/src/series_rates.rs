@@ -6,8 +6,7 @@
 //! increase is relative to the last point of an earlier span. A decrease of a counter counts as a reset; the increase
 //! before the reset is included.
 //!
-//! Not here: other aggregates of the same command, which are folded over the same rows; both results are then
-//! combined.
+//! Other aggregates of the same command are folded by `stats` over the same rows; both results are then combined.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -246,7 +245,8 @@ fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The columns `wanted`, and a column that identifies each row's series by its dimensions, in order of name.
+/// The columns `wanted`, those of measurements, and a column that identifies each row's series: its dimensions, in
+/// order of name.
 fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Result<RecordBatch, EngineError> {
     let mut names = names_of(batch);
     names.retain(|name| is_dimension(name) && !made.contains(name));

@@ -184,7 +184,7 @@ fn push_top(plan: &mut Plan) {
 /// remain.
 fn push_first(plan: &mut Plan) {
     let Some(first) = first_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
-    // Omitted rows might have columns that no other row has.
+    // If the scan reads all fields, omitted rows might have columns that no other row has.
     if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
         scan.first = Some(first);
     }
@@ -233,8 +233,8 @@ fn count_selecting(commands: &[Stage]) -> usize {
     commands.iter().take_while(is_selecting).take_while(|stage| stage.command.is_repeatable()).count()
 }
 
-/// The selection that the first `count` commands and a limit after them make, and the sort that sets the limit.
-/// `None` if all rows are kept, or if fields are read that cannot be named.
+/// The selection that the first `count` commands and a limit after them make, and the sort that sets the limit. `None`
+/// if no limit follows and the last of these commands drops no rows, or if fields are read that cannot be named.
 fn selection_of(commands: &[Stage], count: usize) -> Option<(RowSelection, Option<SortCommand>)> {
     let (first, rest) = commands.split_at(count);
     let (limit, sort) = match (top_of(rest), first_of(rest), rest.first().map(|stage| &stage.command)) {
