@@ -106,7 +106,7 @@ pub(crate) trait Environment {
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
-/// Additional environment for commands that begin a search: to generate their rows, or to check such a command.
+/// Additional environment for commands that begin a search and generate rows, and for checks of commands.
 pub(crate) trait SearchEnvironment: Environment {
     /// The rows of a search.
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
@@ -124,8 +124,7 @@ pub(crate) trait Execute {
         Err(lowering.not_first_error())
     }
 
-    /// Reports faults of a first command that would otherwise appear only at run time, such as a missing table or
-    /// model.
+    /// Reports faults that would otherwise appear only at run time, such as a missing table or model.
     fn check(&self, _environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! `eventstats`: adds the aggregates of a row's group to the row. A row without one of the BY fields is unchanged.
+//! `eventstats`: adds the aggregates of a row's group to the row. In a row without one of the BY fields, the aggregates
+//! are null.
 
 use std::ops::Range;
 use std::sync::Arc;

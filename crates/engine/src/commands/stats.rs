@@ -79,7 +79,7 @@ impl Reduce for Stats {
     fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let plan = &self.0;
         match plan.gather(folders, context)? {
-            // Spilled groups come from files one by one.
+            // Spilled groups may not fit into memory at once; the sort spills them, too.
             folded @ Folded::Parts(_) => sorted_values(plan, folded, context),
             folded => Ok(of_batches(vec![plan.values(folded, context)?])),
         }

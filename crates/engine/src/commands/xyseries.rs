@@ -1,4 +1,4 @@
-//! `xyseries`: pivots a list of series, names and values into a table.
+//! `xyseries`: pivots rows with a row key, a series name and values into a table with a column per series.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
