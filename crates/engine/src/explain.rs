@@ -76,7 +76,7 @@ pub struct ExplainedEvents {
     pub field_patterns: Vec<String>,
     /// Fields that the condition tests in every event that the terms do not exclude.
     pub tested_fields: Vec<String>,
-    /// Whether the event text is needed.
+    /// Whether the event text is read for more than field extraction.
     pub reads_text: bool,
     /// Whether pages are read newest first, because the result depends on the order.
     pub in_order: bool,
@@ -302,7 +302,7 @@ impl Explainer {
         Ok(explained)
     }
 
-    /// The text of [`ExplainedStage::text`].
+    /// The command as [`ExplainedStage::text`] shows it.
     fn text_of(&self, stage: &Stage) -> String {
         if stage.span.start == stage.span.end {
             return format!("{} (of the request)", stage.command.name());

@@ -184,7 +184,7 @@ fn push_top(plan: &mut Plan) {
 /// remain.
 fn push_first(plan: &mut Plan) {
     let Some(first) = first_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
-    // If the scan reads all fields, omitted rows might have columns that no other row has.
+    // If the scan reads all fields, or all that match a pattern, omitted rows might have columns that no other row has.
     if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
         scan.first = Some(first);
     }
@@ -203,8 +203,8 @@ fn first_of(commands: &[Stage]) -> Option<FirstRows> {
     })
 }
 
-/// Lets a scan that reads all fields select the rows that the first commands keep. To select rows, the scan reads
-/// only the fields that these commands need.
+/// Lets a scan that reads all fields, or all that match a pattern, select the rows that the first commands keep. To
+/// select rows, the scan reads only the fields that these commands need.
 fn push_selection(plan: &mut Plan) {
     let is_open = matches!(&plan.source, Source::Scan(scan) if scan.is_open() && scan.summary.is_none());
     if !is_open || plan.fold.is_some() {

@@ -1,15 +1,15 @@
 //! Previews: intermediate results of a running search.
 //!
 //! For a fold over events, the states of all workers so far are merged and finished, and the commands after the fold
-//! run on the result. Without such a fold, the commands up to the end of the search run on the rows read so far, up to
-//! a limit, if one of them needs all rows. A preview uses new instances of the commands, so that the search's instances
-//! are unaffected; messages of a preview are dropped.
+//! run on the result. Without such a fold, all commands run on the rows read so far (up to a limit), if one of them
+//! needs all rows. A preview uses new instances of the commands, so that the search's instances are unaffected;
+//! messages of a preview are dropped.
 //!
 //! The first preview is made soon after the start. Each further preview is made after a client has read the previous
 //! one, and rarely enough that previews take at most a tenth of the search's time. If a command fails on the rows read
-//! so far, for example at a limit, the preview is made from fewer of them. Previews use the results of subsearches that
-//! the search has read. There are no previews for searches with side effects or external programs, or for commands that
-//! run a search for each row (`map`).
+//! so far, for example at a limit, the preview is made from fewer of them (not with a fold). Previews use the results
+//! of subsearches that the search has read. There are no previews for searches with side effects or external programs,
+//! or for commands that run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
