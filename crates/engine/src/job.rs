@@ -104,7 +104,7 @@ pub struct Engine {
     knowledge: Arc<dyn KnowledgeSource>,
     commands: Arc<dyn CommandSource>,
     node: Arc<dyn NodeSource>,
-    /// Cached partial states, which are valid only for these extraction rules.
+    /// Cached partial states, which are valid only for `rules`.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
     percentiles: PercentileMethod,

@@ -200,7 +200,7 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
     for (at, aggregate) in rates.iter().enumerate() {
         let field = argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default();
         // First and last value of a series in a span, their times, and the largest value; then the last value and its
-        // time in the previous span, and the value and time from which the rate is computed.
+        // time in an earlier span, and the value and time from which the rate is computed.
         let [first, last, first_time, last_time, largest] =
             ["e", "l", "s", "t", "m"].map(|part| format!("__{part}{at}"));
         let [last_before, time_before, from, since] = ["p", "q", "f", "b"].map(|part| format!("__{part}{at}"));
@@ -269,7 +269,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    // Names that a wildcard matches begin like a measurement field.
+    // A wildcard matches only measurement fields, so all of these are kept.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
     rows::drop_columns(&keyed, |name| !is_read(name))
 }

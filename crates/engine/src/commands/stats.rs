@@ -107,7 +107,7 @@ fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext)
 /// Rows per batch passed to the sort.
 const SORTED_ROWS: usize = 4_096;
 
-/// Sorts the rows by these fields: numbers by value before texts, equal numbers by their text.
+/// Sorts the rows by these fields: numbers by value, then IP addresses, then texts; equal numbers by their text.
 pub(crate) fn sort_by_fields(rows: &RecordBatch, fields: &[String], stop: &Stop) -> Result<RecordBatch, EngineError> {
     if fields.is_empty() || rows.num_rows() < 2 {
         return Ok(rows.clone());

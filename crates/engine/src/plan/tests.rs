@@ -229,7 +229,7 @@ fn plans_include_the_exchange_from_map_to_reduce() {
         ("* | sort 0 a | head 3 | table a", "events that may be among the 3 with the smallest a: _time, a"),
         ("* | dedup 2 a, b | table a", "events that may be among the first 2 of each a, b: _time, a, b"),
         ("* | stats count", "one group: count (count)"),
-        // States are exchanged even if the scan reduces the rows to fold.
+        // States are exchanged even if the scan makes fewer rows to be folded.
         ("* | stats count by host", "groups by host: count (count)"),
         ("| tstats count where index=a by host", "groups by host: count (count)"),
         (
