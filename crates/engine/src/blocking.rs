@@ -1,4 +1,5 @@
-//! Blocking commands: those that need every row before they can produce a result (sort, eventstats, join).
+//! Blocking commands: those that need every row before they can produce a result (sort, eventstats, join), and external
+//! programs, which take rows at their own pace.
 //!
 //! Not here: row commands and folds ([`quarry_eval::command`]).
 

@@ -46,9 +46,10 @@ pub struct Explanation {
 /// One search or subsearch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainedPlan {
-    /// Events that are read; `None` if the first command generates rows.
+    /// Events that are read; `None` if the first command generates rows or is replaced by another search.
     pub events: Option<ExplainedEvents>,
-    /// Exchanges between the workers and the part that runs once, round by round; empty if no events are read.
+    /// Exchanges between the workers and the part that runs once, round by round; empty if no events are read, or if
+    /// they are deleted.
     pub exchanges: Vec<Exchange>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
@@ -75,11 +76,11 @@ pub struct ExplainedEvents {
     pub field_patterns: Vec<String>,
     /// Fields that the condition tests in every event that the terms do not exclude.
     pub tested_fields: Vec<String>,
-    /// Whether the event text is needed.
+    /// Whether the event text is read for more than field extraction.
     pub reads_text: bool,
     /// Whether pages are read newest first, because the result depends on the order.
     pub in_order: bool,
-    /// Data that remains after each pruning step; empty if there is no data.
+    /// Data that remains after each pruning step; empty if the search is explained without data.
     pub pruning_steps: Vec<PruningStep>,
     /// Work that the scan does on behalf of later commands.
     pub pushed_down: Vec<String>,
@@ -101,8 +102,8 @@ pub struct ExplainedSummaries {
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written, followed by `(as NAME)` if another command replaces it; only
-    /// the name for a command that the request adds.
+    /// The command as written, followed by `(as NAME)` if another command replaces it; for a command that the request
+    /// adds, its name and `(of the request)`.
     pub text: String,
     /// Phase in which the command runs.
     pub phase: Phase,
@@ -170,7 +171,7 @@ impl SearchChecker for ExplainChecker {
 
 /// Explains a search and the searches in it.
 pub(crate) struct Explainer {
-    /// Whether there is data to count.
+    /// Whether the search is explained with data, so that what remains of it is counted.
     counts: bool,
     /// Side effects of the search.
     effects: Effects,
@@ -223,7 +224,8 @@ impl Explainer {
         let explained = explain();
         let found = self.frames.borrow_mut().pop();
         let mut explained = explained?;
-        // Subsearches of the condition and of the commands come before the inner search.
+        // In the order in which they were found: subsearches of the condition, the inner search or the subsearches of
+        // the first command, then those of later commands.
         explained.subsearches.extend(found.into_iter().flat_map(|open| open.subsearches));
         Ok(explained)
     }
@@ -300,8 +302,7 @@ impl Explainer {
         Ok(explained)
     }
 
-    /// A command as written, followed by its name if another command was written; only the name if the request added
-    /// it.
+    /// The command as [`ExplainedStage::text`] shows it.
     fn text_of(&self, stage: &Stage) -> String {
         if stage.span.start == stage.span.end {
             return format!("{} (of the request)", stage.command.name());
@@ -362,7 +363,8 @@ impl SubsearchExplainer for Explainer {
     }
 
     fn is_dynamic(&self, command: &Command) -> bool {
-        // A command with substituted subsearches is shown in the form that it has without their results.
+        // If shown, a command with substituted subsearches has the form that it has without their results; a mere check
+        // skips it.
         (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.affects(command)
     }
 }

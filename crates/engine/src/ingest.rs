@@ -3,7 +3,8 @@
 //! Expressions are written in the language of `eval`. They process the values of one event at a time, without rows.
 //! `now()` is supplied by the pipeline and unknown when an expression is compiled, so it is read like a field.
 //!
-//! Not here: names of keys and fields, assignments (pipeline); `searchmatch()`, which needs an event's rows.
+//! Not here: names of keys and fields, assignments (pipeline); `searchmatch()`, which may read any field and is
+//! refused.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! The engine's public interface: a request starts a job, a job yields batches.
 //!
-//! A job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]). A bounded queue
-//! slows the search down to the pace of its reader, so that memory does not fill. Alternatively, rows are made on the
-//! reader's own thread. This saves two switches between threads, which take a fifth of the time of a search for one
-//! event.
+//! Normally, a job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]). A
+//! bounded queue slows the search down to the pace of its reader, so that memory does not fill. Alternatively, rows are
+//! made on the reader's own thread. This saves two switches between threads, which take a fifth of the time of a search
+//! for one event.
 
 pub(crate) mod language;
 mod row_source;
@@ -57,7 +57,7 @@ use crate::run::subsearch_results::SubsearchResults;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 
-/// Maximum nesting depth of saved searches that are followed to determine the kind of a result.
+/// Maximum nesting depth of saved searches and base searches that are followed to determine the kind of a result.
 const SAVED_DEPTH_MAX: usize = 8;
 /// Maximum number of batches queued for the reader.
 const QUEUED_BATCHES_MAX: usize = 4;
@@ -104,7 +104,7 @@ pub struct Engine {
     knowledge: Arc<dyn KnowledgeSource>,
     commands: Arc<dyn CommandSource>,
     node: Arc<dyn NodeSource>,
-    /// Cached partial states, which are valid only for these extraction rules.
+    /// Cached partial states, which are valid only for `rules`.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
     percentiles: PercentileMethod,
@@ -114,15 +114,15 @@ pub struct Engine {
     started: AtomicU64,
 }
 
-/// A search with everything that its run depends on. Nothing else, such as the clock or a default, is looked up
-/// later.
+/// A search with the time, zone, indexes and permissions that its run depends on: neither a clock nor a default is
+/// looked up later.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
     /// The search.
     pub text: String,
     /// Bytes at the start of the text that its author did not write; positions in messages do not count them.
     pub prefix: usize,
-    /// The search as nodes. If set, the nodes are run, and the text is used in messages only.
+    /// The syntax tree of the search. If set, the tree is run, and the text is used in messages only.
     pub pipeline: Option<Pipeline>,
     /// Options that change the search.
     pub shape: SearchShape,
@@ -222,8 +222,8 @@ impl Engine {
         self.start_on(RowThread::Own, request, source)
     }
 
-    /// Starts a search whose rows are made on the thread that reads them. If that thread has less stack than
-    /// [`STACK_BYTES`] and a reserve, a larger stack is allocated for the duration.
+    /// Starts a search whose rows are made on the thread that reads them. If that thread has too little stack left, the
+    /// rows are made on a new stack of [`STACK_BYTES`].
     ///
     /// [`STACK_BYTES`]: crate::STACK_BYTES
     pub fn start_on_reader_thread(
@@ -522,7 +522,8 @@ fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagno
     Diagnostic::error(error.to_string(), spans.original(error.span().unwrap_or(whole)))
 }
 
-/// The kind of a search's rows; for `savedsearch`, the kind of the saved search's rows.
+/// The kind of a search's rows. If the search begins with a saved search, a base search of a data model or subsearches,
+/// and does not transform their rows, their kind decides.
 fn kind_of(
     pipeline: &Pipeline,
     knowledge: &dyn KnowledgeSource,

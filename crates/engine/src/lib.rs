@@ -1,8 +1,8 @@
 //! Plans SPL searches and runs them on one node, over a snapshot of the store.
 //!
-//! A search becomes a [plan]: a scan; commands that every worker applies to the rows of its *slices* (groups of
-//! pages of the snapshot); a fold; and commands that run once on the fold's result. Events are read by `quarry_scan`;
-//! rows and computations on them are in `quarry_eval`.
+//! A search becomes a [plan]: a scan; commands that every worker applies to the rows of its *slices* (groups of pages
+//! of the snapshot); a fold; and commands that run once, on the fold's result or, without a fold, on the events. Events
+//! are read by `quarry_scan`; rows and computations on them are in `quarry_eval`.
 //!
 //! Not here: SPL text (spl), functions and aggregates (eval), reading events (scan), files and WAL (store), jobs and
 //! users (search), HTTP (api).

@@ -26,7 +26,7 @@ use crate::knowledge::KnowledgeSource;
 use crate::node::{NodeSession, NodeSource};
 use crate::source::SnapshotSource;
 
-/// Maximum number of rows that a subsearch of `append`, `join` or `set` returns (limits.conf `[searchresults]
+/// Default maximum number of rows that a subsearch of `append`, `join` or `set` returns (limits.conf `[searchresults]
 /// maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
 
@@ -106,7 +106,7 @@ pub(crate) trait Environment {
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
-/// Additional environment for commands that generate rows. They begin a search that is run, not merely explained.
+/// Additional environment for commands that begin a search and generate rows, and for checks of commands.
 pub(crate) trait SearchEnvironment: Environment {
     /// The rows of a search.
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;

@@ -117,7 +117,7 @@ impl Runner {
             effects.add(command);
             self.permit_text(command, span, &mut texts)
         })?;
-        // Nested texts are appended.
+        // Texts that are run by these texts are appended to the list while it is read.
         let mut at = 0;
         while let Some((text, span)) = texts.0.get(at).cloned() {
             // Parse errors are reported when the text runs.

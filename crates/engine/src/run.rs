@@ -1,8 +1,7 @@
 //! Runs a plan: passes events through the steps and yields result rows.
 //!
-//! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a
-//! fold, each slice is also folded. All later steps run on one thread, batch by batch, and stop reading as soon as
-//! one of them needs no more rows.
+//! In a plan with a fold, slices of events are mapped and folded in parallel. The steps after the fold, or all steps of
+//! a plan without one, run on one thread, batch by batch, and stop reading as soon as one of them needs no more rows.
 
 mod bounds;
 pub(crate) mod chain;
@@ -215,8 +214,8 @@ impl Runner {
         })))
     }
 
-    /// Like [`Runner::events`], for commands in the same process. Unlike in an exchange, the rows may have mixed
-    /// columns if the commands support these, and come in any order if the plan says so.
+    /// Like [`Runner::events`], for commands in the same process. If the commands support it, columns may hold both
+    /// numbers and texts, and rows come in any order if the plan says so; an exchange permits neither.
     fn events_here(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         if !supports_numbers(&plan.reduce) {
             return self.events(scan, plan, context);
@@ -245,7 +244,8 @@ impl Runner {
         if plan.fold.is_some() || !matches!(&plan.source, Source::Scan(scan) if scan.is_open()) {
             return self.steps(&plan.reduce, context);
         }
-        // If rows are dropped, columns may remain without values, depending on the rows that were read.
+        // If rows are dropped, columns may remain without values, depending on the rows that were read. They are
+        // dropped, too.
         let (first, rest) = plan.reduce.split_at(count_dropping(&plan.reduce));
         let mut steps = self.steps(first, context)?;
         steps.push(row(|| DropEmptyBatchColumns));
@@ -407,7 +407,7 @@ impl PreparedFold {
     }
 }
 
-/// Whether the rows of a scan reach an aggregation through commands that support mixed columns.
+/// Whether the rows of a scan reach a `stats` through commands that support columns of numbers and texts.
 fn supports_numbers(stages: &[Stage]) -> bool {
     for stage in stages {
         match &stage.command {

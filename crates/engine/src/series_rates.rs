@@ -6,8 +6,7 @@
 //! increase is relative to the last point of an earlier span. A decrease of a counter counts as a reset; the increase
 //! before the reset is included.
 //!
-//! Not here: other aggregates of the same command, which are folded over the same rows; both results are then
-//! combined.
+//! Other aggregates of the same command are folded by `stats` over the same rows; both results are then combined.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -201,7 +200,7 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
     for (at, aggregate) in rates.iter().enumerate() {
         let field = argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default();
         // First and last value of a series in a span, their times, and the largest value; then the last value and its
-        // time in the previous span, and the value and time from which the rate is computed.
+        // time in an earlier span, and the value and time from which the rate is computed.
         let [first, last, first_time, last_time, largest] =
             ["e", "l", "s", "t", "m"].map(|part| format!("__{part}{at}"));
         let [last_before, time_before, from, since] = ["p", "q", "f", "b"].map(|part| format!("__{part}{at}"));
@@ -246,7 +245,8 @@ fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The columns `wanted`, and a column that identifies each row's series by its dimensions, in order of name.
+/// The columns `wanted`, those of measurements, and a column that identifies each row's series: its dimensions, in
+/// order of name.
 fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Result<RecordBatch, EngineError> {
     let mut names = names_of(batch);
     names.retain(|name| is_dimension(name) && !made.contains(name));
@@ -269,7 +269,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    // Names that a wildcard matches begin like a measurement field.
+    // A wildcard matches only measurement fields, so all of these are kept.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
     rows::drop_columns(&keyed, |name| !is_read(name))
 }

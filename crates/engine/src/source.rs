@@ -81,7 +81,8 @@ impl SnapshotSource for Store {
     }
 }
 
-/// Returns all events, whatever index is requested, because a search over files has only one index.
+/// Returns all events, whatever index and time range are requested: a search over files has only one index, and the
+/// scan tests times.
 impl SnapshotSource for MemoryStore {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(MemoryStore::snapshot(self))

@@ -1,4 +1,4 @@
-//! `addinfo`: adds the search's time range and id to every row.
+//! `addinfo`: adds the search's time range, id and start to every row.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;

@@ -44,7 +44,7 @@ struct Class {
 }
 
 impl Class {
-    /// Welford's update.
+    /// Adds a number (Welford's method).
     fn add(&mut self, number: f64) {
         self.count += 1.0;
         let distance = number - self.mean;

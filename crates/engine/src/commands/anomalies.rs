@@ -35,7 +35,7 @@ impl Execute for AnomaliesCommand {
 
 struct Anomalies {
     command: AnomaliesCommand,
-    /// N-grams of each text on the denylist; rows with such texts are never anomalies.
+    /// N-grams of each text on the denylist; rows with such texts get the score 0.
     denied: Vec<Window>,
 }
 
@@ -94,7 +94,7 @@ impl BlockingTable for Anomalies {
 }
 
 impl Anomalies {
-    /// `denied` is a table of texts that are never anomalies.
+    /// `denied` is the denylist: a table with texts in the command's field.
     fn new(command: &AnomaliesCommand, denied: Option<&RecordBatch>) -> Anomalies {
         let mut anomalies = Anomalies { command: command.clone(), denied: Vec::new() };
         if let Some(table) = denied {

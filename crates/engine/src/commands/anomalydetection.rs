@@ -18,7 +18,7 @@ use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of bins of a histogram.
 const BINS_MAX: usize = 50;
-/// A probability is anomalous if it is more than this many interquartile ranges below the lower quartile.
+/// A log-probability is anomalous if it is more than this many interquartile ranges below the lower quartile.
 const OUTLIER_IQR_FACTOR: f64 = 1.5;
 /// Like [`OUTLIER_IQR_FACTOR`], with `cutoff=true`, which reports fewer anomalies.
 const CUTOFF_IQR_FACTOR: f64 = 3.0;
@@ -36,7 +36,7 @@ impl Execute for AnomalyDetectionCommand {
 /// `method=histogram` with its options.
 struct Histogram(HistogramDetection);
 
-/// Log-probability of a row, and the field whose value is the rarest, with the relative frequency of this value.
+/// Log-probability of a row, and the field with the rarest value in the row, with the relative frequency of that value.
 struct Likelihood {
     logarithm: f64,
     cause: Option<(String, f64)>,

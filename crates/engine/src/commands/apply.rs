@@ -1,6 +1,7 @@
 //! `apply`: adds a model's predictions to the rows.
 //!
-//! The model is loaded after the input rows have arrived, so that a search can apply a model it has just fitted.
+//! The model is loaded after a preceding `fit` has stored it, so that a search can apply a model that it has just
+//! fitted.
 
 use std::sync::Arc;
 

@@ -143,7 +143,7 @@ impl WildcardChart {
         Ok(blocking(WildcardChart { chart, expressions: lowering.expressions() }))
     }
 
-    /// The command with wildcards replaced by the fields that have values.
+    /// The command with wildcards replaced by the fields of the rows.
     fn reduce(&self, names: &[String]) -> Result<Box<dyn Reduce>, EngineError> {
         let split_by = |split: &Option<SplitField>| split.as_ref().map(|split| split.field.text.clone());
         Ok(match &self.chart {

@@ -1,8 +1,9 @@
 //! `cluster`: groups rows with similar texts.
 //!
-//! A row joins the first group whose first text is similar enough: the share of common words, relative to the longer
-//! text or to both, reaches the threshold. Splunk's own measure is not reproduced, but it yields the same groups if
-//! texts differ in a few words.
+//! A row joins the first group whose first text is similar enough: the share of common words reaches the threshold.
+//! `match=termlist` counts the words that are equal at the same position, relative to the longer text; the other modes
+//! compare sets of words or n-grams. Splunk's own measure is not reproduced, but it yields the same groups if texts
+//! differ in a few words.
 
 use std::collections::BTreeSet;
 
@@ -96,7 +97,8 @@ impl BlockingTable for Cluster {
             counts[at] += 1;
             labels.push(Some(at));
         }
-        // A search that finishes early has groups of its first rows only. Without `labelonly`, one row of each group is kept.
+        // A search that finishes early has groups of its first rows only. Without `labelonly`, one row of each group is
+        // kept.
         let (shown, groups): (RecordBatch, Vec<Option<usize>>) = match self.0.label_only {
             true => (all.slice(0, labels.len()), labels),
             false => (rows::take(&all, &UInt32Array::from(firsts.clone()))?, (0..firsts.len()).map(Some).collect()),

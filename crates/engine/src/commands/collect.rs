@@ -21,9 +21,9 @@ use crate::source::SnapshotSource;
 
 /// Bytes of events stored at once.
 const BATCH_BYTES: usize = 4 << 20;
-/// Format of the time prefix of an event that has no text of its own.
+/// Default format of the time prefix of an event that has no text of its own.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S %z";
-/// Value of `source` for events without a source.
+/// Value of `source` if the command names none.
 const DEFAULT_SOURCE: &str = "collect";
 
 impl Execute for CollectCommand {
@@ -38,7 +38,7 @@ struct Collect {
     command: CollectCommand,
     /// Store that the events are written to.
     source: Arc<dyn SnapshotSource>,
-    /// Name of the node, which is the host of events without a host.
+    /// Name of the node: the host of the events if the command names none.
     node: String,
 }
 
@@ -94,7 +94,7 @@ impl Collect {
         Ok(())
     }
 
-    /// The fields of a row as `name="value"`.
+    /// Event text for a row without `_raw`: JSON, or the time, search information and fields as `name="value"`.
     fn format_row(
         &self,
         at: TimeNs,

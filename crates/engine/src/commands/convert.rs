@@ -42,7 +42,7 @@ struct Converter {
     now: TimeNs,
 }
 
-/// Functions that `auto` and `num` try, in this order.
+/// Functions that `auto` and `num` try for values that are not numbers, in this order.
 const NUMBER_FUNCTIONS: [ConvertFunction; 5] = [
     ConvertFunction::RmComma,
     ConvertFunction::Dur2Sec,

@@ -1,8 +1,8 @@
 //! `diff`: shows the lines in which a field of two rows differs, in the format of Unix `diff`.
 //!
 //! Common lines at both ends are skipped; for the lines in between, the shortest edit script is computed (Myers, "An
-//! O(ND) difference algorithm and its variations", 1986). If the script has more than [`EDITS_MAX`] lines, all lines in
-//! between are shown as removed and added, which is valid though not minimal.
+//! O(ND) difference algorithm and its variations", 1986). If the script has more than [`EDITS_MAX`] removed and added
+//! lines, all lines in between are shown as removed and added, which is valid though not minimal.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -14,7 +14,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Maximum length of the edit script.
+/// Maximum number of removed and added lines of the shortest edit script.
 const EDITS_MAX: usize = 2_000;
 /// Lines of context.
 const CONTEXT_LINES: usize = 3;

@@ -256,8 +256,8 @@ fn write_error(error: std::io::Error) -> EngineError {
     EngineError::invalid(format!("dump: {error}"))
 }
 
-/// The directory named by `_dstpath`, ending in `/`; characters that could lead out of the search's directory become
-/// `_`.
+/// The directory named by `_dstpath`, ending in `/`. Characters other than letters, digits and a few marks become `_`,
+/// so that the path cannot lead out of the search's directory.
 fn folder_of(path: &str) -> String {
     let mut folder = String::new();
     for part in path.split('/').filter(|part| !part.is_empty()).take(FOLDER_DEPTH_MAX) {

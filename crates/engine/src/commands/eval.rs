@@ -14,7 +14,7 @@ use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 use crate::new_columns::NewColumns;
 
-/// Maximum number of columns with dynamic names per `eval`.
+/// Maximum number of columns with dynamic names that an assignment makes for a batch of rows.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;
 
 impl Execute for EvalCommand {

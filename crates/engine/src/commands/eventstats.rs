@@ -1,4 +1,5 @@
-//! `eventstats`: adds the aggregates of a row's group to the row. A row without one of the BY fields is unchanged.
+//! `eventstats`: adds the aggregates of a row's group to the row. In a row without one of the BY fields, the aggregates
+//! are null.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,7 +102,8 @@ fn readers_of(rows: &RecordBatch, by: &[String]) -> Vec<ColumnReader> {
     by.iter().map(|name| rows::reader(rows, name)).collect()
 }
 
-/// The row of each row's group; null for a row without a group. `group_rows` has the row of each number of `keys`.
+/// For each row, the position of its group; null for a row without a group. `group_rows` has the position of each group
+/// number of `keys`.
 fn groups_of_rows(rows: &RecordBatch, keys: &mut RowGroups, group_rows: &UInt32Array, by: &[String]) -> UInt32Array {
     let numbers = keys.numbers(&readers_of(rows, by), rows.num_rows());
     // A row without a group has a number greater than all group numbers.

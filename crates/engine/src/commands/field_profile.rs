@@ -41,7 +41,7 @@ pub(super) struct FieldProfile {
     pub(super) deviation: f64,
     /// Relative frequency of each row's value; `None` without a value.
     pub(super) frequencies: Vec<Option<f64>>,
-    /// Probability of a number this far from the mean; `None` without a number.
+    /// Probability of a number at least this far from the mean; `None` without a number.
     pub(super) tail_probabilities: Vec<Option<f64>>,
 }
 
@@ -76,7 +76,7 @@ impl FieldProfile {
         }
     }
 
-    /// Whether most values of the field are numbers.
+    /// Whether at least the share [`NUMERIC_SHARE`] of the field's values are numbers.
     pub(super) fn is_numeric(&self) -> bool {
         self.count > 0 && self.numbers as f64 >= NUMERIC_SHARE * self.count as f64
     }

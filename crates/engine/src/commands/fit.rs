@@ -1,7 +1,8 @@
 //! `fit`: fits a model to the rows, stores it, and passes the rows on with the model's predictions.
 //!
 //! All rows are buffered ([`RowBuffer`], which may spill). The model is fitted to a sample with a bounded number of
-//! rows and only the named fields; the model is then applied to all rows.
+//! rows and only the named fields; the model is then applied to all rows, unless its algorithm only labels the rows of
+//! the sample.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

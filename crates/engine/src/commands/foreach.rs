@@ -1,6 +1,6 @@
 //! `foreach`: runs the same commands for each of several fields, or for each value of a field.
 //!
-//! For named fields, the commands are expanded once, during planning. Fields that match a pattern are known only when
+//! For named fields, the commands are expanded when the steps are made. Fields that match a pattern are known only when
 //! all rows have arrived.
 
 use std::borrow::Cow;

@@ -34,7 +34,7 @@ impl Blocking for GaugeCommand {
         for (name, part) in names.zip(&self.parts) {
             parts.push((name, value(part)));
         }
-        // A single bound does not delimit a range.
+        // A single bound does not delimit a range, so the range is 0 to 100.
         if parts.len() <= 2 {
             parts.truncate(1);
             parts.extend([("y1".to_owned(), Value::Int(0)), ("y2".to_owned(), Value::Int(100))]);

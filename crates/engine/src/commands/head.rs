@@ -26,7 +26,7 @@ impl Execute for HeadCommand {
     }
 }
 
-/// Number of rows still to be emitted.
+/// The command, with the number of rows still to be emitted (`left`; `None` without a limit).
 struct Head {
     left: Option<usize>,
     condition: Option<Arc<CompiledExpr>>,

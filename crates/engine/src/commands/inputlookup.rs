@@ -30,7 +30,7 @@ impl Execute for InputLookupCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         match rows_of(self, search) {
             Ok(rows) => Ok(Some(of_batches(vec![rows]))),
-            // For `inputcsv`, a missing file is only a warning.
+            // For `inputcsv` without `strict=true`, a missing file is only a warning.
             Err(error @ (EngineError::Invalid { .. } | EngineError::Failed { .. })) if !self.strict => {
                 search.context().messages.push(error.to_string());
                 Ok(Some(of_batches(Vec::new())))

@@ -23,7 +23,7 @@ impl Execute for LoadJobCommand {
     }
 }
 
-/// The job, and its name.
+/// The id of the job, and its result.
 fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(String, JobResult), EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
     let sid = match &command.job {

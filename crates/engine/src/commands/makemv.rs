@@ -28,7 +28,8 @@ impl Execute for MakeMvCommand {
     }
 }
 
-/// With `setsv=true`, the single value of the field is its values joined by the original separator.
+/// With `setsv=true`, the single value of the field is its values joined by the delimiter at which they were split; a
+/// tokenizer has none, so the default delimiter is used.
 fn single_value(make: &MakeMvCommand) -> Step {
     let delimiter = match &make.split {
         MvSplit::Delimiter(text) => text.clone(),

@@ -48,7 +48,7 @@ pub(crate) fn make_results(
     Ok(Box::new(starts.map(move |start| empty_rows(now, BATCH_ROWS.min(rows - start), server.as_deref()))))
 }
 
-/// The second in which the search began, the time of all rows.
+/// The second in which the search began: the time of all rows except CSV data.
 fn start_second(context: &CommandContext) -> TimeNs {
     context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC
 }

@@ -14,7 +14,7 @@ use crate::blocking::Blocking;
 use crate::knowledge::macros::expand_macros;
 use crate::lowering::{Environment, Lowering, Step, blocking};
 
-/// Maximum total number of rows of all searches of one `map`.
+/// Total number of rows of all searches at which one `map` fails.
 const ROWS_MAX: usize = 1_000_000;
 /// Token for the row number, from 1.
 const SERIAL: &str = "_serial_id";
@@ -22,7 +22,7 @@ const SERIAL: &str = "_serial_id";
 impl Execute for MapCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let text = match &self.search {
-            // Must precede the substitution of values, which may contain anything.
+            // Macros are expanded before values are substituted, because a value may look like a macro.
             MapSearch::Text(text, span) => expand_quoted(text, *span, lowering)?,
             MapSearch::Saved(name, span) => lowering.environment.saved_search_text(name, *span)?,
         };

@@ -1,8 +1,8 @@
 //! Execution of SPL commands: one file for each, with the same name as the file for its syntax in `quarry_spl`.
 //!
 //! Commands that process one batch at a time are row commands; stats, chart, timechart, top and rare are folds; other
-//! commands need all rows. The table in `quarry_spl` names the files; the crate does not compile if a file or its
-//! [`Execute`] is missing.
+//! commands need all rows, or generate rows. The table in `quarry_spl` names the files; the crate does not compile if a
+//! file or its [`Execute`] is missing.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::{Command, Span};

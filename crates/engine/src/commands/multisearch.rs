@@ -91,7 +91,7 @@ impl Source {
 }
 
 impl MergedRows {
-    /// Among rows of equal time, those of the first source come first.
+    /// If the next rows of several sources have the same time, the first of these sources comes first.
     fn new(sources: Vec<RowIter>) -> MergedRows {
         let sources = sources.into_iter().map(|rows| Source { rows, batch: None }).collect();
         MergedRows { sources, is_started: false }

@@ -61,7 +61,7 @@ impl Blocking for MvCombineCommand {
     }
 }
 
-/// Key that identifies a row: every value of every column, length-prefixed.
+/// Key of a row: whether it lacks the field, and every value of every other column, length-prefixed.
 fn row_key(readers: &[ColumnReader], lacks_field: bool, row: usize, key: &mut Vec<u8>) {
     key.clear();
     key.push(u8::from(lacks_field));

@@ -15,7 +15,7 @@ use quarry_stdx::number::u32_of;
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
-/// Maximum number of rows that a batch may grow to.
+/// Number of rows made from a batch after which its other rows are dropped.
 const EXPANDED_ROWS_MAX: usize = 10_000_000;
 
 /// Number of values of a row between two checks for cancellation.

@@ -15,7 +15,6 @@ impl Execute for RequireCommand {
     }
 }
 
-/// The command.
 struct Require;
 
 impl Blocking for Require {

@@ -1,8 +1,8 @@
 //! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
-//! Types differ from row to row, so each row gets a rank for each key: numbers before texts, missing values last in
-//! either direction. The ranks are ordinary columns, by which [`rows::sort_rows`] sorts and spills; rows beyond the
-//! limit are dropped on the way.
+//! Types differ from row to row, so each row gets a rank for each key: numbers, then IP addresses, then texts; missing
+//! values last in either direction. The ranks are ordinary columns, by which [`rows::sort_rows`] sorts and spills; rows
+//! beyond the limit are dropped on the way.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
     [Arc::new(Int64Array::from(classes)), Arc::new(Float64Array::from(numbers)), Arc::new(texts.finish())]
 }
 
-/// Adds ranks for [`sort_by_ranks`]: numbers by value before texts, equal numbers by their text.
+/// Adds ranks for [`sort_by_ranks`]: numbers by value, then IP addresses, then texts; equal numbers by their text.
 pub(crate) fn add_value_ranks(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
     let mut ranked = rows.clone();
     for (at, field) in fields.iter().enumerate() {

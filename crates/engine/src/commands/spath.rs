@@ -15,7 +15,7 @@ use quarry_spl::ast::SpathCommand;
 use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
-/// Maximum number of fields that `spath` without a path produces.
+/// Maximum number of fields that `spath` without a path makes from a batch of rows.
 const SPATH_FIELDS_MAX: usize = 2_000;
 
 impl Execute for SpathCommand {

@@ -79,7 +79,7 @@ impl Reduce for Stats {
     fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let plan = &self.0;
         match plan.gather(folders, context)? {
-            // Spilled groups come from files one by one.
+            // Spilled groups may not fit into memory at once; the sort spills them, too.
             folded @ Folded::Parts(_) => sorted_values(plan, folded, context),
             folded => Ok(of_batches(vec![plan.values(folded, context)?])),
         }
@@ -107,7 +107,7 @@ fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext)
 /// Rows per batch passed to the sort.
 const SORTED_ROWS: usize = 4_096;
 
-/// Sorts the rows by these fields: numbers by value before texts, equal numbers by their text.
+/// Sorts the rows by these fields: numbers by value, then IP addresses, then texts; equal numbers by their text.
 pub(crate) fn sort_by_fields(rows: &RecordBatch, fields: &[String], stop: &Stop) -> Result<RecordBatch, EngineError> {
     if fields.is_empty() || rows.num_rows() < 2 {
         return Ok(rows.clone());

@@ -125,7 +125,7 @@ impl StreamStats {
         self.command.window > 0 || self.command.time_window.is_some()
     }
 
-    /// Whether the states of all groups may be reset before a row of the batch.
+    /// Whether the states of all groups may be reset within a batch.
     fn may_reset(&self) -> bool {
         self.command.reset_on_change || self.reset_before.is_some() || self.reset_after.is_some()
     }
@@ -399,7 +399,7 @@ impl StreamStats {
         let mut columns: Vec<ColumnBuilder> = self.plan.columns.iter().map(|_| ColumnBuilder::new(count)).collect();
         let (mut values, mut results, mut values_left) = (Vec::new(), Vec::new(), REPEATED_VALUES_MAX);
         for row in 0..count {
-            // A median is computed from all rows of its window.
+            // A row may take long: a median is computed from all rows of its window.
             self.stop.check_cancelled()?;
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();

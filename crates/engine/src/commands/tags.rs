@@ -80,7 +80,7 @@ impl RowCommand for Tags {
                 outputs[at].1[row].push(self.tag_text(tag, value.as_deref()));
             }
         }
-        // Events may have tags of fields that other commands have removed.
+        // Events may have tags of fields that other commands have removed, so their own tags are added, too.
         if self.command.fields.is_empty()
             && let Some(output) = self.command.output.as_ref().filter(|_| self.command.allowed.is_none())
             && !self.command.with_name

@@ -1,7 +1,7 @@
 //! `timechart`: aggregates by time span and, optionally, one column per value of a field.
 //!
-//! The span is fixed before the first row is folded: from the command, the time range of the search, or the time
-//! range of the data. Empty spans are filled in at the end.
+//! The span is fixed before the first row is folded: from the command, the time range of the search, or the time range
+//! of the data. Without `cont=false`, rows for empty spans are added at the end.
 
 use std::sync::{Arc, OnceLock};
 
@@ -68,8 +68,8 @@ impl TimeChart {
         Ok(TimeChart { command: command.clone(), plan, outputs, column, span })
     }
 
-    /// Chooses the span from the time range that is shown (the range of the search or, without `fixedrange`, of the
-    /// rows), unless the span is given or already fixed.
+    /// Chooses the span from the time range that is shown, unless the span is given or already fixed. The range is that
+    /// of the search or, if this is open or `fixedrange=false`, that of the rows.
     pub(crate) fn fix_span(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) -> Span {
         *self.span.get_or_init(|| {
             let (from, to) = data.unwrap_or((context.now, context.now));

@@ -33,7 +33,7 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Growth of open transactions in bytes before memory is accounted for again.
+/// Change of the memory in use, in bytes, after which it is accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;
 /// Approximate overhead of an open transaction besides its events, in bytes.
 const OPEN_OVERHEAD_BYTES: usize = 256;

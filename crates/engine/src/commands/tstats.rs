@@ -9,7 +9,7 @@ use super::Execute;
 use super::append::Append;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Maximum number of appended rows.
+/// Number of appended rows at which the command fails.
 const APPENDED_ROWS_MAX: usize = 20_000_000;
 
 impl Execute for TstatsCommand {

@@ -1,4 +1,5 @@
-//! `union`: concatenates the rows of several searches and datasets.
+//! `union`: the rows of several searches and datasets, merged newest first if all searches process one event at a time
+//! (and `maxout=` is not given), otherwise concatenated.
 
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};

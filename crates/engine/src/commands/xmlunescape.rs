@@ -16,7 +16,6 @@ impl Execute for XmlUnescapeCommand {
     }
 }
 
-/// The command.
 struct XmlUnescape;
 
 impl RowCommand for XmlUnescape {

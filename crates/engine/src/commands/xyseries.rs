@@ -1,4 +1,4 @@
-//! `xyseries`: pivots a list of series, names and values into a table.
+//! `xyseries`: pivots rows with a row key, a series name and values into a table with a column per series.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
@@ -83,7 +83,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Gri
         stop.check_cancelled()?;
         let (Some(x), Some(name)) = (rows.text(row, &mut scratch), names.text(row, &mut other)) else { continue };
         let at = match command.grouped {
-            // With `grouped=true`, consecutive rows with one x form a row; a different x starts another one.
+            // With `grouped=true`, consecutive rows with one row key form a row; a different key starts another one.
             true if last.as_deref() == Some(x) => first.len() - 1,
             true => first.len(),
             false => row_keys.intern(x.as_bytes()) as usize,
@@ -123,7 +123,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Gri
     })
 }
 
-/// Key numbers in order of their texts.
+/// The numbers of the keys, in the order of the keys' texts.
 fn sort_keys(
     keys: &KeyTable,
     compare: impl Fn(&str, &str) -> std::cmp::Ordering,

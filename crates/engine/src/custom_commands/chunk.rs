@@ -37,7 +37,7 @@ pub(crate) fn is_multivalue(reader: &ColumnReader, rows: usize) -> bool {
     (0..rows).any(|row| matches!(reader.value(row), Value::Multi(_)))
 }
 
-/// Writes these columns of the rows, each `multi` one with an additional list column.
+/// Writes these columns of the rows, and a list column for each that `multi` marks.
 pub(crate) fn write_body<W: Write>(
     writer: &mut csv::Writer<W>,
     rows: &RecordBatch,
@@ -99,7 +99,7 @@ pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, Fault> {
     Ok(batch_of(named, count)?)
 }
 
-/// `$a$;$b$`, dollars doubled.
+/// The values in dollar signs, joined by semicolons (`$a$;$b$`); dollar signs in values are doubled.
 fn encode<'v>(values: impl Iterator<Item = &'v str>) -> String {
     values.map(|value| format!("${}$", value.replace('$', "$$"))).collect::<Vec<_>>().join(";")
 }

@@ -3,8 +3,8 @@
 //!
 //! The engine implements the dialogue; implementations of [`CommandSource`] know the programs, run them and enforce
 //! their limits. The first request is `getinfo`, whose answer states the type of the command; `execute` requests with
-//! rows follow until both sides have reported that they are finished. Requests and answers alternate strictly.
-//! Programs of [alert actions](AlertCall) receive all their input at once, and their output is not read as rows.
+//! rows follow until the program reports that it is finished. Requests and answers alternate strictly. Programs of
+//! [alert actions](AlertCall) receive all their input at once, and their output is not read as rows.
 
 mod alert;
 pub(crate) mod chunk;

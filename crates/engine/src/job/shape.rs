@@ -29,13 +29,14 @@ pub struct SearchShape {
     pub is_condition: bool,
     /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
-    /// Sampling ratio N: one event of N is read, always the same events; 0 and 1 mean all events.
+    /// Sampling ratio N: about one event of N is kept, always the same events; 0 and 1 mean all events.
     pub sample: u32,
     /// Whether events have only the fields named in the search and the default fields.
     pub named_fields_only: bool,
     /// Whether the search is run repeatedly and therefore must have no side effects.
     pub is_repeated: bool,
-    /// Reads only events that arrived at this time or later.
+    /// Reads only events that arrived at this time or later. A search with its own earliest time of arrival ignores
+    /// this time.
     pub arrived_from: Option<TimeNs>,
     /// Reads only events that arrived in this range. A search with its own range of arrival times ignores this range.
     pub arrived: TimeRange,
@@ -55,7 +56,7 @@ pub struct SearchShape {
 }
 
 impl SearchShape {
-    /// Whether an option changes which rows are output, or their order, compared with the search text.
+    /// Whether an option for the output is set: the order of events, the number of rows, or the text alone.
     pub fn is_for_output(&self) -> bool {
         self.oldest_first || self.head.is_some() || self.text_only
     }
@@ -192,7 +193,7 @@ fn truncate_to_events(pipeline: &mut Pipeline, until: TimeNs) {
     }
 }
 
-/// Removes fields that nothing requests from the events at the start.
+/// Removes from the events at the start the fields that nothing requests.
 fn keep_named_fields(pipeline: &mut Pipeline) {
     let Some((Stage { command: Command::Search(search), span }, rest)) = pipeline.commands.split_first() else {
         return;

@@ -1,4 +1,5 @@
-//! Named knowledge objects used by searches: data models, macros, saved searches.
+//! Named knowledge objects used by searches: data models, macros, event types, tags, saved searches, and stanzas of
+//! multikv.conf and transactiontypes.conf.
 //!
 //! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines are looked
 //! up among the bundled models ([`common_information_model`]).
@@ -83,7 +84,7 @@ pub trait KnowledgeSource: Send + Sync {
 /// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
-/// Provides only the bundled data models.
+/// Defines nothing; only the bundled data models exist.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKnowledge;
 

@@ -6,7 +6,7 @@
 use quarry_stdx::Fault;
 use serde_json::Value;
 
-/// Maximum number of ancestors of an object.
+/// Maximum length of a chain of an object and its ancestors.
 const DEPTH_MAX: usize = 32;
 /// Root parents, which are not objects of a model.
 const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];

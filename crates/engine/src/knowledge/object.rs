@@ -20,7 +20,7 @@ use super::model::{Calculation, DataModel, DataObject, Grouping};
 
 /// A data model object, prepared for searching.
 pub(crate) struct ModelObject {
-    /// The base search of a root search object; other objects are based on events.
+    /// The search of a root search object or root transaction object; other objects are based on events.
     base_search: Option<Pipeline>,
     /// The object and its ancestors, the root first.
     chain: Vec<Member>,
@@ -312,8 +312,8 @@ impl ModelObject {
         }
     }
 
-    /// The search of the object: its condition and the commands after it, which provide the calculated fields in
-    /// `wanted` and apply `filter`, whose names [`ModelObject::resolve_names`] has already resolved.
+    /// The search for the events of the object that meet `filter`, whose names [`ModelObject::resolve_names`] has
+    /// already resolved: a condition, and the commands after it, which provide the calculated fields in `wanted`.
     pub(crate) fn search(
         &self,
         filter: &SearchExpr,
@@ -409,7 +409,7 @@ impl Member {
         format!("{MEMBER_COLUMN_PREFIX}{}", self.position)
     }
 
-    /// Removes the conditions and calculations that a summary already contains as columns.
+    /// Replaces calculations by their fields and removes the condition's text: a summary has both as columns.
     fn strip_summarized(&mut self) {
         self.text.clear();
         for computed in std::mem::take(&mut self.calculations) {
@@ -531,7 +531,8 @@ fn transactions(
                         Calculation::Eval { field: field.clone(), expression }
                     }
                     Calculation::Rex { .. } => calculation.clone(),
-                    // These do not affect which events belong together.
+                    // Lookups and locations are not computed before events are grouped, so events cannot be grouped by
+                    // their results.
                     Calculation::Lookup { .. } | Calculation::GeoIp { .. } => continue,
                 };
                 commands.push(compile_calculation(&calculation).map_err(|fault| fault.with_context(place()))?.command);

@@ -1,4 +1,4 @@
-//! Planning passes over the condition of a search: subsearches, event types and tags, time modifiers.
+//! Planning passes over the condition of a search: subsearches, event types and tags, time modifiers, limits of roles.
 
 use quarry_eval::EngineError;
 use quarry_event::time::{NS_PER_SEC, parse_time};

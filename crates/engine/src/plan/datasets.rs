@@ -25,8 +25,8 @@ const EVENT_FIELDS: [&str; 6] = ["host", "source", "sourcetype", "index", "event
 
 impl Planner<'_> {
     /// The plan of `searchtxn` and the commands after it. The plan selects events by the stanza's search, keeps events
-    /// that share a value of the stanza's `fields` with an event that matches the condition, and groups them into
-    /// transactions.
+    /// that share the values of all (or any) of the stanza's `fields` with an event that matches the condition, and
+    /// groups them into transactions.
     pub(super) fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<Plan, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
         let knowledge = &self.runner.knowledge;
@@ -90,7 +90,7 @@ impl Planner<'_> {
         let mut tokens = Vec::new();
         if command.substitutes {
             tokens.clone_from(&command.tokens);
-            // The stored values are those that the command does not give.
+            // A stored value applies if the command gives none.
             tokens.extend(self.runner.knowledge.saved_arguments(name));
         }
         let text = self.runner.saved_text_with_tokens(name, &tokens, command.span)?;

@@ -1,11 +1,11 @@
 //! The exchange of a plan: the rows and columns that pass from *map*, which runs next to the data, to *reduce*, which
 //! runs once.
 //!
-//! Without a fold, events are exchanged, newest first, with the columns that the scan reads. Operations pushed down
-//! to the scan, such as a sort, a `dedup` or the condition of a `where`, only omit events that cannot be in the
-//! result. With a fold, groups are exchanged in the layout of the fold's partial states, even if the scan reduces the
-//! rows to fold (by counts of equal events, summaries or cached states). Rows are checked against the exchange
-//! wherever they are sent or received.
+//! Without a fold, events are exchanged, newest first, with the columns that the scan reads. Operations pushed down to
+//! the scan, such as a sort, a `dedup` or the condition of a `where`, only omit events that cannot be in the result.
+//! With a fold, groups are exchanged in the layout of the fold's partial states, even if the scan makes fewer rows to
+//! be folded (by counts of equal events, summaries or cached states). Rows are checked against the exchange wherever
+//! they are sent or received.
 //!
 //! A plan has one *round* of exchange, or two if its fold depends on the times of all rows, as for a `timechart` that
 //! chooses its span. In the first of two rounds, workers return the times of their rows. [`Plan::with_times`] adds

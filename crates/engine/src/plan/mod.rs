@@ -114,7 +114,8 @@ impl Plan {
         Plan { source, map: Vec::new(), fold: None, states: None, reduce: commands }
     }
 
-    /// Time range of the rows: the range of the scan, or `of_search` if there is no scan.
+    /// Time range of the rows: that of the events or of the saved search with which the plan begins, otherwise
+    /// `of_search`.
     pub(crate) fn range(&self, of_search: TimeRange) -> TimeRange {
         match &self.source {
             Source::Scan(scan) => scan.range,
@@ -150,7 +151,7 @@ impl Plan {
         begins_with_events && !is_transforming(&self.pipeline().commands)
     }
 
-    /// All commands in order.
+    /// All commands after the source, in order.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &Stage> {
         self.map.iter().chain(&self.fold).chain(&self.reduce)
     }

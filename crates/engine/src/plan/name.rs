@@ -24,7 +24,8 @@ const NAME_BYTES_MAX: usize = 16 << 10;
 pub(crate) fn partial_name(plan: &Plan, fold: &str, zone: &TimeZone) -> Option<String> {
     let Source::Scan(scan) = &plan.source else { return None };
     let commands: Vec<&Command> = plan.map.iter().chain(&plan.fold).map(|stage| &stage.command).collect();
-    // If all fields or those that match a pattern are shown, their number is limited for the search as a whole.
+    // If all fields or those that match a pattern are shown, their number is limited for the search as a whole, so the
+    // states of a page depend on other pages.
     let is_known = !scan.is_open() && scan.fields == FieldSource::SearchTime && scan.arrival == TimeRange::ALL;
     let is_repeatable =
         depends_only_on_event(&scan.condition) && commands.iter().all(|command| command.is_repeatable());

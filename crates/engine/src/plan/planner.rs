@@ -39,7 +39,8 @@ pub(crate) enum Subsearches<'a> {
 pub(crate) trait SubsearchExplainer {
     /// Explains a subsearch of the current search.
     fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError>;
-    /// Whether a command can be resolved only when the search runs, because it reads what the search itself writes.
+    /// Whether a command can be resolved only when the search runs, for example because it reads what the search itself
+    /// writes.
     fn is_dynamic(&self, command: &Command) -> bool;
 }
 
@@ -198,7 +199,8 @@ impl<'a> Planner<'a> {
     pub(crate) fn subsearch_rows(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
         match self.subsearches {
             Subsearches::Run => {
-                // Subsearches of a subsearch run only when the outer subsearch runs.
+                // A preview reads the result of the outer subsearch, so results of subsearches inside it need not be
+                // kept.
                 let rows = match &self.runner.subsearch_results {
                     SubsearchResults::Kept(_) => {
                         let inner = Runner { subsearch_results: SubsearchResults::Unkept, ..self.runner.clone() };

@@ -184,7 +184,7 @@ fn push_top(plan: &mut Plan) {
 /// remain.
 fn push_first(plan: &mut Plan) {
     let Some(first) = first_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
-    // Omitted rows might have columns that no other row has.
+    // If the scan reads all fields, or all that match a pattern, omitted rows might have columns that no other row has.
     if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
         scan.first = Some(first);
     }
@@ -203,8 +203,8 @@ fn first_of(commands: &[Stage]) -> Option<FirstRows> {
     })
 }
 
-/// Lets a scan that reads all fields select the rows that the first commands keep. To select rows, the scan reads
-/// only the fields that these commands need.
+/// Lets a scan that reads all fields, or all that match a pattern, select the rows that the first commands keep. To
+/// select rows, the scan reads only the fields that these commands need.
 fn push_selection(plan: &mut Plan) {
     let is_open = matches!(&plan.source, Source::Scan(scan) if scan.is_open() && scan.summary.is_none());
     if !is_open || plan.fold.is_some() {
@@ -233,8 +233,8 @@ fn count_selecting(commands: &[Stage]) -> usize {
     commands.iter().take_while(is_selecting).take_while(|stage| stage.command.is_repeatable()).count()
 }
 
-/// The selection that the first `count` commands and a limit after them make, and the sort that sets the limit.
-/// `None` if all rows are kept, or if fields are read that cannot be named.
+/// The selection that the first `count` commands and a limit after them make, and the sort that sets the limit. `None`
+/// if no limit follows and the last of these commands drops no rows, or if fields are read that cannot be named.
 fn selection_of(commands: &[Stage], count: usize) -> Option<(RowSelection, Option<SortCommand>)> {
     let (first, rest) = commands.split_at(count);
     let (limit, sort) = match (top_of(rest), first_of(rest), rest.first().map(|stage| &stage.command)) {
@@ -281,8 +281,8 @@ fn push_demands(plan: &mut Plan) {
             _ => break,
         }
     }
-    // Omitted rows might have columns that no other row has and that a fold would see. Rows of summaries are not
-    // events.
+    // Nothing is demanded if a fold would see columns that only omitted rows have, or from summaries, whose rows are
+    // not events.
     let is_folded = plan.fold.is_some();
     if let Some(scan) = scan_of(plan).filter(|scan| !(is_folded && scan.is_open()) && scan.summary.is_none()) {
         scan.demands = demands;

@@ -2,8 +2,8 @@
 //!
 //! A filter is a condition without times, subsearches, event types and tags, as in Splunk. For host, source, sourcetype
 //! and index, it tests the values stored at index time, whatever a user's own props.conf does with these fields. Other
-//! fields are tested as the search sees them; as the manual says, a filter on a field that users can define themselves
-//! does not restrict anyone.
+//! fields are tested as the search sees them; as Splunk's manual says, a filter on a field that users can define
+//! themselves does not restrict anyone.
 
 use quarry_spl::ast::{Command, CompareOp, FieldPattern, SearchExpr, SearchPattern, TimeModifiers};
 

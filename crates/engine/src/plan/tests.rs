@@ -112,7 +112,7 @@ fn work_is_pushed_down_to_the_scan() {
             "* | eval l=len(_raw) | sort l",
             "scan main fields=* newest first selects by=_raw commands=1 top=10001 by l\nreduce eval | sort",
         ),
-        // The results of the second search are not used, but the error of the third is reported.
+        // The results of the second `rex` are not used, but the error of the third is reported.
         (
             "* | rex \"u=(?<u>\\w+)\" | rex \"v=(?<v>\\w+)\" | dedup u | rex \"(?<w>[a\" | stats count by u",
             "scan main fields=_raw,u newest first\nreduce rex | dedup | rex | stats",
@@ -229,7 +229,7 @@ fn plans_include_the_exchange_from_map_to_reduce() {
         ("* | sort 0 a | head 3 | table a", "events that may be among the 3 with the smallest a: _time, a"),
         ("* | dedup 2 a, b | table a", "events that may be among the first 2 of each a, b: _time, a, b"),
         ("* | stats count", "one group: count (count)"),
-        // States are exchanged even if the scan reduces the rows to fold.
+        // States are exchanged even if the scan makes fewer rows to be folded.
         ("* | stats count by host", "groups by host: count (count)"),
         ("| tstats count where index=a by host", "groups by host: count (count)"),
         (
@@ -245,7 +245,7 @@ fn plans_include_the_exchange_from_map_to_reduce() {
             "one group: perc95(a) (digest), exactperc50(a) (exact digest), mode(b) (values with counts), earliest(b) (values of the earliest row), rate(a) (values of the earliest row, values of the latest row), sparkline(avg(a)) (numbers by span)",
         ),
         ("* | stats count(eval(a>1)) as big", "one group: count(eval(...)) (count)"),
-        // Fields computed after the fold count too.
+        // States that only steps after the fold read are exchanged, too.
         (
             "* | stats allnum=t sum(a)",
             "one group: sum(a) (sum, count of numbers), count(a) (count), count(eval(...)) (count)",

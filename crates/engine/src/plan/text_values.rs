@@ -1,6 +1,7 @@
 //! Push-down of functions of texts, which the scan computes from the stored parts of a text without rebuilding it:
-//! `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text but return no part
-//! of it, and `json_extract(field, "…")` and `spath(field, "…")`, which return a small part.
+//! `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text but return no
+//! part of it, and `json_extract(field, "…")` (also `json_extract_exact`) and `spath(field, "…")`, which return a small
+//! part.
 //!
 //! Each value is a hidden field; calls are replaced by a reference to the field. Functions of JSON are still called,
 //! but on a document that has only the value at the path. This works for leading commands that neither change the text

@@ -241,7 +241,7 @@ fn argument_fields(tstats: &TstatsCommand) -> impl Iterator<Item = &str> {
 /// Sources of a `tstats` command's fields, and the names they get.
 struct TstatsPlan {
     make: NodeBuilder,
-    /// Fields of the events that are read.
+    /// Fields of the model's object that are read; for metrics, their names and patterns.
     required_fields: BTreeSet<String>,
     /// Unknown names.
     unknown: Vec<String>,
@@ -462,7 +462,7 @@ impl TstatsPlan {
     }
 }
 
-/// Whether an `mstats` refers to metric names or `_value`; these require measurements as rows, in both stored forms.
+/// Whether an `mstats` refers to metric names or `_value`; these require one row per measurement, however it is stored.
 fn requires_measurements(tstats: &TstatsCommand) -> bool {
     let mut fields = tstats.by.iter().map(|split| split.field.as_str()).chain(argument_fields(tstats));
     MeasurementsCommand::mentions_metric(&tstats.filter) || fields.any(|field| field == METRIC || field == VALUE)

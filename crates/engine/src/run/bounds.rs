@@ -1,8 +1,9 @@
 //! Time bounds of a search's rows, for a command that must know them before the first row.
 //!
 //! A page's time range covers all its events, but the range of the matching events may be much shorter. Therefore pages
-//! are read from both ends of the time range inward, until no unread page can hold an earlier or later row. If every
-//! event of a page is a row, the page's time range is used without reading the page.
+//! are read from both ends of the time range inward, until no unread page can hold an earlier or later row; if a
+//! command may change times, all pages are read. If every event of a page is a row, the page's time range is used
+//! without reading the page.
 
 use quarry_eval::EngineError;
 use quarry_eval::command::MakeRowCommand;

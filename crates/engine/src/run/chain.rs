@@ -1,6 +1,6 @@
 //! Passes rows through the steps of commands, one after the other, on one thread.
 //!
-//! Not here: rows of a scan, which workers pass through commands (scan).
+//! Not here: rows before the fold of a plan, which workers pass through commands (scan).
 
 use std::sync::Arc;
 

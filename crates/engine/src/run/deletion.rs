@@ -30,7 +30,7 @@ use crate::lowering::Step;
 use crate::node::DeletionRecord;
 use crate::plan::{Deletion as PlannedDeletion, Subsearches};
 
-/// Column with a row's position in its page; no field has this name.
+/// Column with a row's position in its page; no field of events has this name.
 const POSITION_COLUMN: &str = "__place";
 /// Name of the row for all indexes together.
 const ALL_INDEXES: &str = "__ALL__";

@@ -1,14 +1,15 @@
 //! Previews: intermediate results of a running search.
 //!
 //! For a fold over events, the states of all workers so far are merged and finished, and the commands after the fold
-//! run on the result. Other blocking commands run on the rows read so far, which are the newest. A preview uses new
-//! instances of the commands, so that the search's instances are unaffected; messages of a preview are dropped.
+//! run on the result. Without such a fold, all commands run on the rows read so far (up to a limit), if one of them
+//! needs all rows. A preview uses new instances of the commands, so that the search's instances are unaffected;
+//! messages of a preview are dropped.
 //!
 //! The first preview is made soon after the start. Each further preview is made after a client has read the previous
 //! one, and rarely enough that previews take at most a tenth of the search's time. If a command fails on the rows read
-//! so far, for example at a limit, the preview is made from fewer of them. Previews use the results of subsearches that
-//! the search has read. There are no previews for searches with side effects or external programs, or for commands that
-//! run a search for each row (`map`).
+//! so far, for example at a limit, the preview is made from fewer of them (not with a fold). Previews use the results
+//! of subsearches that the search has read. There are no previews for searches with side effects or external programs,
+//! or for commands that run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
@@ -36,13 +37,13 @@ use crate::threads::with_stack;
 
 /// Delay of the first preview.
 const FIRST_DELAY_NS: i64 = 100_000_000;
-/// Minimum interval between previews.
+/// Minimum pause after a preview.
 const INTERVAL_MIN_NS: i64 = 200_000_000;
-/// Minimum interval as a multiple of the time that the last preview took.
+/// Minimum pause after a preview, as a multiple of the time that the preview took.
 const INTERVAL_COST_FACTOR: i64 = 9;
 /// Maximum number of rows of a preview.
 const ROWS_MAX: usize = 50_000;
-/// Maximum bytes of a preview's rows.
+/// Bytes of rows after which no further batch is added to a preview.
 const BYTES_MAX: usize = 4 << 20;
 /// Maximum number of rows from which a preview is made, if there is no fold over events.
 const READ_ROWS_MAX: usize = 50_000;
@@ -235,9 +236,8 @@ impl PreviewMaker {
     }
 }
 
-/// Whether a command can be run again for a preview: the command and the commands in its brackets write
-/// nothing and start no programs.
-/// Subsearches are not run again.
+/// Whether a command can be run again for a preview: the command and the commands in its brackets write nothing and
+/// start no programs. (Subsearches are not run again.)
 fn may_run_again(stage: &Stage) -> bool {
     let command = &stage.command;
     let inner = command.subsearches();

@@ -1,6 +1,6 @@
 //! Passes rows through one row command in small portions.
 //!
-//! Not here: rows of a scan, which workers pass through commands page by page (scan).
+//! Not here: rows before the fold of a plan, which workers pass through commands page by page (scan).
 
 use std::sync::Arc;
 

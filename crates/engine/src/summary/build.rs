@@ -3,7 +3,7 @@
 //! A slab is read as a search would read it. The summary is stored only if no event was left out and no message was
 //! raised, because a search that reads the summary instead of the events would not raise the message.
 //!
-//! Not here: scheduling, rate limiting and removal of obsolete summaries (server).
+//! Not here: scheduling, rate limiting and removal of obsolete summaries (search).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct SummaryRequest {
 /// The summaries of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryReport {
-    /// Summarised objects.
+    /// Objects with summaries of their own, and objects that cannot be summarised.
     pub objects: Vec<SummaryObject>,
     /// Names of the current summaries of all slabs, including those not built yet.
     pub names: BTreeSet<String>,

@@ -1,8 +1,8 @@
-//! Windows of counts and of sums and averages of integers, computed without a value per row and aggregate.
+//! Windows of counts and of sums and averages of integers, computed without a [`RowValues`] per row and aggregate.
 //!
 //! As long as every number is a small integer, a window stores the group and the integers of each row, and a group
-//! stores the count and the sum of each aggregate. From the first batch with another number on, all rows, including
-//! those in the windows, are processed by [`super::window`], whose results are the same.
+//! stores the count and the sum of each aggregate. From the first batch with another number or a multivalue on, all
+//! rows, including those in the windows, are processed by [`super::window`], whose results are the same.
 
 use std::collections::VecDeque;
 
@@ -78,7 +78,8 @@ impl IntegerWindows {
         Some(IntegerWindows { size, current, results, windows: Vec::new(), rows: 0, totals: Vec::new() })
     }
 
-    /// The integers of an argument; `None` if a value is a number other than a small integer, or part of a multivalue.
+    /// The integers of an argument (`Some(None)` without an argument: rows are counted); `None` if a value may be a
+    /// number other than a small integer, or part of a multivalue.
     pub(super) fn read(body: FunctionBody, argument: Option<&ColumnReader>) -> Option<Option<Integers>> {
         let Some(reader) = argument else {
             return matches!(body, FunctionBody::Count).then_some(None);
@@ -100,8 +101,8 @@ impl IntegerWindows {
         }
     }
 
-    /// Adds rows with these groups and integers, and appends the results of each aggregate. Rows without a group have
-    /// no results. `is_global` says whether one window counts the rows of all groups.
+    /// Adds rows with these groups and integers; returns the results of each aggregate. Rows without a group have no
+    /// results. `is_global` says whether one window counts the rows of all groups.
     pub(super) fn add(
         &mut self,
         groups: &[u32],

@@ -1,7 +1,7 @@
 //! Values of an aggregate's argument in one row of `streamstats`, in the form that its function needs.
 //!
-//! A count needs no texts, and a sum needs only the number, so that these functions allocate nothing per row. All other
-//! functions receive the texts.
+//! A count needs no texts, and a sum needs only the number, so that these functions allocate nothing per row. Other
+//! functions, and sums of multivalues, receive the texts.
 
 use std::borrow::Cow;
 

@@ -43,12 +43,12 @@ impl Foldable for Moments {
     }
 }
 
-/// A queue that maintains the total of its elements: older elements as suffix totals, newer elements with a running
-/// total.
+/// A queue that maintains the total of its elements. Elements leave `older`, which has a total for each element; when
+/// it is empty, it takes over the elements of `newer`.
 #[derive(Default)]
 pub(super) struct Stacks<T> {
-    /// Suffix totals: for each older element, the total from it to the newest of the older elements. The oldest element
-    /// is at the end.
+    /// For each older element, the total of this element and of those in `older` that arrived after it. The oldest
+    /// element is at the end.
     older: Vec<T>,
     newer: Vec<T>,
     /// Total of the newer elements.

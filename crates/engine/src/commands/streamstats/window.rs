@@ -1,9 +1,9 @@
 //! Windows of `streamstats`: rows enter at one end and leave at the other, and aggregates are updated.
 //!
-//! States refer to rows by number; the rows themselves are stored once, in the window. A count is reduced when a row
-//! leaves. Sums are kept as two stacks, so that nothing is ever subtracted. For a minimum or maximum, only rows that
-//! may still become the extreme are kept. Functions that none of these methods computes exactly are folded again over
-//! the group's rows.
+//! States refer to rows by number; the rows themselves are stored once, in the window. A count or a sum of small
+//! integers is reduced when a row leaves. Other sums are kept as two stacks, so that nothing is subtracted from them.
+//! For a minimum or maximum, only rows that may still become the extreme are kept. Functions that none of these methods
+//! computes exactly are folded again over the group's rows.
 
 use std::collections::VecDeque;
 
@@ -97,7 +97,7 @@ pub(super) enum Sliding {
     Moments(Stacks<Moments>),
     /// Smallest and largest value, separately for numbers and other texts, because only values of one kind are ordered.
     Extremes(Box<[Kind; 2]>),
-    /// Number of rows with each value.
+    /// Number of times that each value occurs, and the approximate bytes of this table.
     Distinct(HashMap<Box<str>, usize, FixedState>, usize),
     /// The rows with the smallest and the largest time.
     Times(Box<(Candidates, Candidates)>),
@@ -105,7 +105,8 @@ pub(super) enum Sliding {
     Rows(VecDeque<u64>),
 }
 
-/// Candidates for an extreme once earlier rows have left: row number, and index of the value in the row.
+/// An extreme, then the values that become the extreme once the rows before them have left: row number, and index of
+/// the value in the row.
 pub(super) type Candidates = VecDeque<(u64, usize)>;
 
 /// Values of one kind.

@@ -50,7 +50,7 @@ impl FieldNames {
 /// The events of one batch.
 pub(super) struct Events {
     pub(super) times: Vec<TimeNs>,
-    /// The transaction's fields.
+    /// The columns of the command's fields, if the batch has them.
     keys: Vec<Option<ColumnReader>>,
     /// Fields with values, by ascending field number.
     columns: Vec<(u32, ColumnReader)>,
@@ -84,7 +84,7 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the transaction's fields to `key`; false if the event has none of these fields.
+    /// Writes the values of the command's fields to `key`; false if the event has none of these fields.
     pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
         let mut any = false;
         for (place, column) in key.iter_mut().zip(&self.keys) {

@@ -21,9 +21,9 @@ use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
 use super::members::{FieldNames, Member};
 
-/// Number of finished rows that form a batch.
+/// Maximum number of finished rows of a batch.
 const BATCH_ROWS: usize = 1_024;
-/// Bytes of finished rows that form a batch, even if there are fewer than [`BATCH_ROWS`].
+/// Maximum bytes of the finished rows of a batch, unless a single row has more.
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of finished rows that wait for their place in the order.
 const WAITING_ROWS_MAX: usize = 32_768;
@@ -205,7 +205,8 @@ fn batch_of_rows(
     batch_of(columns, count)
 }
 
-/// The values of a field: the concatenated text of all events, a list with an entry per event, or a set.
+/// The values of a field: the texts of all events (`_raw`), the values of one event after the other (a list), or the
+/// distinct values.
 fn field_column(closed: &[FinishedTransaction], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
     let (is_raw, is_list) = (name == "_raw", is_list(name, command));
     let mut column = ColumnBuilder::new(closed.len());
