@@ -29,7 +29,7 @@ const UNFINISHED: &str = ".installing/app";
 const LOCAL_SETTINGS: &str = "local/app.conf";
 /// Prefix of files in which macOS stores attributes of other files.
 const APPLE_ATTRIBUTES: &str = "._";
-/// An app's settings may contain keys, so only the node's account may read the app's files.
+/// An app's settings may contain secrets, so only the node's account may read the app's files.
 const FILE_MODE: u32 = 0o600;
 /// Mode of an app's programs.
 const PROGRAM_MODE: u32 = 0o700;

@@ -164,7 +164,7 @@ fn list_entries(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
 }
 
 fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<()> {
-    // An app's settings may contain keys, and in the app itself only the node's account can read them.
+    // An app's settings may contain secrets, so only the node's account may read the package, as with the app itself.
     let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(path)?;
     let mut tar = tar::Builder::new(GzEncoder::new(BufWriter::new(file), Compression::default()));
     append(&mut tar, &format!("{app}/"), EntryType::Directory, &[], 0)?;
