@@ -59,7 +59,7 @@ impl CuttingProxy {
         self.address
     }
 
-    /// Cuts one connection.
+    /// Plans the cut of one connection, which replaces an earlier plan.
     pub fn cut(&self, cut: Cut) {
         let mut state = lock(&self.state);
         (state.cut, state.messages) = (Some(cut), 0);
