@@ -67,7 +67,7 @@ pub enum AuthError {
     /// No `Authorization` header, or a header of an unknown form.
     #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
     Missing,
-    /// Wrong user name, password or session key, or an expired session.
+    /// Wrong user name, password, session key or token, or an expired session or token.
     #[error("login failed: wrong user name or password, or the session has ended")]
     Denied,
     /// Too many failed logins.

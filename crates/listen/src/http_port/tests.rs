@@ -1,4 +1,4 @@
-//! Hostile clients over loopback sockets, one at a time. `cargo xtask storms` runs many at once.
+//! Hostile clients of one kind at a time, over loopback sockets. `cargo xtask storms` runs more at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
