@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Point at which the next connection is cut. Each cut happens once.
+/// Point at which a connection is cut. A planned cut happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Cut instead of forwarding the n-th message from now, counted over all connections.
