@@ -126,8 +126,7 @@ struct PackedEntry {
 /// The files and folders of an app in order of their names.
 fn list_entries(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
     let failed = |path: &Path, error: io::Error| ObjectError::Failed(format!("{}: {error}", path.display()));
-    let too_large =
-        |what: String| ObjectError::Invalid(format!("{}: {what}, the maximum for a package", app.display()));
+    let too_large = |what: String| ObjectError::Invalid(format!("{}: {what}, the maximum of a package", app.display()));
     let mut folders = vec![(app.to_owned(), String::new(), 0)];
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some((folder, prefix, depth)) = folders.pop() {
@@ -165,8 +164,7 @@ fn list_entries(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
 }
 
 fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<()> {
-    // An app's settings may contain secrets. In the app's folder only the node's account can read them, so the package
-    // is private, too.
+    // An app's settings may contain secrets, so only the node's account may read the package, as with the app itself.
     let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(path)?;
     let mut tar = tar::Builder::new(GzEncoder::new(BufWriter::new(file), Compression::default()));
     append(&mut tar, &format!("{app}/"), EntryType::Directory, &[], 0)?;

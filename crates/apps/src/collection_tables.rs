@@ -1,9 +1,9 @@
 //! Collections (KV store) as lookup tables: resolving a stanza of transforms.conf to a collection, and converting
 //! documents to rows and back.
 //!
-//! A table contains the shared documents of a collection. A row becomes a document with only the listed fields; this
-//! document completely replaces the existing document of the same key. If rows are added to a table, all other
-//! documents stay unchanged, except documents with the same value of a key field; otherwise the rows replace all
+//! A table contains the shared documents of a collection. A row becomes a document with only the fields that the lookup
+//! lists; this document completely replaces the existing document of the same key. If rows are added to a table, all
+//! other documents stay unchanged, except documents with the same value of a key field; otherwise the rows replace all
 //! documents. Each write is one transaction.
 
 use std::borrow::Cow;

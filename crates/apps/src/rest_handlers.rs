@@ -24,7 +24,7 @@ pub struct DeclaredEndpoint {
     pub app: String,
     /// The stanza of restmap.conf.
     pub stanza: String,
-    /// The path after the root, with a slash at its beginning.
+    /// The path below the root of the REST interface, with a slash at its beginning.
     pub path: String,
 }
 

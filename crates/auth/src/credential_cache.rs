@@ -11,7 +11,7 @@ pub const VERIFIED_S_MAX: i64 = 300;
 /// Maximum number of cached credentials; the oldest credentials are evicted.
 const VERIFIED_MAX: usize = 1_000;
 
-/// Recently checked credentials with the same outcome: one cache holds correct credentials, another incorrect ones.
+/// Recently checked credentials. A cache has only right credentials or only wrong ones.
 #[derive(Default)]
 pub(crate) struct OutcomeCache(BTreeMap<KeyedHash, (String, i64)>);
 

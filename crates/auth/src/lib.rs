@@ -67,7 +67,7 @@ pub enum AuthError {
     /// No `Authorization` header, or a header of an unknown form.
     #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
     Missing,
-    /// Wrong user name, password or session key, or an expired session.
+    /// Wrong user name, password, session key or token, or an expired session or token.
     #[error("login failed: wrong user name or password, or the session has ended")]
     Denied,
     /// Too many failed logins.
@@ -620,7 +620,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Refuses to grant roles that `by` may not grant, and to change or remove users who have such roles.
+    /// Refuses to grant roles that `by` may not grant, and to change or remove other users who have such roles.
     fn check_grants(&self, by: &Identity, change: &UserChange, users: &[UserRecord]) -> Result<(), UserError> {
         let Some(grantable) = grantable_roles(&self.roles(), by) else { return Ok(()) };
         let had = users.iter().find(|user| user.name == change.name() && user.name != by.user);
@@ -665,7 +665,8 @@ impl Auth {
         self.lock().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    /// Checks a password; if it is right, calls `found` under the lock, so that the user's record cannot change before.
+    /// Checks a password; if it is right, calls `found` under the lock under which the user's record was compared, so
+    /// that the record cannot change in between.
     fn check_password(
         &self,
         user: &str,
@@ -719,7 +720,7 @@ impl Auth {
     }
 
     /// The result of an attempt that needs no hash, because the attempt is throttled or its credentials were checked
-    /// recently.
+    /// recently; `None` for any other attempt.
     fn check_without_hash(
         &self,
         attempt: &Attempt<'_>,

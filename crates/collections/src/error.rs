@@ -28,7 +28,7 @@ pub enum CollectionError {
     Corrupt {
         /// File of the collection.
         path: PathBuf,
-        /// The database's error.
+        /// The damage.
         reason: String,
     },
     /// A check supplied by the caller, or the database through which nodes share documents, refused the change.
@@ -44,7 +44,7 @@ pub enum CollectionError {
     Failed {
         /// File of the collection.
         path: PathBuf,
-        /// The database's error.
+        /// The cause.
         reason: String,
     },
 }

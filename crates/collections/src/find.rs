@@ -15,7 +15,7 @@ use crate::{CollectionError, KEY, Projection, Query, Sort, USER};
 /// Maximum number of row ids collected; beyond this number, all documents are read.
 const ROW_IDS_MAX: usize = 4_000_000;
 
-/// A find request; the default selects all documents.
+/// A find request. The default matches all documents, but returns none until `limit` and `bytes_max` are set.
 #[derive(Clone, Debug, Default)]
 pub struct Find {
     /// Condition.

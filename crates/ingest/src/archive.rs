@@ -1,8 +1,9 @@
 //! Archiving of expired buckets: copying them to a folder, or running a script on them, before they are removed.
 //!
 //! An archived bucket is a folder `db_LATEST_EARLIEST_NUMBER` with the bucket's two objects, unchanged. It gets this
-//! name only when it is complete and synced. A script receives the path of such a folder, which contains hard links and
-//! is removed when the script ends; if the script succeeds, the bucket may be removed.
+//! name only when it is complete and synced. A script receives the path of such a folder, which contains hard links
+//! (copies where links are impossible) and is removed when the script ends; if the script succeeds, the bucket may be
+//! removed.
 //!
 //! Not here: finding expired buckets, and retries after a failure.
 
@@ -85,7 +86,7 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
     Ok(whole)
 }
 
-/// Runs a script with the path as its last argument.
+/// Runs a script with `shown`, the path of the bucket's folder, as its last argument.
 fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let mut words = words(script).into_iter();
     let executable = words.next().ok_or_else(|| Fault::invalid("coldToFrozenScript names no program"))?;

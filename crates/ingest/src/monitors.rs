@@ -40,7 +40,7 @@ pub struct FileMonitors {
 pub struct WatchedFiles(Arc<Mutex<Weak<Monitor>>>);
 
 impl WatchedFiles {
-    /// The files by path, at most `most`: all of them, or those of the `monitor` stanza `monitor`.
+    /// The files by path, at most `most`: all of them, or those of the `[monitor://]` stanza whose path is `monitor`.
     pub fn list(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile> {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         running.map(|running| running.files(monitor, most)).unwrap_or_default()

@@ -148,7 +148,7 @@ impl<S: Sink> Sink for OrderedSink<'_, S> {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        // A stream has no positions to look up.
+        // The first events of a source without positions, such as a stream: nothing will be looked up.
         self.pass();
         self.sink.accept(batch, position)
     }

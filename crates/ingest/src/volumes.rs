@@ -20,7 +20,7 @@ use quarry_store::{RemoteOptions, RemotePath};
 const STORE_ID_BYTES: usize = 8;
 
 /// The remote stores of a data directory; `None` if indexes.conf has no remote volume. `variables` are environment
-/// variables that may contain keys.
+/// variables that may contain access keys.
 pub(crate) fn remote_options(
     layers: &Layers,
     clock: &SharedClock,

@@ -14,7 +14,7 @@ pub enum ListenError {
          in [http]"
     )]
     TokensInClear(SocketAddr),
-    /// The address is in use or not local.
+    /// The port cannot be opened, for example because its address is in use or not local.
     #[error("{name}: cannot listen on {address}: {source}{}", advice(source, setting))]
     Address {
         /// The service of the port.

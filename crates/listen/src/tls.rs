@@ -1,7 +1,8 @@
 //! TLS of ports, with the configured certificate or a generated one.
 //!
-//! Without `serverCert` the first start generates a key and a certificate in `D/etc/auth`; they are kept, so that
-//! clients that pin them continue to work. TLS is implemented by rustls with ring (docs/decisions/0016).
+//! Without `serverCert`, the first start generates a key and a certificate in `etc/auth` of the data directory; they
+//! are kept, so that clients that pin them continue to work. TLS is implemented by rustls with ring
+//! (docs/decisions/0016).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -198,7 +198,7 @@ impl Assembler {
         self.header = header.or(self.header.take());
     }
 
-    /// Takes a line.
+    /// Takes a line, and emits the event that it completes.
     pub(crate) fn push_line(&mut self, line: Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) {
         counters.truncated_lines += u64::from(line.is_truncated);
         if self.header_mode != HeaderMode::Never && self.take_metadata(&line, out, counters) {
@@ -235,7 +235,8 @@ impl Assembler {
         rules.join(&mut self.open, line.text, line.start);
     }
 
-    /// Handles a line `***SPLUNK*** host=… source=… sourcetype=… index=…`, which applies from the next event on.
+    /// Handles a line `***SPLUNK*** host=… source=… sourcetype=… index=…`, whose values apply from the next event on.
+    /// Returns false if the line is not such a line.
     fn take_metadata(&mut self, line: &Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) -> bool {
         let Some(rest) = line.text.strip_prefix(METADATA_MARK) else { return false };
         if self.header_mode == HeaderMode::FirstLine && line.start > 0 {

@@ -188,7 +188,7 @@ fn is_share_at_least(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool
 }
 
 fn guess_by_shape(lines: &[&[u8]]) -> Option<Guess> {
-    // A pretty-printed record begins with several lines.
+    // A pretty-printed record spans several lines, so its first lines are tested together.
     let is_pretty_printed = || {
         let head = lines[..lines.len().min(HEAD_LINES)].join(&b'\n');
         !Shape::Json.matches(lines[0]) && Shape::CloudTrail.matches(&head)
@@ -330,7 +330,8 @@ fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
 /// Below this number of lines in a growing file, the guess assumes that later lines may have another form.
 const FEW_LINES_MAX: usize = 100;
 
-/// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
+/// Maximum average number of lines without a timestamp per line with one; with more, the file is a collection of lines
+/// with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
 /// A file name without directories and extensions, and without digits, dashes and underscores at its end.

@@ -1,9 +1,9 @@
 //! Delimited text with a header that names the columns.
 //!
-//! Neither the header nor the preamble before it is an event; every later line is an event, with a field for each
-//! column that has a name and a value. A quoted value may contain the delimiter, line breaks, and doubled quotes.
-//! Without a header, the settings name the columns. Not here: finding the end of a line whose values contain line
-//! breaks ([`crate::lines`]).
+//! Neither a header nor the preamble before it is an event; every other line is an event, with a field for each column
+//! that has a name and a value. A quoted value may contain the delimiter, line breaks, and doubled quotes. Without a
+//! header, the settings name the columns. Not here: finding the end of a line whose values contain line breaks
+//! ([`crate::lines`]).
 
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
@@ -26,7 +26,7 @@ pub(crate) struct HeaderRules {
     header: Option<Pattern>,
     missing: Option<Pattern>,
     fields_max: usize,
-    /// Number of lines before the header.
+    /// Number of lines up to the first header, including it.
     lines: usize,
 }
 
@@ -42,8 +42,8 @@ pub(crate) enum LineRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     names: Vec<Arc<str>>,
-    /// For each column, its position among the columns that contain the timestamp. Columns after the last of these have
-    /// no entry.
+    /// For each column, its position in `TIMESTAMP_FIELDS`; `None` if it is not there. Columns after the last one with
+    /// a position have no entry.
     time_places: Vec<Option<usize>>,
 }
 

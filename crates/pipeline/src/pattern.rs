@@ -7,7 +7,7 @@
 use quarry_stdx::Fault;
 use std::ops::Range;
 
-/// Maximum size of a compiled pattern, in bytes.
+/// Maximum size of a pattern compiled for the linear-time engine, in bytes.
 const PROGRAM_BYTES_MAX: usize = 8 << 20;
 
 /// A compiled pattern.

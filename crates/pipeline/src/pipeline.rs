@@ -81,7 +81,8 @@ pub struct PipelineCounters {
     pub merged_lines: u64,
     /// Number of events dropped by rules; they are not in `events`.
     pub dropped_events: u64,
-    /// Number of events whose date can be read with the day or the month first, without evidence for either.
+    /// Number of events whose date was read with the month first although nothing shows that the day does not come
+    /// first.
     pub ambiguous_dates: u64,
 }
 
@@ -104,7 +105,7 @@ pub struct ResumeHint {
     pub(crate) encoding: Option<&'static Encoding>,
     /// Metadata set by a line of the source.
     pub(crate) metadata: Option<Metadata>,
-    /// Whether no bytes of the source were read yet, so that the first bytes must still be examined.
+    /// Whether the source's first bytes were not examined yet, so that reading starts with them again.
     pub(crate) is_at_start: bool,
 }
 
@@ -152,7 +153,7 @@ struct Candidates {
     /// Settings and rules of each candidate sourcetype.
     settings: Vec<(PropsSettings, Result<RulePlan, PipelineError>)>,
     rules: GuessRules,
-    /// Plain lines, used if the settings of the guessed sourcetype are invalid.
+    /// Plain lines, used if the guessed sourcetype is no candidate or its settings are invalid.
     plain: Box<LineStages>,
 }
 
@@ -281,7 +282,7 @@ impl Pipeline {
         }
     }
 
-    /// A pipeline that continues a source after the bytes read by the pipeline that returned `hint`.
+    /// A pipeline that continues a source at the [`Pipeline::safe_offset`] of the pipeline that returned `hint`.
     pub fn resume(
         info: SourceInfo,
         props: &PropsResolver,

@@ -5,8 +5,9 @@
 //! can match, so that a typical line takes a few comparisons. The result depends on earlier lines only through the
 //! preferred order of day and month.
 //!
-//! The first text with both date and time of day wins; next in precedence are a lone date, a lone time of day and a
-//! bare ten-digit number. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
+//! The first text with both date and time of day wins; next in precedence are a lone date, with a lone time of day if
+//! there is one, a lone time of day, and a bare ten-digit number. Not here: filling the gaps of a timestamp
+//! ([`crate::timestamp`]).
 
 mod clock;
 mod epoch;
@@ -34,7 +35,7 @@ const ZONE_STEP_SECS: i64 = 900;
 /// Largest offset of a time zone.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 
-/// A way of writing times. [`crate::timestamp`] counts the ways to find the usual one of a source.
+/// A way of writing times. [`crate::timestamp`] finds the one that a source usually uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Configured by `TIME_FORMAT`.
@@ -439,7 +440,7 @@ fn full_year(year: u32) -> Option<i16> {
     i16::try_from(year).ok().filter(|year| (YEAR_MIN..=YEAR_MAX).contains(year))
 }
 
-/// The year of two digits.
+/// The year that two digits stand for, from 1969 to 2068.
 fn short_year(year: u32) -> i16 {
     if year < 69 { 2000 + year as i16 } else { 1900 + year as i16 }
 }

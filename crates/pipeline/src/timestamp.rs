@@ -8,7 +8,8 @@
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
 //! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
 //! order only; a time that is near now or the file's modification time, or within `MAX_DAYS_*`, in one order only;
-//! other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk.
+//! other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk, but
+//! in dates with dots the day.
 //!
 //! Not here: dates in file names.
 
@@ -26,8 +27,8 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, swap_day_and_month};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
-/// Default of `MAX_TIMESTAMP_LOOKAHEAD`. Unless the value is smaller or `TIME_PREFIX` is set, a time under a key of a
-/// JSON object is found at any position.
+/// Default of `MAX_TIMESTAMP_LOOKAHEAD`. If the setting is not smaller and `TIME_PREFIX` is unset, a time under a
+/// well-known key of a JSON object is found beyond it, too.
 const DEFAULT_LOOKAHEAD: usize = 128;
 /// Minimum lead, in lines, of the most frequent form over the others. With this lead, a time in that form is searched
 /// for if a time in another form is not acceptable.
@@ -114,7 +115,7 @@ impl TimeHistory {
 pub enum TimeReason {
     /// The time of arrival (`DATETIME_CONFIG = CURRENT`).
     Arrival,
-    /// The file's modification time (`DATETIME_CONFIG = NONE`).
+    /// The file's modification time, or the time of arrival if there is no file (`DATETIME_CONFIG = NONE`).
     FileTime,
     /// The event's text; with a description of the timestamp's form.
     Text(&'static str),
@@ -463,8 +464,8 @@ impl Timestamper {
         }
     }
 
-    /// `_time` of an event whose text has the timestamp `found`; also returns false if the time is a substitute,
-    /// because the text yields none.
+    /// `_time` of an event whose text has the timestamp `found`, with false if the time is a substitute because the
+    /// text yields none.
     pub(crate) fn time(&mut self, found: Option<FoundTimestamp>) -> (TimeNs, bool) {
         match self.datetime {
             DatetimeConfig::Current => return (self.now, true),

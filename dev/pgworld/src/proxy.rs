@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Point at which the next connection is cut. Each cut happens once.
+/// Point at which a connection is cut. A planned cut happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Cut instead of forwarding the n-th message from now, counted over all connections.
@@ -59,7 +59,7 @@ impl CuttingProxy {
         self.address
     }
 
-    /// Cuts one connection.
+    /// Plans the cut of one connection, which replaces an earlier plan.
     pub fn cut(&self, cut: Cut) {
         let mut state = lock(&self.state);
         (state.cut, state.messages) = (Some(cut), 0);

@@ -101,7 +101,7 @@ pub struct ProxiedRequest {
     pub head: String,
     /// Time at which the head had arrived.
     pub arrived: Instant,
-    /// Time at which the answer was sent; `None` if there is none so far.
+    /// Time at which the forwarded request was done; `None` before that, and for a request that was not forwarded.
     pub answered: Option<Instant>,
     /// Set if a fault was injected.
     pub faulty: bool,
@@ -127,7 +127,7 @@ struct Shared {
     server: String,
     faults: Mutex<Faults>,
     seen: Mutex<Vec<ProxiedRequest>>,
-    /// First lines of the requests being served, by connection number.
+    /// First lines of the requests being served, by request number.
     open: Mutex<BTreeMap<u64, String>>,
     connections: AtomicU64,
     times: Mutex<BTreeMap<String, u64>>,

@@ -44,7 +44,7 @@ pub const COLUMNS: [(&str, Values); 7] = [
             .then(|| format!("{}{}.{:02}", if cents < 0 { "-" } else { "" }, cents.abs() / 100, cents.abs() % 100))
     }),
     ("address", |row| Some(format!("10.0.{}.{}", pseudo_random(row) % 3, pseudo_random(row) % 6))),
-    // Numbers that no integer column supports, next to some that it does.
+    // Texts that an integer column cannot reproduce, next to some that it can.
     ("odd", |row| {
         Some(
             ["007", "7", "1.0", "1", "-0", "1e3", "10.0.0.1", "", "1.50", "12345678901234567890"]

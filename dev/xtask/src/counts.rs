@@ -1,10 +1,10 @@
 //! Instruction counts of the bucket code, for comparisons on machines too busy for timing.
 //!
 //! `cargo xtask counts` runs each part of `crates/bucket/benches/parts` once under valgrind's callgrind, which counts
-//! the instructions inside the function `counted` of that program. Each count is printed next to the one in
-//! `dev/xtask/counts.txt`; `--save` writes that file. The counts of two runs differ by less than a hundredth, so an
-//! increase of more than [`TOLERANCE`] is a failure. Not measured: caches, waiting and memory bandwidth, which
-//! instruction counts do not show.
+//! the instructions inside the function `counted` of that program. Each count is printed with its ratio to the one in
+//! `dev/xtask/counts.txt`; `--save` writes that file. The counts of two runs differ by less than a hundredth, so a
+//! ratio of more than [`TOLERANCE`] is a failure. Not measured: caches, waiting and memory bandwidth, which instruction
+//! counts do not show.
 
 use std::collections::BTreeMap;
 

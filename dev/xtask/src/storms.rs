@@ -3,9 +3,9 @@
 //!
 //! First, 64 clients log in with wrong passwords. Then 70 concurrent clients request events, with rows of some bytes,
 //! of a kilobyte, of 64 KB and of a megabyte. Some clients do not read their export at all, and others read only its
-//! beginning. Answers of 8 MB (from oneshot searches, from jobs, and pages of one job) are read at once by some clients
-//! and not read by others. From the start of a storm, the test measures and limits the memory of the server and the
-//! duration of other searches, by the same user and by another user.
+//! beginning. Answers of 8 MB (from oneshot searches, from jobs, and pages of one job) are read at once in some storms,
+//! and as slowly as exports in others. From the start of a storm, the test measures and limits the memory of the server
+//! and the duration of other searches, by the same user and by another user.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

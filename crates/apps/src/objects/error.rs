@@ -20,7 +20,7 @@ pub enum ObjectError {
     /// A file could not be read or written.
     #[error("{0}")]
     Failed(String),
-    /// The files shared by nodes cannot be changed now.
+    /// The files shared by nodes cannot be changed now, or another app is being installed.
     #[error("{0}")]
     Busy(String),
 }

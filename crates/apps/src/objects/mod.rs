@@ -55,7 +55,7 @@ const DEFAULT_STANZA: &str = "default";
 const OBJECTS_MAX: usize = 20_000;
 /// Maximum number of files per folder.
 const FILES_MAX: usize = 200;
-/// Confs that may contain passwords or keys; only administrators may read them.
+/// Confs that may contain passwords or other secrets; only administrators may read them.
 const SECRET_CONFS: [&str; 8] =
     ["alert_actions", "authentication", "indexes", "inputs", "outputs", "passwords", "server", "web"];
 /// Reserved words in request paths, which cannot be object names.

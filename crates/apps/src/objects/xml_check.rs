@@ -1,7 +1,8 @@
 //! Check for well-formed XML, which dashboards (views) and other files of the user interface must be.
 //!
-//! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. Entities are
-//! the predefined entities and character references. A document type without an internal subset is skipped.
+//! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. The only
+//! entities are the predefined ones and character references. A document type is skipped, but one with an internal
+//! subset is refused.
 //!
 //! Not here: the elements that a view may contain.
 

@@ -337,7 +337,7 @@ fn unreadable_records_are_given_up_after_a_while() {
     for text in ["first", "second"] {
         put(&running.spool, 1, text);
     }
-    // Reading from a file that is open for writing only fails, as reading from a broken disk does.
+    // A read from a file that is open only for writing fails, as a read from a broken disk does.
     let path = running.spool.lock().segments.back().unwrap().path.clone();
     let for_writing = Arc::new(OpenOptions::new().write(true).open(path).unwrap());
     let good = std::mem::replace(&mut running.spool.lock().segments.back_mut().unwrap().file, for_writing.clone());

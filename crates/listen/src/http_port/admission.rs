@@ -1,10 +1,10 @@
 //! Admission of new connections: which connection is closed when a port has no room.
 //!
 //! On a port where clients must authenticate, connections of unauthenticated clients have a limit of their own, whether
-//! they wait for the client or for the server. Beyond it, the connection that has waited longest for its client is
-//! closed, or, if none waits, the oldest one. An authenticated client's connection is closed only for another
-//! authenticated client, when authenticated clients hold every slot, or for lack of file descriptors. Some slots are
-//! left to clients that have yet to log in.
+//! they wait for the client or for the server. Beyond it, the oldest connection that waits for its client is closed,
+//! or, if none waits, the oldest one. An authenticated client's connection is closed only for another authenticated
+//! client, when authenticated clients hold every slot, or for lack of file descriptors. Some slots are left to clients
+//! that have yet to log in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,8 +72,8 @@ impl Admission {
         }
     }
 
-    /// Closes a connection of an unauthenticated client: the one that has waited longest, handshakes included, or else
-    /// the oldest.
+    /// Closes a connection of an unauthenticated client: the oldest that waits for its client, handshakes included, or
+    /// else the oldest whose request is being processed.
     fn close_unauthenticated(&self) -> bool {
         // Stalled handshakes and slow heads are closed by age, so that neither displaces a client that has just
         // connected.

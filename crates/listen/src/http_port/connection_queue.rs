@@ -144,7 +144,7 @@ struct State {
     next_request: u64,
     /// Number of the current period, in which clients must take a part of each answer.
     period: u64,
-    /// Period since which a client has taken less of a request's answer than it must.
+    /// For each request, by number, the period since which the client has taken less of the answer than it must.
     untaken_since: BTreeMap<u64, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Hostile clients over loopback sockets, one at a time. `cargo xtask storms` runs many at once.
+//! Hostile clients of one kind at a time, over loopback sockets. `cargo xtask storms` runs more at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,7 +138,7 @@ async fn clients_that_do_not_authenticate_do_not_block_others() {
     {
         let security = if security { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
         let tested = secured_port(Bounds::for_test(4).for_unauthenticated_clients(), security).await;
-        // A client that is known sends a body and then waits; it keeps its connection.
+        // A client that has authenticated sends a part of its body and then waits; it keeps its connection.
         let mut known = TcpStream::connect(tested.address).await.unwrap();
         known.write_all(INCOMPLETE.replace("take", "authenticate").as_bytes()).await.unwrap();
         tested.go_on[0].notified().await;

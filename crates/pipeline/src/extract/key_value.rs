@@ -53,14 +53,15 @@ pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t,
 }
 
 /// The value of the pair whose key is at `key..equals` of a text, followed by an equals sign at `equals`; `None` if the
-/// value is empty, or if the text before the key may change what [`auto_kv`] finds here.
+/// value is empty or quoted, if the key is only the end of a longer one or too long, or if the text before the key may
+/// change what [`auto_kv`] finds here.
 pub fn certain_value(text: &[u8], key: usize, equals: usize) -> Option<&[u8]> {
     let (before, after) = (&text[..key], equals + 1);
     let class = before.last().map_or(VALUE_END, |byte| CLASSES[usize::from(*byte)]);
     let is_certain = match class {
         // The key continues to the left.
         KEY => false,
-        // An unquoted value ended at the latest there.
+        // An unquoted value ends before this byte at the latest.
         VALUE_END => memchr(b'"', before).is_none(),
         _ => memchr2(b'"', b'=', before).is_none(),
     };

@@ -77,7 +77,7 @@ static POSTGRES: LazyLock<Option<Regex>> = compiled!(
 static POSTGRES_COLUMNS: LazyLock<Option<Regex>> = compiled!(
     r#"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+:-]{1,8},(?:"[^"]*")?,(?:"[^"]*")?,\d+,(?:"[^"]*")?,[0-9a-f]+\.[0-9a-f]+,\d+,"#
 );
-/// A level that the sourcetype `log4j` extracts (conf/default/props.conf).
+/// A level that the sourcetype `log4j` extracts (crates/conf/default/props.conf).
 static LEVEL: LazyLock<Option<Regex>> =
     compiled!(r"\b(?:TRACE|DEBUG|FINEST|FINER|FINE|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRITICAL|FATAL)\b");
 static CONTINUATION: LazyLock<Option<Regex>> = compiled!(

@@ -12,7 +12,7 @@ use memchr::{memchr, memchr2};
 
 use super::{InputState, Line, NewlineLines, truncate_line};
 
-/// Maximum bytes of a record with line breaks; in a longer one, line breaks inside quotes count, too.
+/// Maximum bytes of a record with line breaks; the first line of a longer one becomes a record by itself.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// Splits delimited text into records.

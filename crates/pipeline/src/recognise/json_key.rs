@@ -41,7 +41,8 @@ const NAMES: [&[u8]; 30] = [
     b"date",
     b"t",
 ];
-/// Number of leading [`NAMES`] that are unambiguous: after the first of these, the rest of the object is not scanned.
+/// Number of leading [`NAMES`] that are unambiguous: after a date with a time of day under one of these in the object
+/// itself, the rest of the object is not scanned.
 const UNAMBIGUOUS_NAMES: usize = 10;
 /// Maximum bytes of an object that are scanned.
 const SCANNED_BYTES_MAX: usize = 64 << 10;

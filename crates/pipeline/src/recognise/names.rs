@@ -125,8 +125,8 @@ impl Recogniser {
         Some(Stamp::new(parts, Form::MonthName, Rank::Full, end))
     }
 
-    /// Reads a year after the time, possibly with a zone before it, as in `04:47:44 UTC 2005`; returns the position
-    /// after it, or `at` if there is none.
+    /// Reads a year after the time and its zone, as in `04:47:44 UTC 2005`, and a zone after the year; returns the
+    /// position after both, or `at` if there is no year.
     pub(super) fn year_after(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
         let start = at + blanks(text, at);
         let (4, Some((year, end))) = (digits(text, start), number(text, start, 4, 4)) else { return at };

@@ -188,7 +188,8 @@ impl TypedEvent {
         self.is_truncated |= truncate_text(&mut self.raw, EVENT_BYTES_MAX);
     }
 
-    /// Adds a value to a field. Names that begin with an underscore are internal to the pipeline and not indexed.
+    /// Adds a value to a field, unless the event has [`FIELDS_MAX`] values. A field without a name is not added, nor
+    /// one whose name begins with an underscore: such names are internal to the pipeline.
     pub(crate) fn add_field(&mut self, name: Arc<str>, mut value: String) {
         if name.is_empty() || name.starts_with('_') || self.fields.len() >= FIELDS_MAX {
             return;
@@ -203,7 +204,7 @@ impl TypedEvent {
     }
 }
 
-/// Replaces a metadata text; the prefix `KIND::` is removed.
+/// Replaces a metadata value by `text` without the prefix `kind`, unless nothing remains.
 fn set_metadata(place: &mut Arc<str>, text: &str, kind: &str) {
     let bare = text.strip_prefix(kind).unwrap_or(text);
     let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];
@@ -227,7 +228,7 @@ pub(crate) fn seconds_text(time: TimeNs) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The instant for a number of seconds.
+/// The instant for a number of seconds, rounded to microseconds; `None` if it does not fit in [`TimeNs`].
 pub(crate) fn time_of_seconds(seconds: f64) -> Option<TimeNs> {
     let micros = (seconds * 1e6).round();
     // Beyond this limit, the nanoseconds do not fit.

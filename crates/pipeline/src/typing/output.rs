@@ -91,8 +91,8 @@ impl Typing {
     }
 }
 
-/// Sets the event's index to the one chosen by its rules. If that index does not accept events, sets `lastChanceIndex`
-/// or the input's index instead, and returns the reason.
+/// Checks the index that rules have set. If it does not accept events, sets `lastChanceIndex` or the input's index
+/// `own` instead, and returns the reason.
 fn resolve_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Option<String> {
     if Arc::ptr_eq(&meta.index, own) || meta.index == *own {
         return None;

@@ -4,8 +4,8 @@
 //! An example starts at a `###` heading. Its blocks are `props`, `transforms`, `indexes`, `limits`, `input` (with
 //! `name=value` words for host, source, sourcetype, index and `escapes=yes`, which reads `\xHH` and `\n`), and `events`
 //! in CSV, `error` or `refused`. The columns of `events` are `_raw`, `_time`, `index`, `host`, `source`, `sourcetype`
-//! and indexed fields; if the table names one indexed field of an event, it must name all of them. Several values are
-//! separated by `;`, and line feeds are written `\n`. If a field has the same name as a key, its column is
+//! and indexed fields; if the table names an indexed field, it must name all indexed fields of all events. Several
+//! values are separated by `;`, and line feeds are written `\n`. If a field has the same name as a key, its column is
 //! `field:NAME`.
 
 use std::collections::{BTreeMap, BTreeSet};

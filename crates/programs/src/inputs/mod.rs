@@ -1,5 +1,5 @@
-//! Inputs that run programs: `[script://]`, modular inputs of apps, and the systemd journal. Also `[fschange:]`, which
-//! also needs a thread that runs periodically.
+//! Inputs that run programs: `[script://]`, modular inputs of apps, and the systemd journal. `[fschange:]` is here,
+//! too: it runs no program, but needs a thread that runs periodically.
 //!
 //! One thread per input starts its program on schedule, reads its output, and stores the events before it reads more,
 //! so that a busy store makes the program wait. Error output goes to standard error and `_internal`. At shutdown every

@@ -1,8 +1,7 @@
 //! A firewall's key=value records and the text messages of a Cisco ASA, mixed in one file.
 //!
-//! Random: the share of either kind, the messages that occur, optional keys, whether values are quoted, networks and
-//! ports, rules, how often values are empty. The fields of the text messages come from rules such as an administrator
-//! would write.
+//! Random: the share of either kind, the optional keys and how often each is present, whether values are quoted,
+//! addresses, users, rules. The fields of the text messages come from rules such as an administrator would write.
 
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};

@@ -1,7 +1,7 @@
 //! Container logs as Kubernetes log collectors write them: one JSON object per line, partly nested.
 //!
 //! Random: names of the optional keys and how often each is present, whether resource keys are nested or have dots in
-//! their names, how often numbers have decimals, strings have escapes, values are null, and lists are empty or long.
+//! their names, how often numbers have decimals, messages have escapes or are long, and values are null.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, service, share, some_of};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};

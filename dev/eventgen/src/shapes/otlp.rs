@@ -1,8 +1,8 @@
 //! OpenTelemetry log records as JSON, one record per line, wrapped in its resource and scope.
 //!
-//! Random: services and their versions, attributes, their types and how often each is present, bodies, severities, how
-//! often a record belongs to a trace. Attributes are lists of key and value; rules extract three of them as fields, as
-//! an administrator would configure.
+//! Random: services, routes and scopes, attributes and how often each is present, bodies, severities, how often a
+//! record belongs to a trace. Attributes are lists of key and value; rules extract three of them as fields, as an
+//! administrator would configure.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share, some_of};
 use super::queries::{Field, Query, QuestionList, Roles};

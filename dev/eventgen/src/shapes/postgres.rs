@@ -1,7 +1,7 @@
 //! PostgreSQL's log as comma-separated columns (csvlog): quoted texts with doubled quotes, queries of several lines.
 //!
 //! Random: databases, users and applications, the statements and the way they are written, how often statements fail,
-//! how many columns are empty, how long queries are.
+//! how often the application is empty, how long queries take.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles};

@@ -26,7 +26,7 @@ use super::{ingest, keep_partial_states};
 
 /// Number of users that search concurrently.
 const USERS: usize = 32;
-/// Time during which users search, both during ingest and without it.
+/// Time during which users search: during ingest, and without it.
 const MEASURED: Duration = Duration::from_secs(60);
 const MEASURED_ALONE: Duration = Duration::from_secs(15);
 /// Target rate of all senders together, in bytes per second.

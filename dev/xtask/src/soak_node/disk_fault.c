@@ -1,9 +1,10 @@
 /* A disk that fails: loaded in front of the system's library by `cargo xtask soak-node`, never part of the product.
  *
  * SOAK_DISK_FAULT=PATH:ERRNO:AFTER:COUNT lets AFTER changes of files with PATH in their names pass and then fails
- * COUNT of them with ERRNO; the disk works again afterwards. A write at the end of a file that fails for want of space
- * first writes half of its bytes, as on a disk that fills up. A write into existing bytes fails as a whole: it needs no
- * new block, so no disk tears it. What is done to a file without a descriptor (rename, unlink) passes. */
+ * COUNT of them with ERRNO; the disk works again afterwards. If ERRNO is ENOSPC and the first of the COUNT changes is a
+ * `write`, or a `pwrite` at the end of a file, this change does not fail but writes only half of its bytes, as on a
+ * disk that fills up. A `pwrite` into existing bytes fails as a whole: it needs no new block, so no disk tears it.
+ * Changes without a descriptor (rename, unlink) pass. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 //! Soak test of a forwarder: lines of a file are sent by `quarry forward` to a node, and both processes are killed at
 //! random.
 //!
-//! In each round one, both or neither of them is killed while lines are written and the file is rotated; in some rounds
-//! the forwarder dies in the middle of a write to its queue. At the end every line must be found exactly once. The node
-//! keeps the number of the last batch that it has stored for the forwarder, so a batch that is sent again because its
-//! acknowledgement was lost is not stored again.
+//! In each round lines are written and the file is rotated; then one, both or neither of the processes is killed. In
+//! some rounds the forwarder dies in the middle of a write to its queue. At the end every line must be found exactly
+//! once. The node keeps the number of the last batch that it has stored for the forwarder, so a batch that is sent
+//! again because its acknowledgement was lost is not stored again.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

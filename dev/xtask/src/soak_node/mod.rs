@@ -61,7 +61,7 @@ const LONG_ROUND_MS_MAX: u64 = 400;
 const SPECIAL_IN: u64 = 5;
 /// Position among these of the world with remote volumes.
 const VOLUMES: u64 = 3;
-/// One round in this many ends in the middle of a write.
+/// Of the rounds without a failing disk, one in this many ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
 /// One round in this many has a failing disk.
 const DISK_FAULT_IN: u64 = 3;

@@ -212,7 +212,7 @@ impl Node {
         std::fs::read_to_string(self.data.join("run/server.json")).ok()
     }
 
-    /// Starts the node; with a file size limit, it may end before it listens.
+    /// Starts the node; with a file size limit or a failing disk, it may end before it listens.
     pub(crate) fn start(&self, fault: &Fault) -> Result<Running<'_>, String> {
         let before = self.run_file();
         let serve = ["serve", "--mgmt", "127.0.0.1:0", "--hec", "127.0.0.1:0"];
@@ -257,7 +257,7 @@ impl Node {
         Ok(Running { node: self, child: std::sync::Mutex::new(child), run_file })
     }
 
-    /// Waits until the given number of file lines has arrived; returns the texts of all events.
+    /// Waits until the given number of file lines has arrived, at most [`WAIT_MAX`]; returns the texts of all events.
     pub(crate) fn find_all(&self, lines: usize) -> Result<Vec<String>, String> {
         let begun = now();
         loop {
@@ -356,7 +356,8 @@ impl Running<'_> {
         self.end_observed(fault, || ())
     }
 
-    /// Like [`Running::end`]; returns the result of `look` immediately before a kill.
+    /// Like [`Running::end`]; calls `look` immediately before a kill and returns its result, the default without a
+    /// fault.
     pub(crate) fn end_observed<T: Default>(&self, fault: &Fault, look: impl FnOnce() -> T) -> Result<T, String> {
         let begun = now();
         match fault {

@@ -2,13 +2,14 @@
 //! on the local disk.
 //!
 //! `cargo xtask bench --remote DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
-//! The data is added, compacted and copied once. The copy is moved to a volume of versitygw, behind a proxy that delays
-//! every request. Each search then runs on a new server with an empty cache, and several more times on that server.
-//! Answers must equal those of the local data. Requests and bytes are counted by the proxy. Further measurements are
-//! searches with a part of the data in the cache ([`shares`]), a search at the bandwidth limit of the store, and ingest
-//! with upload ([`upload`]). At the end every missed goal is listed. With `--requests NAME`, only the searches whose
-//! name contains NAME run, and their requests are listed, each with its time since the search began, to show how many
-//! requests follow one another; with `--bandwidth MB`, on a store limited to that many megabytes per second.
+//! The data is added and compacted, unless an earlier run has done so, and copied. The copy is moved to a volume of
+//! versitygw, behind a proxy that delays every request. Each search then runs on a new server with an empty cache, and
+//! several more times on that server. Answers must equal those of the local data. Requests and bytes are counted by the
+//! proxy. Further measurements are searches with a part of the data in the cache ([`shares`]), a search at the
+//! bandwidth limit of the store, and ingest with upload ([`upload`]). At the end every missed goal is listed. With
+//! `--requests NAME`, only the searches whose name contains NAME run, and their requests are listed, each with its time
+//! since the search began, to show how many requests follow one another; with `--bandwidth MB`, on a store limited to
+//! that many megabytes per second.
 
 mod shares;
 mod upload;
@@ -40,7 +41,7 @@ const BY_ID: &str = "one id";
 const RARE_TIMES_MAX: f64 = 3.0;
 const RARE_SHARE_MAX: f64 = 2.0;
 const ROUND_TRIPS: f64 = 4.0;
-/// The search that reads every text, and how much more time than the transfer it may take.
+/// The search that reads every text, and how many times the duration of the transfer it may take.
 const DENSE: &str = "whole texts";
 const DENSE_TIMES_MAX: f64 = 1.3;
 /// The search for the first rows, and how long it may take in addition to its requests.

@@ -3,8 +3,8 @@
 //! `--load` measures this instead of single questions. A shape's events are first indexed and compacted as usual. Then
 //!
 //! - one client repeatedly asks the shape's questions while the same server adds a second draw of the shape to the same
-//!   index, and again when everything is sealed, so that both measurements cover the same number of events; before
-//!   that, the second draw is added to another index without searches, for comparison;
+//!   index, and again when everything is sealed and compacted; before that, the second draw is added to another index
+//!   without searches, for comparison;
 //! - [`CLIENTS`] clients ask Quarry all questions, each client beginning at a different one, and then the same is
 //!   measured with as many threads of DuckDB over the parsed table.
 //!
