@@ -81,7 +81,7 @@ struct Bench<'a> {
 
 /// Runs the phases and writes the report.
 pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
-    let interrupt = Interrupt::install(|| log::info("ending; objects of this run are deleted first"))?;
+    let interrupt = Interrupt::install(|| log::info("stopping; the objects of this run are deleted first"))?;
     let clock = SystemClock::shared();
     let mut targets = Vec::new();
     for settings in settings(arguments)? {
@@ -258,8 +258,8 @@ impl Bench<'_> {
         Some(format!("{left} objects below {prefix}/{} stay in {}: {error}", self.run, self.arguments.container))
     }
 
-    /// Deletes objects until none is left, or until no endpoint deletes any more. Returns the number of deleted objects
-    /// and the error.
+    /// Deletes objects until none is left, or until an object cannot be deleted through any endpoint. Returns the
+    /// number of deleted objects and the error.
     fn delete_some(&self, worker: usize, made: &[String], next: &AtomicUsize) -> (usize, Option<BlobError>) {
         let (mut target, mut deleted) = (worker % self.targets.len(), 0);
         while let Some(name) = made.get(next.fetch_add(1, Ordering::Relaxed)) {
