@@ -312,6 +312,23 @@ mod tests {
     }
 
     #[test]
+    fn records_highlight_terms_in_the_event_text_only() {
+        let style = OutputStyle { form: OutputForm::Vertical, color: true, width: Some(80), ..TERMINAL };
+        let names = ["message", "_raw"].map(str::to_owned);
+        let texts = [["an error\nan error".to_owned()], ["one error\ntwo error".to_owned()]];
+        let table = ResultTable::from_texts(&names, 1, TimeZone::UTC, |_, column| &texts[column][..]).unwrap();
+        let mut out = Vec::new();
+        let mut writer = OutputWriter::new(style, HighlightTerms::of("error", style), &mut out);
+        writer.begin(table.fields()).unwrap();
+        writer.write(&table).unwrap();
+        writer.end().unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        let marked: Vec<bool> =
+            shown.lines().filter(|line| line.contains("error")).map(|line| line.contains("\u{1b}[1;33m")).collect();
+        assert_eq!(marked, [false, false, true, true], "{shown:?}");
+    }
+
+    #[test]
     fn no_format_lets_data_control_a_terminal() {
         let event = &[("_raw", "a\u{1b}[31mred\u{9b}2J\tb")];
         for (form, on_terminal) in [

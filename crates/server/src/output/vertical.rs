@@ -45,10 +45,11 @@ pub(super) fn write(
                 Some(room) => wrap(&escape_line(line), room).into_iter().map(str::to_owned).collect(),
                 None => vec![line.to_owned()],
             });
+            let is_text = name == "_raw";
             for (line_at, line) in lines.enumerate() {
                 let name = if line_at == 0 { name.as_str() } else { "" };
                 let blank = names + GAP - width(name);
-                let line = if name == "_raw" || line_at > 0 { marks.highlight(&line) } else { line };
+                let line = if is_text { marks.highlight(&line) } else { line };
                 writeln!(out, "{bold}{name}{plain}{:blank$}{line}", "")?;
             }
         }
