@@ -289,7 +289,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         ),
     );
     let messages = vec![
-        Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins))
+        Endpoint::new(Method::GET, MESSAGES, own, "Lists the messages that the user sees.", get(bulletins))
             .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, MESSAGES, write, "Creates a message to all users.", post(put))
             .needs(&["name", "value"])
@@ -424,11 +424,15 @@ async fn bulletins_of(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, A
     let condition = read_facts(state).await?.condition;
     let entry = |name: &str, bulletin: &Bulletin| {
         let Bulletin { text, severity, author, time, roles, capabilities } = bulletin;
-        let content = json!({
+        let mut content = json!({
             "message": text, "message_alternate": "", "help": "", "severity": severity.word(), "server": condition.name,
             "roles": roles, "capabilities": capabilities, "timeCreated_epochSecs": time.div_euclid(NS_PER_SEC),
-            "timeCreated_iso": format_iso_time(*time, &jiff::tz::TimeZone::UTC), name: text,
+            "timeCreated_iso": format_iso_time(*time, &jiff::tz::TimeZone::UTC),
         });
+        // Clients read the text at the message's name, which must not hide another member.
+        if let Value::Object(members) = &mut content {
+            members.entry(name).or_insert_with(|| Value::from(text.as_str()));
+        }
         entity(MESSAGES, name, author, *time, content)
     };
     let bulletins = state.bulletins.list().into_iter().filter(|(_, bulletin)| is_for(bulletin, caller));
