@@ -537,7 +537,11 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let third = third.grow(never).unwrap();
-        assert_eq!(third.purpose, SlotPurpose::Search, "the queue is full, so it continues without a slot");
+        assert_eq!(
+            third.purpose,
+            SlotPurpose::Search,
+            "the queue is full, so it keeps its slot and does not count as a stream"
+        );
         let other = slots.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop(first);
         let second = waiting.await.unwrap().unwrap();

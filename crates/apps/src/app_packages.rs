@@ -126,7 +126,8 @@ struct PackedEntry {
 /// The files and folders of an app in order of their names.
 fn list_entries(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
     let failed = |path: &Path, error: io::Error| ObjectError::Failed(format!("{}: {error}", path.display()));
-    let too_large = |what: String| ObjectError::Invalid(format!("{}: {what}, the maximum for a package", app.display()));
+    let too_large =
+        |what: String| ObjectError::Invalid(format!("{}: {what}, the maximum for a package", app.display()));
     let mut folders = vec![(app.to_owned(), String::new(), 0)];
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some((folder, prefix, depth)) = folders.pop() {

@@ -42,7 +42,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     ),
     (
         INTERRUPTED,
-        "interrupted by a second Ctrl-C, or by the first while rows were shown, before a server answered, or while files were sent to a server",
+        "interrupted by a second Ctrl-C; or by the first one, if rows were being shown, files were being sent to a server, or a server had not answered yet",
     ),
 ];
 

@@ -561,7 +561,7 @@ fn check_files(arguments: &SearchArgs) -> Result<(), Failure> {
     }
     if arguments.namespace.app.is_some() {
         return Err(Failure::Usage(
-            "--app: files are searched without the apps of a data directory; leave it out".into(),
+            "--app: files are searched with the knowledge objects of all apps; leave it out".into(),
         ));
     }
     Ok(())

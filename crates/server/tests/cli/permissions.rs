@@ -459,7 +459,7 @@ fn other_accounts_cannot_read_a_data_directory() {
     open(place.data(), 0o755);
     let more = place.write("b.log", crate::support::lines(2_000..2_100));
     place.run(&["add", "oneshot", &more]).expect_success();
-    closed("after a folder of before was added to");
+    closed("after adding to an existing folder");
     assert_eq!(own.join("props.conf").metadata().unwrap().permissions().mode() & 0o777, 0o644);
 }
 
