@@ -136,7 +136,7 @@ impl BucketReader {
         Ok(())
     }
 
-    /// Reads the locator, looks up every rare token in it and adds its blocks to `blocks`.
+    /// Reads the locator and adds its blocks to `blocks`; looks up every token that the term dictionary omits.
     fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockRef>) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
             return Ok(());

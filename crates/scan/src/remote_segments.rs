@@ -1,5 +1,6 @@
-//! Prefetch for segments on remote storage: their term dictionaries are queried concurrently, and their pages are
-//! requested ahead of the workers.
+//! Prefetch for segments (sealed slabs, as a search sees them) on remote storage: their term dictionaries are queried
+//! concurrently, and their pages are requested ahead of the workers. Workers take a *run* at a time: consecutive
+//! windows, each of which is a fixed sequence of pages of one segment ([`crate::slices`]).
 //!
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
 //! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many
@@ -192,8 +193,8 @@ impl<'a> SegmentPrefetch<'a> {
 
     /// Whether a worker waits for a request.
     fn wait_for_network(&self) -> bool {
-        // Includes the segments that workers are reading and a few earlier segments, because requests are counted per
-        // bucket, which has several segments.
+        // Checks the segments being read and a few earlier ones, because requests are counted per bucket, which has
+        // several segments.
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
         let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
@@ -248,8 +249,8 @@ pub(crate) struct PrefetchedSegments(BTreeSet<u64>);
 
 impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
-    /// last. Empty until one of these segments is due, because the caller waits for the prefetched pages, and waiting
-    /// for several segments takes no longer than for one.
+    /// last. Empty until one of these segments is due, and then a whole group: the caller waits for the prefetched
+    /// pages, and waiting for a group takes no longer than for one segment.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
         let next = || pages.iter().rev().take(LOOKAHEAD_PAGES);
         let segments = next().map(|page| page.segment.is_remote().then(|| page.segment.sequence()));
@@ -271,7 +272,7 @@ impl PrefetchedSegments {
     }
 }
 
-/// A segment of a bucket, and the slabs of all its segments.
+/// One segment of a bucket, and the slab numbers of all requested segments of that bucket.
 type BucketSlabs<'a> = (&'a Arc<dyn Segment>, Vec<usize>);
 
 /// The requested slabs of each bucket. Two buckets may have the same number if the number was reused after a restart;
@@ -303,8 +304,8 @@ impl EventScan {
     }
 
     /// Prefetches the newest of a segment's pages if the pages are few, unless this was done for another segment. The
-    /// other segments may still be queried at that time, because looking up a token that a term dictionary lacks takes
-    /// another round trip.
+    /// queries of the other segments may still be running then: a lookup of a token that is not in the term dictionary
+    /// takes another round trip.
     fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
         if let Some(newest) = newest_of_few(pages, is_begun) {
             newest.segment.prefetch_pages(page_set(pages), self.reads_all_pages());

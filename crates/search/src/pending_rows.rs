@@ -27,7 +27,7 @@ impl PendingRows {
         self.held.extend(split_by_bytes(rows, CHUNK_BYTES));
     }
 
-    /// The next piece, without text that only other rows need.
+    /// The next piece, in buffers that hold only its own rows.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         if let Some(filed) = &mut self.filed {
             if let Some(piece) = filed.next() {

@@ -362,8 +362,8 @@ async fn write(
     change(state, caller, CONF, put).await
 }
 
-/// Removes an index with its events, as Splunk does: first its stanza, so that no more events are accepted, then the
-/// events. An index with events but without a stanza was created automatically or left by an interrupted removal.
+/// Removes an index with its events, as Splunk does: first its stanza, then the events stored until then. An index with
+/// events but without a stanza was created automatically or left by an interrupted removal.
 async fn remove(
     State(state): State<ApiState>,
     parts: PathParts,

@@ -1,4 +1,5 @@
-//! `PATH/_new` of collections whose entities are not stanzas described by a table: the parameters of a new entity.
+//! `PATH/_new` of collections outside the table of entity kinds ([`super::entity_kinds`]): the parameters of a new
+//! entity.
 //!
 //! Clients read the parameters before they offer to create an entity. Not here: `_new` of knowledge objects, which also
 //! shows defaults ([`super::entities`]), and of collections without a row here ([`super::entity_actions`]).

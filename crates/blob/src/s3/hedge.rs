@@ -14,8 +14,8 @@ pub(crate) const READ_BYTES_MAX: u64 = 128 << 10;
 
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// A read slower than the delay raises the delay by the delay divided by this; any other read lowers it by a nineteenth
-/// of this step.
+/// A read slower than the delay raises the delay by one step, the delay divided by this constant; any other read lowers
+/// it by a nineteenth of a step.
 const STEP_DIVISOR: i64 = 100;
 /// Number of reads that allow one hedge.
 const READS_PER_HEDGE: i64 = 20;

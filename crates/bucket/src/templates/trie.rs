@@ -196,9 +196,9 @@ impl Trie {
         }
     }
 
-    /// The template with the literals of this text around `variables`, and with variables of the same families; fills
-    /// `filled`. The template is found by a hash of the literals instead of the trie, because with free text, the first
-    /// node has a great many edges.
+    /// The template that has the same literals and variable families as this text; fills `filled`. The template is
+    /// found by a hash of the literals instead of the trie, because with free text, the first node has a great many
+    /// edges.
     pub(super) fn find_skeleton(
         &self,
         text: &[u8],

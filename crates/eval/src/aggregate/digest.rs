@@ -78,7 +78,7 @@ impl Digest {
     pub fn merge_state(&mut self, state: &[f64]) {
         self.flush_buffer();
         let Some((rounded, points)) = state.split_first() else { return };
-        assert!(points.len().is_multiple_of(STATE_POINT), "points have integer weights, as written");
+        assert!(points.len().is_multiple_of(STATE_POINT), "a state has STATE_POINT numbers for each point");
         self.rounded |= *rounded != 0.0;
         for point in points.chunks_exact(STATE_POINT) {
             match (point[0], point[1], point[2]) {

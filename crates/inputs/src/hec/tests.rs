@@ -55,7 +55,7 @@ impl EventStore for Slow {
     }
 }
 
-/// A test's controls of a store.
+/// Handles with which a test controls the store.
 struct StoreControls {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
@@ -179,7 +179,11 @@ async fn unsent_ack_reports_can_be_queried_again() {
     }
     let (reported, note) = query_acks(&collector, &[0, 1]).await;
     assert_eq!(reported, [true, true]);
-    assert_eq!(query_acks(&collector, &[0]).await.0, [false], "another request gets the acknowledgment at that moment");
+    assert_eq!(
+        query_acks(&collector, &[0]).await.0,
+        [false],
+        "an acknowledgment that is being sent to one request is not reported to another"
+    );
     drop(note);
     let (reported, note) = query_acks(&collector, &[0, 1, 2, 3]).await;
     assert_eq!(reported, [true, true, true, false]);

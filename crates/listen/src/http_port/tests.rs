@@ -228,7 +228,8 @@ async fn places_are_left_to_clients_that_have_not_logged_in() {
     for _ in 0..16 {
         known.push(known_client(&tested).await);
     }
-    // Two slots of 16 are left; the two connections that were idle longest are closed.
+    // Two of the 16 slots are reserved for clients that have not logged in, so the two known connections that were idle
+    // longest are closed.
     for _ in 0..2 {
         assert_eq!(all_of(known.remove(0)).await, "");
     }

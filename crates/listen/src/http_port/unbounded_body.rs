@@ -21,7 +21,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
 /// Last chunk of a complete body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-/// Text in place of a chunk's size after which the reader of the body gets an error.
+/// Invalid chunk size; the reader of the body gets an error at it.
 const INVALID_CHUNK: &[u8] = b"x\r\n";
 /// Bytes read at once.
 const READ_BYTES: usize = 8 << 10;

@@ -72,8 +72,8 @@ impl ModularInputKinds {
         schemes.into_iter().filter_map(|scheme| self.kind(scheme)).collect()
     }
 
-    /// Has the program of a scheme check the settings of a new or changed stanza if the scheme asks for that; the fault
-    /// has the program's message. `address` is that of the management port.
+    /// Lets the program of a scheme check the settings of a new or changed stanza if the scheme asks for that; the
+    /// fault has the program's message. `address` is that of the management port.
     pub fn check_stanza(
         &self,
         (scheme, name): (&str, &str),

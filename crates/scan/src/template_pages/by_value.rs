@@ -7,7 +7,7 @@ use super::outcome::YES;
 pub(super) enum ByValue {
     /// One answer for all values.
     Same(u8),
-    /// By position of the value among the column's counted values; `rest` applies to events without a value.
+    /// By position of the value in the column's list of value counts; `rest` applies to events without a value.
     Values { column: u32, answers: Vec<u8>, rest: u8 },
 }
 

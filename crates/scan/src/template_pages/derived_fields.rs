@@ -69,8 +69,8 @@ pub(super) struct DerivedField {
 
 impl DerivedField {
     /// The rule that derives field number `at` of `names` from another field, if such a rule exists. The field's
-    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] for keys with an unknown location of the
-    /// other field. `places` is indexed by name, then by key.
+    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] for keys (each is an extraction class
+    /// and a template) in which the location of the other field is unknown. `places` is indexed by name, then by key.
     pub(super) fn find(
         name: &str,
         at: usize,
@@ -89,8 +89,8 @@ impl DerivedField {
             let known = derived.get_or_insert_with(|| DerivedField { rule: Arc::clone(rule), group });
             let is_same = Arc::ptr_eq(&known.rule, rule);
             for key in number * keys..(number + 1) * keys {
-                // A pair inside other values takes precedence. The rule applies to events without the pair; the others
-                // are in doubt.
+                // A `key=value` pair found inside the value of another column takes precedence over the rule. The rule
+                // applies to events without such a pair; events that may contain one are read from the text.
                 if let ValueLocation::Pair(pair) = &places[at][key] {
                     (places[at][key], doubts[at][key]) = match pair.columns() {
                         Some(columns) => (ValueLocation::Absent, columns),

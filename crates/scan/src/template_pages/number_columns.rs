@@ -186,7 +186,7 @@ fn constant_exceptions<'f>(
     Some((texts, places))
 }
 
-/// The value of a field in the rows of a key.
+/// The value of a field in the rows of one key (an extraction class and a template).
 enum KeyValue {
     Absent,
     Constant(i64),
@@ -232,7 +232,8 @@ impl Sources {
     /// Adds the columns of a location.
     fn add(&mut self, place: &ValueLocation, rows: &Rows, page: &mut PageReader<'_>) -> Result<(), EngineError> {
         for column in columns_of(place) {
-            // Whether a value is nested in a column depends on the row; a text at a fixed location is an exception.
+            // The columns of a nested location are always needed, because they decide in which rows the value exists. A
+            // text column at a fixed location need not be read: all its values are exceptions.
             let is_needed = matches!(place, ValueLocation::Nested(_)) || is_numeric(column, page.template_set());
             if is_needed && self.place_of(column).is_none() {
                 let values = page.column_of_rows(column, rows)?;
@@ -355,8 +356,8 @@ impl NumberSource {
     }
 }
 
-/// The columns among which one contains the value. A value with JSON escapes contains a backslash, so it is not a
-/// number. A number without escapes is not changed by resolving escapes.
+/// The columns, one of which contains the value. A value with JSON escapes contains a backslash, so it is not a number.
+/// A number without escapes is not changed by resolving escapes.
 fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
     let (one, several) = match place {
         ValueLocation::Variable(column) => (Some(*column), &[][..]),

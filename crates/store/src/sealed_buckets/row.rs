@@ -1,6 +1,6 @@
 //! The catalog row of a live bucket in compact form, because a store keeps the rows of all its live buckets in memory.
 //!
-//! Names that can be derived from index and number are not stored, and the buckets of an index share its name.
+//! Names that can be derived from index and number are not stored, and the rows of an index share one copy of its name.
 
 use std::borrow::Cow;
 use std::ops::Deref;

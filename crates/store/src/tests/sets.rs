@@ -178,7 +178,11 @@ fn failed_writes_refuse_the_files_of_all_sets_in_the_group() {
         let (acknowledged, whole) = work(&store, [0; 3], 14, 0);
         assert!(!whole);
         assert_eq!(stored(&store), acknowledged);
-        assert_eq!(work(&store, acknowledged, 14, 1), ([14; 3], true), "on request, they continue in other sets");
+        assert_eq!(
+            work(&store, acknowledged, 14, 1),
+            ([14; 3], true),
+            "files whose events were refused after a failed write continue in other sets"
+        );
         assert_eq!(stored(&store), [14; 3]);
         drop(store);
         assert_eq!(stored(&open()), [14; 3]);
