@@ -258,7 +258,11 @@ impl ProgramRows {
         self.exchanges += usize::from(is_last);
         if self.exchanges > EXCHANGES_MAX {
             let what = format!("{}: the program does not finish", self.session.name);
-            return Err(EngineError::Limit { what, limit: "exchanges after the last input rows", value: EXCHANGES_MAX as u64 });
+            return Err(EngineError::Limit {
+                what,
+                limit: "exchanges after the last input rows",
+                value: EXCHANGES_MAX as u64,
+            });
         }
         rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.session.name)))
     }

@@ -158,7 +158,10 @@ fn check_series_rates(command: &TstatsCommand) -> ParseResult<()> {
         let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, aggregate.span).with_hint(hint));
         match &aggregate.arg {
             _ if command.prestats => {
-                return remark("mstats: rates of series cannot be combined with prestats=true", "leave out prestats=true");
+                return remark(
+                    "mstats: rates of series cannot be combined with prestats=true",
+                    "leave out prestats=true",
+                );
             }
             _ if command.chart.is_some() && !command.by.iter().any(|split| split.span.is_some()) => {
                 return remark("mstats: chart=true needs a span for rates of series", "write e.g. span=1m");
