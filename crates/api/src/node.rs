@@ -255,7 +255,7 @@ pub struct DiskSpace {
     pub free: u64,
 }
 
-/// Text to be indexed from a request.
+/// Text of a request, to be indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedText {
     /// Target index.

@@ -41,7 +41,7 @@ pub use query::Query;
 pub use sharing::{ChangeParts, DocumentChange, SharedDocuments, SharedState};
 pub use sort::Sort;
 
-/// The user that stands for shared documents.
+/// The user of documents that belong to all users.
 pub const NOBODY: &str = "nobody";
 /// Member with a document's key.
 pub const KEY: &str = "_key";

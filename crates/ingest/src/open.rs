@@ -19,7 +19,7 @@ use crate::volumes::remote_options;
 
 /// Time in seconds between the expiry of an index's last events and their removal.
 const EMPTYING_DELAY_SECS: u64 = 24 * 60 * 60;
-/// Reciprocal of the share of an index's retained size and time span that a merged bucket may hold.
+/// A merged bucket holds at most this fraction (1/n) of an index's retained size and time span.
 const RETENTION_DIVISOR: u64 = 8;
 /// Maximum length of a cluster's name.
 const CLUSTER_BYTES_MAX: usize = 40;
@@ -248,7 +248,7 @@ fn set_merges(options: &mut StoreOptions, layers: &Layers) {
 }
 
 /// Merge limits of an index. Retention removes whole buckets, so a bucket with most of the data of its index would be
-/// removed too late, or would remove too much at once.
+/// removed too late, or too much would be removed with it.
 fn merge_options(settings: &IndexSettings) -> MergeOptions {
     let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
     let conf = &settings.merge;

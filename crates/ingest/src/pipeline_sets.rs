@@ -69,7 +69,8 @@ pub fn run<E: From<IngestError> + Send>(
     })
 }
 
-/// Order in which files look up their positions.
+/// Order in which the sinks of files look up stored positions, so that the first of identical files is the one that is
+/// read.
 #[derive(Debug, Default)]
 pub struct LookupOrder {
     inner: Mutex<LookupState>,
@@ -97,7 +98,7 @@ impl LookupOrder {
         }
     }
 
-    /// Passes the turn of a file, even before its turn has come.
+    /// Ends the turn of a file, even if it has not begun.
     fn pass(&self, file: usize) {
         let mut turn = self.lock();
         turn.done.insert(file);
@@ -148,7 +149,7 @@ impl<S: Sink> Sink for OrderedSink<'_, S> {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        // The first events of a source without positions, such as a stream: nothing will be looked up.
+        // A source without positions, such as a stream, looks nothing up, so its first events end the turn.
         self.pass();
         self.sink.accept(batch, position)
     }

@@ -176,7 +176,8 @@ impl Settings {
         JobStore::new(data_dir, &self.layers, self.clock.clone())
     }
 
-    /// Settings of searches over files in place, with the knowledge of the data directory if there is one.
+    /// Settings of searches that read files without adding them; uses the knowledge objects of the data directory, if
+    /// it exists.
     pub(crate) fn in_place_search_settings(&self, data_dir: &Path) -> SearchSettings {
         let data_dir = Some(data_dir).filter(|folder| folder.is_dir());
         SearchSettings { in_place: true, ..self.search_settings(data_dir) }

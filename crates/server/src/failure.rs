@@ -27,7 +27,7 @@ pub(crate) const SPL: u8 = 3;
 pub(crate) const STORAGE: u8 = 4;
 /// The answer is partial, or something is damaged.
 pub(crate) const PARTIAL: u8 = 5;
-/// Ended by the user, by shell convention.
+/// Ended by the user; the code follows the shells' convention.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Every exit code and its meaning; docs/running/troubleshooting.md has the same rows.

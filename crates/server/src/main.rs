@@ -128,7 +128,7 @@ fn keep_best_suggestion(error: &mut clap::Error) {
     }
 }
 
-/// Prints usage errors and help, folded on a terminal. Help longer than the screen is paged.
+/// Prints usage errors and help, wrapped to the terminal's width. Help longer than the screen is paged.
 fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     let is_short = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let is_err = error.use_stderr() && (is_short || !terminal::is_interactive());

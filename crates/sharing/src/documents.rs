@@ -19,20 +19,21 @@ pub struct DocumentDatabase {
     id: i64,
     /// Serialises changes of this process, which share one session.
     changing: Mutex<()>,
-    /// Whether a change is running; a change waits for a lost connection to return.
+    /// Whether a change is running; only changes wait for a lost connection.
     is_changing: AtomicBool,
 }
 
 impl DocumentDatabase {
-    /// The documents at `place`, where [`SharedFolder::open`](crate::SharedFolder::open) has opened the shared files of
-    /// the database that `id` identifies.
+    /// Opens the documents in the database at `place`, whose id is `id`. The caller must have opened the database's
+    /// shared files with [`SharedFolder::open`](crate::SharedFolder::open).
     pub fn open(place: &PostgreSqlLocation, id: i64, clock: &SharedClock) -> Result<Arc<DocumentDatabase>, Fault> {
         let table = SharedDocumentTable::open(place, clock).map_err(to_fault)?;
         let (changing, is_changing) = (Mutex::default(), AtomicBool::new(false));
         Ok(Arc::new(DocumentDatabase { table, clock: clock.clone(), id, changing, is_changing }))
     }
 
-    /// Start of the wait for a lost connection. A change waits; for a poll, which does not wait, this is `None`.
+    /// Time from which a change's wait for a lost connection counts; `None` for polls for changes of other nodes, which
+    /// do not wait.
     fn since(&self) -> Option<i64> {
         self.is_changing.load(Ordering::Acquire).then(|| self.clock.elapsed_ns())
     }

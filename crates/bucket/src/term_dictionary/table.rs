@@ -66,8 +66,8 @@ pub(crate) struct TermTable {
     arena: Vec<u8>,
     pending: Box<[PendingTerm; BATCH_TERMS]>,
     pending_len: usize,
-    /// Terms added last, each in the slot of its hash. A term with the same pages as here is already in the table or
-    /// pending, and need not be added again.
+    /// Terms added last, each in the slot of its hash. A new term that equals an entry here, including its pages, is
+    /// already in the table or pending, and is not added again.
     recent: Box<[PendingTerm; RECENT_TERMS]>,
     scratch: Vec<u8>,
     /// Pages of the terms that are added next: bit `i` is page `i`.
@@ -247,8 +247,8 @@ impl TermTable {
         }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            // Usually the first slot is right. A slot that was empty may have been filled by this batch, so its term is
-            // looked up again.
+            // Usually the first slot is right. A slot that was empty may have been filled by this batch, so the pending
+            // term is looked up again.
             if slot != EMPTY_SLOT && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {

@@ -65,7 +65,7 @@ struct StreamStats {
     groups: RowGroups,
     /// States of all groups: for each group, one state per aggregate.
     running: Vec<RunningState>,
-    /// The windows, as long as there are only counts and small integers; if set, replaces the next two fields.
+    /// The windows, as long as there are only counts and small integers; if set, used instead of the next two fields.
     integers: Option<IntegerWindows>,
     windows: Vec<Window>,
     /// Window states of the groups.

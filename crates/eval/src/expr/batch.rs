@@ -1,4 +1,4 @@
-//! Columns of a batch, resolved for the slots of an expression.
+//! Columns of a batch, resolved for the slots of an expression: the fields and `searchmatch()` calls that it reads.
 
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;

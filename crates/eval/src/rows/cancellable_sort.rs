@@ -2,7 +2,8 @@
 //!
 //! A sort of the standard library cannot be interrupted, and for millions of texts it takes seconds. Here, items are
 //! divided by pivots until the parts are small, and the parts are sorted with the standard library. The sort of the
-//! library divides, too, so this sort takes about as long; merging sorted parts took up to twice as long.
+//! library divides, too, so this sort takes about as long; a merge of sorted parts was measured at up to twice the
+//! time.
 //!
 //! Not here: sorts that spill ([`super::sort_rows`]).
 
@@ -75,7 +76,7 @@ pub fn sort_first<T: Copy>(
     sort_cancellable(items, compare, check)
 }
 
-/// Whether `holds` for each item and the next.
+/// Whether `holds` is true for each pair of neighbouring items.
 fn is_in_order<T>(
     items: &[T],
     holds: impl Fn(&T, &T) -> bool,
@@ -106,7 +107,7 @@ fn divide<T: Copy>(
     for start in (0..items.len()).step_by(PART_ITEMS) {
         check()?;
         for at in start..items.len().min(start + PART_ITEMS) {
-            // This code has no branch, which would be mispredicted for every second item.
+            // There is no branch here: it would be mispredicted for every second item.
             let is_less = compare(&items[at], &pivot).is_lt();
             items.swap(less, at);
             less += usize::from(is_less);
@@ -209,7 +210,7 @@ mod tests {
             };
             let (whole, is_complete) = run(usize::MAX);
             assert!(is_complete);
-            // Comparisons of a part are fewer than its items times twice their logarithm.
+            // A part of n items takes fewer than 2·n·log n comparisons.
             let most = PART_ITEMS * 2 * PART_ITEMS.ilog2() as usize;
             for cancelled_at in (1..whole).step_by(whole.div_ceil(50)) {
                 let (seen, is_complete) = run(cancelled_at);

@@ -43,8 +43,8 @@ pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
     }
     let kind = match current {
         Some((_, kind)) => kind,
-        // With several kinds and no transition, the node's zone is the best guess.
         None if kinds.len() == 1 => 0,
+        // With several kinds and no transition, the node's zone is the best guess.
         None => return None,
     };
     kinds.get(kind).map(|offset| fixed_zone(*offset))

@@ -1,5 +1,5 @@
-//! Fields without a column, for some rows of a page: fields that rules compute from columns, and fields that patterns
-//! find.
+//! Computes, for some rows of a page, fields that have no column: fields that rules compute from columns, and fields
+//! that patterns find.
 //!
 //! A condition evaluates these fields last, for the rows still undecided; the values of matching rows are reused. If
 //! an input field of a row can be extracted only from text, the row is read as text.

@@ -4,8 +4,8 @@
 //! sequence of literals and variables, whose values are in columns. If the values of a variable have templates of their
 //! own, these templates replace the variable only if the pattern can read it. If the variables that the pattern reads
 //! have few distinct values, which are numbered by codes, the pattern runs once per combination of codes, and each row
-//! costs a lookup. Otherwise it runs for each row, or for each new value of a group, on the part of the text in which
-//! it may match. If the plan for a row's template gives no answer, the row's text must be read.
+//! costs a lookup. Otherwise it runs for each row, or once per combination of the values on which a group depends, on the
+//! part of the text in which it may match. If the plan for a row's template gives no answer, the row's text must be read.
 //!
 //! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of automatically extracted
 //! fields that have the name of a group ([`super::fields`]).
@@ -97,7 +97,7 @@ impl RexReader {
         self.groups.iter().any(|(_, name)| name == field)
     }
 
-    /// Whether the reader is that of a command that reads the event text.
+    /// Whether the reader belongs to a command that reads the event text.
     pub(super) fn is_command_on_texts(&self) -> bool {
         self.extract.is_none() && self.test.is_none() && self.source_field.is_none()
     }
@@ -248,7 +248,8 @@ impl RexReader {
     }
 
     /// The rows for which the rule must be evaluated; `None` for all rows. A row needs no evaluation if the rule does
-    /// not apply to the row's class, or if the templates determine the locations of the fields of all its groups.
+    /// not apply to the row's extraction class (its source, host and sourcetype), or if the templates determine the
+    /// locations of all fields that the rule extracts.
     fn requested_rows(
         &self,
         classes: &[bool],

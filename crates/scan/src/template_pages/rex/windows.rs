@@ -16,11 +16,11 @@ use crate::template_pages::interner::Interner;
 use crate::template_pages::literals::{LiteralSites, RequiredLiterals};
 use crate::template_pages::row_values::RowOf;
 
-/// Windows of a flat template in which a pattern may match.
+/// Windows of a flat template (in which the variables' own templates are substituted) in which a pattern may match.
 pub(in crate::template_pages) struct Leaf {
     /// The parts that contain the windows.
     pub(super) template: FlatTemplate,
-    /// The windows as planned, which serve to recognise equal templates.
+    /// The windows before evaluation; templates with equal parts and windows share a leaf.
     pub(super) planned: Vec<Window>,
     pub(super) windows: Vec<WindowRequest>,
 }
@@ -35,7 +35,8 @@ pub(super) struct WindowRequest {
     /// Index in `found` of the groups' codes; `None` for no match.
     memo: CombinationMemo<Option<u32>>,
     found: Vec<u32>,
-    /// Decides whether there is a match, if the existence of a match determines the groups.
+    /// Decides whether there is a match, if the positions of the groups are known in advance; the pattern then need not
+    /// be run to find them.
     pub decider: Option<Decider>,
     /// Answers group by group, in place of `memo`, if there would be too many combinations.
     apart: Option<GroupMemos>,

@@ -12,7 +12,7 @@ use crate::file::{Rotation, milestones};
 use crate::{FileIdentity, FilePosition, Sink};
 
 impl World {
-    /// Records a position of a file as if this many bytes had been read; their events are not counted.
+    /// Records a position of a file as if this many bytes had been read, without storing their events.
     pub(super) fn note_read(&self, name: &str, bytes: usize, variant: u32) {
         let path = self.path(name);
         let text = std::fs::read(&path).unwrap();
