@@ -168,14 +168,16 @@ pub fn apply_change(
     match (change, at) {
         (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
-            check_name(name)?;
+            // Checked as stored: `Nobody` is the reserved name, too.
+            let name = name.to_lowercase();
+            check_name(&name)?;
             let roles = known_names(roles, known);
             check_roles(&roles, known)?;
             if users.len() >= USERS_MAX {
                 return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the maximum")));
             }
             let password_hash = hash.ok_or_else(|| UserError::Invalid("a new user needs a password".to_owned()))?;
-            users.push(UserRecord { name: name.to_lowercase(), password_hash, roles });
+            users.push(UserRecord { name, password_hash, roles });
         }
         (_, None) => return Err(UserError::Unknown(change.name().to_owned())),
         (UserChange::Edit { roles, .. }, Some(at)) => {
@@ -298,7 +300,7 @@ mod tests {
         assert_eq!(changed(&two, &add("eva"), Some("x".into())), Err(UserError::Exists("eva".into())));
         assert_eq!(changed(&two, &add("EVA"), Some("x".into())), Err(UserError::Exists("EVA".into())));
         assert_eq!(changed(&two, &add("Tom"), Some("x".into())).unwrap()[2].name, "tom");
-        for odd in ["", "a b", "a:b", "a;b", "a\nb", "#a", "nobody", "-", "a/b", &"x".repeat(101)] {
+        for odd in ["", "a b", "a:b", "a;b", "a\nb", "#a", "nobody", "Nobody", "-", "a/b", &"x".repeat(101)] {
             assert!(matches!(changed(&users, &add(odd), Some("x".into())), Err(UserError::Invalid(_))), "{odd:?}");
         }
         let remove = |name: &str| UserChange::Remove { name: name.into() };

@@ -1,9 +1,13 @@
 //! Edits settings in the text of a conf file and leaves everything else, including comments, unchanged.
 //!
 //! Settings written here are read back unchanged by [`crate::text`]; a line break in a value is written as a continued
-//! line. Not here: reading and writing files, and the meaning of settings.
+//! line. Settings before any stanza belong to `[default]`.
+//!
+//! Not here: reading and writing files, and the meaning of settings.
 
 use quarry_stdx::Fault;
+
+use crate::text::DEFAULT_STANZA;
 
 /// Maximum bytes of a stanza or setting name.
 const NAME_BYTES_MAX: usize = 1_024;
@@ -44,7 +48,7 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
 
 /// Returns the text with these settings set in the stanza, whose other settings stay. A missing stanza is appended.
 pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) -> String {
-    let (mut is_in, mut is_written, mut out) = (false, false, String::new());
+    let (mut is_in, mut is_written, mut out) = (stanza == DEFAULT_STANZA, false, String::new());
     let written: String = settings.iter().map(|(key, value)| format!("{key} = {}\n", continue_lines(value))).collect();
     for piece in split_settings(text) {
         if let Some(name) = header(piece) {
@@ -71,7 +75,7 @@ pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) ->
 
 /// Returns the text without these settings of the stanza.
 pub fn without_settings(text: &str, stanza: &str, keys: &[&str]) -> String {
-    let mut is_in = false;
+    let mut is_in = stanza == DEFAULT_STANZA;
     let stays = |piece: &&str| {
         if let Some(name) = header(piece) {
             is_in = name == stanza;
@@ -85,12 +89,14 @@ pub fn without_settings(text: &str, stanza: &str, keys: &[&str]) -> String {
 
 /// Returns the text without the stanza.
 pub fn without_stanza(text: &str, stanza: &str) -> String {
-    let mut is_in = false;
+    let (mut is_in, mut is_before_all) = (false, true);
     let stays = |piece: &&str| {
         if let Some(name) = header(piece) {
-            is_in = name == stanza;
+            (is_in, is_before_all) = (name == stanza, false);
         }
-        !is_in
+        // Comments before all stanzas are about the file.
+        let is_setting = piece.contains('=') && !piece.trim_start().starts_with('#');
+        !(is_in || is_before_all && is_setting && stanza == DEFAULT_STANZA)
     };
     split_settings(text).into_iter().filter(stays).collect()
 }
@@ -180,6 +186,18 @@ mod tests {
     }
 
     #[test]
+    fn settings_before_any_stanza_belong_to_the_default_stanza() {
+        assert_eq!(without_settings("a = 1\nb = 2\n[s]\na = 3\n", "default", &["a"]), "b = 2\n[s]\na = 3\n");
+        assert_eq!(
+            with_settings("a = 1\n[s]\na = 3\n", "default", &setting("a", "2")),
+            "[s]\na = 3\n[default]\na = 2\n"
+        );
+        let text = "# about = the file\na = 1\\\n2\n[s]\na = 3\n[default]\nb = 2\n";
+        assert_eq!(without_stanza(text, "default"), "# about = the file\n[s]\na = 3\n");
+        assert_eq!(without_stanza(text, "s"), "# about = the file\na = 1\\\n2\n[default]\nb = 2\n");
+    }
+
+    #[test]
     fn values_round_trip() {
         for value in
             ["", "one", "a\nb", "a\\\nb", "ends with \\", "a = b", "[x]\n[y]", "# no comment\n# nor this", "é \t x"]
@@ -197,6 +215,7 @@ mod tests {
     fn changes_always_give_the_requested_text() {
         let odd = [
             "[p]\nk = x\\\r\r\n[q]\nl = 1\n",
+            "\u{feff}k = 1\n[q]\nl = 1\n[default]\nk = 2\n",
             "\u{feff}[p]\nk = 1\n[q]\nl = 1\n",
             "[p]\r\nk = 1\\\r\n 2\r\n[q]\r\nl = 1\r\n",
             "[p]\nk = 1\n\u{feff}[q]\nl = 1\n[q]\nm = 1",
@@ -207,7 +226,7 @@ mod tests {
         ];
         for text in odd {
             let (before, _) = Conf::parse("f", text);
-            for stanza in ["p", "q", "new"] {
+            for stanza in ["p", "q", "new", "default"] {
                 let others = |conf: &Conf| {
                     let of = |other: &crate::text::Stanza| {
                         let settings =

@@ -98,11 +98,16 @@ pub(crate) fn parse_delimiter(text: &str) -> Option<Option<char>> {
         "us" => '\u{1f}',
         "none" => return Some(None),
         lower => match lower.strip_prefix("\\x") {
-            Some(hex) => char::from(u8::from_str_radix(hex, 16).ok()?),
+            Some(hex) => char::from(parse_hex_byte(hex)?),
             None => return single_char(text).map(Some),
         },
     };
     Some(Some(named))
+}
+
+/// A byte in hexadecimal. Unlike numbers in Rust, it has no sign.
+pub(crate) fn parse_hex_byte(digits: &str) -> Option<u8> {
+    u8::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 fn single_char(text: &str) -> Option<char> {

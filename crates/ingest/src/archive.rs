@@ -48,10 +48,15 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
     ran
 }
 
-/// Expands a path in a setting; Splunk's variables stand for folders of the data directory.
-fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
+/// Replaces Splunk's variables in a setting, which stand for folders of the data directory.
+fn replace_variables(data_dir: &Path, text: &str) -> String {
     let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS_FOLDER).display().to_string());
-    let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));
+    text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects)
+}
+
+/// The absolute path in a setting, with its variables replaced.
+fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
+    let path = PathBuf::from(replace_variables(data_dir, text));
     if path.is_absolute() { Ok(path) } else { Err(Fault::invalid(format!("{text} is not an absolute path"))) }
 }
 
@@ -90,11 +95,8 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
 fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let mut words = words(script).into_iter();
     let executable = words.next().ok_or_else(|| Fault::invalid("coldToFrozenScript names no program"))?;
-    let mut arguments: Vec<String> = Vec::new();
-    for word in words {
-        let names_folder = word.contains("$SPLUNK_");
-        arguments.push(if names_folder { expand(data_dir, &word)?.display().to_string() } else { word });
-    }
+    // Arguments need not be paths, as in `--dir=$SPLUNK_DB/x`.
+    let mut arguments: Vec<String> = words.map(|word| replace_variables(data_dir, &word)).collect();
     arguments.push(shown.display().to_string());
     let program = Program { executable: expand(data_dir, &executable)?, arguments, folder: data_dir.to_owned() };
     let home = ("SPLUNK_HOME".to_owned(), data_dir.display().to_string());
@@ -212,7 +214,7 @@ mod tests {
         let script = data.path().join("take it.sh");
         fs::write(
             &script,
-            "cp -r \"$2\" \"$SPLUNK_HOME/taken\" || exit 3\nif [ $1 = no ]; then echo full >&2; exit 1; fi",
+            "printf %s \"$1\" >\"$SPLUNK_HOME/first\"\ncp -r \"$2\" \"$SPLUNK_HOME/taken\" || exit 3\nif [ $1 = no ]; then echo full >&2; exit 1; fi",
         )
         .unwrap();
         let command = |word: &str| format!("/bin/sh \"$SPLUNK_HOME/take it.sh\" {word}");
@@ -225,6 +227,9 @@ mod tests {
         let relative = up.join(data.path().strip_prefix("/").unwrap());
         archive(&relative, &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
+        archive(data.path(), &settings(None, Some(&command("--dir=$SPLUNK_DB/x"))), &bucket).unwrap();
+        let first = fs::read_to_string(data.path().join("first")).unwrap();
+        assert_eq!(first, format!("--dir={}/db/x", data.path().display()), "a variable inside a word");
         let error = archive(data.path(), &settings(None, Some(&command("no"))), &bucket).unwrap_err().to_string();
         assert!(error.ends_with("ended with exit status: 1: full"), "{error}");
         let error = archive(data.path(), &settings(None, Some("/bin/false")), &bucket).unwrap_err().to_string();

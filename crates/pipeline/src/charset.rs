@@ -83,6 +83,8 @@ fn detect(start: &[u8]) -> Option<&'static Encoding> {
 #[derive(Debug)]
 pub(crate) struct TextDecoder {
     encoding: &'static Encoding,
+    /// Number of bytes after which a line is decoded even without its end; [`LINE_BYTES_MAX`] except in tests.
+    bytes_max: usize,
     /// Input bytes of an incomplete line.
     held: Vec<u8>,
     /// Starts of lines, each as an offset in the decoded text and in the input.
@@ -99,7 +101,8 @@ impl TextDecoder {
     /// A decoder for a source of which `input` bytes have been consumed.
     pub(crate) fn new(encoding: &'static Encoding, input: u64) -> TextDecoder {
         let starts = VecDeque::from([(0, input)]);
-        TextDecoder { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
+        let bytes_max = LINE_BYTES_MAX;
+        TextDecoder { encoding, bytes_max, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
     }
 
     /// The character set.
@@ -113,13 +116,13 @@ impl TextDecoder {
         self.held.extend_from_slice(bytes);
         let held = std::mem::take(&mut self.held);
         let (mut start, mut at) = (0, from);
-        while let Some(end) = self.line_end(&held, start, at) {
+        loop {
+            // Without a line end, the line is cut at the same byte for any division into chunks.
+            let limit = held.len().min(start + self.bytes_max);
+            let cut = (limit - start == self.bytes_max).then_some(limit);
+            let Some(end) = self.line_end(&held[..limit], start, at).or(cut) else { break };
             self.line(&held[start..end], out);
             (start, at) = (end, end);
-        }
-        if held.len() - start > LINE_BYTES_MAX {
-            self.line(&held[start..], out);
-            start = held.len();
         }
         self.held = held[start..].to_vec();
     }
@@ -243,6 +246,19 @@ mod tests {
         }
         assert_eq!(Charset::new("no-such-set"), None);
         assert_eq!(Charset::new("CP1252"), Some(Charset::Named(WINDOWS_1252)));
+    }
+
+    #[test]
+    fn long_lines_are_cut_independently_of_chunking() {
+        let bytes = utf16("ab\ncdefghi\nüü\n", false);
+        for chunk in [1, 2, 3, 7, 100] {
+            let mut decoding = TextDecoder { bytes_max: 8, ..TextDecoder::new(UTF_16LE, 0) };
+            let mut out = Vec::new();
+            bytes.chunks(chunk).for_each(|chunk| decoding.feed(chunk, &mut out));
+            assert_eq!(out, "ab\ncdefghi\nüü\n".as_bytes(), "chunks of {chunk}");
+            let starts: [(u64, u64); 5] = [(0, 0), (3, 6), (7, 14), (11, 22), (16, 28)];
+            assert_eq!(decoding.starts, starts, "chunks of {chunk}");
+        }
     }
 
     #[test]

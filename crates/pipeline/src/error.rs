@@ -45,8 +45,10 @@ pub enum PipelineError {
         charset: String,
     },
     /// An unknown time zone.
-    #[error("TZ of [{sourcetype}]: unknown time zone \"{zone}\"; use a name such as Europe/Berlin")]
+    #[error("{setting} of [{sourcetype}]: unknown time zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {
+        /// The setting with the zone: `TZ` or `TZ_ALIAS`.
+        setting: &'static str,
         /// The sourcetype for which the setting was resolved, or the stanza that was checked.
         sourcetype: String,
         /// The unknown zone.

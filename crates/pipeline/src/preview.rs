@@ -241,8 +241,16 @@ mod tests {
     const NOW: TimeNs = 1_795_244_400_000_000_000;
 
     fn of(props: &str, sourcetype: Option<&str>, text: &str) -> Preview {
-        let file = "props.conf".to_owned();
-        let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: props.to_owned() };
+        of_files(&[("props.conf", props)], sourcetype, text)
+    }
+
+    fn of_files(files: &[(&str, &str)], sourcetype: Option<&str>, text: &str) -> Preview {
+        let source = |(file, text): &(&str, &str)| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: (*file).to_owned(),
+            text: (*text).to_owned(),
+        };
         let info = SourceInfo {
             index: "main".into(),
             host: "h".into(),
@@ -252,7 +260,7 @@ mod tests {
         };
         let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
         let text = PreviewText { head: text.as_bytes().to_vec(), is_whole: true, samples: Vec::new() };
-        preview(&info, &PropsResolver::new(&Layers::new([source])), &context, &text, 100).unwrap()
+        preview(&info, &PropsResolver::new(&Layers::new(files.iter().map(source))), &context, &text, 100).unwrap()
     }
 
     fn reasons(preview: &Preview) -> Vec<TimeReason> {
@@ -337,7 +345,11 @@ mod tests {
     #[test]
     fn times_set_by_rules_have_no_reason() {
         let props = "[lines]\nSHOULD_LINEMERGE = false\nTRANSFORMS-t = t\n";
-        let preview = of(props, Some("lines"), "2026-11-20 10:00:00 one\n");
+        let transforms = "[t]\nREGEX = at=(\\d+)\nDEST_KEY = _time\nFORMAT = $1\n";
+        let text = "2026-11-20 10:00:00 one\n2026-11-20T10:00:00Z at=1795100000 two\n";
+        let preview = of_files(&[("props.conf", props), ("transforms.conf", transforms)], Some("lines"), text);
         assert_eq!(preview.events[0].reason, Some(TimeReason::Text("year, month, day, time")));
+        assert_eq!(preview.events[1].time, 1_795_100_000_000_000_000);
+        assert_eq!((preview.events[1].reason, preview.events[1].zone), (None, None));
     }
 }

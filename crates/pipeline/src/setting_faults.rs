@@ -39,11 +39,11 @@ pub(crate) fn remove_setting(settings: &mut PropsSettings, error: &PipelineError
     match error {
         PipelineError::TimeFormat { .. } => settings.time_format.take().is_some(),
         PipelineError::Charset { .. } => !std::mem::take(&mut settings.charset).is_empty(),
+        PipelineError::Zone { setting: "TZ", .. } => settings.tz.take().is_some(),
         PipelineError::Zone { zone, .. } => {
             let aliases = settings.zone_aliases.len();
             settings.zone_aliases.retain(|(_, meant)| meant != zone);
-            let has_zone = settings.tz.take_if(|name| name == zone).is_some();
-            has_zone || settings.zone_aliases.len() < aliases
+            settings.zone_aliases.len() < aliases
         }
         PipelineError::Rule(_) => remove_rule_setting(&mut settings.typing, error),
         PipelineError::Pattern { setting, pattern, .. } => {

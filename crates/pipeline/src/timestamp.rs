@@ -237,18 +237,21 @@ impl FoundTimestamp {
 impl Timestamper {
     pub(crate) fn new(settings: &PropsSettings, context: &PipelineContext) -> Result<Timestamper, PipelineError> {
         let sourcetype = || settings.sourcetype.clone();
+        let zone_of = |setting: &'static str, zone: &String| {
+            parse_zone(zone).ok_or_else(|| PipelineError::Zone {
+                setting,
+                sourcetype: sourcetype(),
+                zone: zone.clone(),
+            })
+        };
         let zone = match &settings.tz {
             None => context.zone.clone().unwrap_or_else(|| settings.node_zone.clone()),
-            Some(name) => {
-                parse_zone(name).ok_or_else(|| PipelineError::Zone { sourcetype: sourcetype(), zone: name.clone() })?
-            }
+            Some(name) => zone_of("TZ", name)?,
         };
         let format = settings.time_format.as_deref().map(Format::new).transpose();
         let format = format.map_err(|reason| PipelineError::TimeFormat { sourcetype: sourcetype(), reason })?;
         let alias = |(name, zone): &(String, String)| {
-            let zone =
-                parse_zone(zone).ok_or_else(|| PipelineError::Zone { sourcetype: sourcetype(), zone: zone.clone() })?;
-            Ok((Box::from(name.as_bytes()), utc_offset_secs(context.now, &zone)))
+            Ok((Box::from(name.as_bytes()), utc_offset_secs(context.now, &zone_of("TZ_ALIAS", zone)?)))
         };
         let aliases: Arc<ZoneAliases> =
             settings.zone_aliases.iter().map(alias).collect::<Result<Vec<_>, PipelineError>>()?.into();

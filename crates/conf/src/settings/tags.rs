@@ -2,7 +2,7 @@
 
 use crate::layers::Layers;
 use crate::text::DEFAULT_STANZA;
-use crate::values::parse_bool;
+use crate::values::{parse_bool, parse_hex_byte};
 
 /// A named search.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn unescape(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
         let escaped = (*first == b'%').then(|| text.get(text.len() - behind.len()..text.len() - behind.len() + 2));
-        match escaped.flatten().and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+        match escaped.flatten().and_then(parse_hex_byte) {
             Some(byte) => {
                 bytes.push(byte);
                 rest = &behind[2..];
@@ -111,6 +111,7 @@ mod tests {
         }
         assert_eq!(tag_stanza("source", "/a"), "source=%2Fa");
         assert_eq!(tagged_value("nothing"), None);
+        assert_eq!(tagged_value("field=50%+5 %"), Some(("field".to_owned(), "50%+5 %".to_owned())), "no escape");
     }
 
     #[test]

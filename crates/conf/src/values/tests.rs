@@ -39,6 +39,7 @@ fn delimiters_are_parsed_by_character_and_name() {
     assert_eq!(parse_delimiter("none"), Some(None));
     assert_eq!(parse_delimiter("whitespace"), None);
     assert_eq!(parse_delimiter(r"\xzz"), None);
+    assert_eq!(parse_delimiter(r"\x+5"), None);
 }
 
 #[test]

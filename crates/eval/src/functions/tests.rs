@@ -145,6 +145,7 @@ fn texts() {
         ("tostring(\"x\", \"commas\")", "x"),
         ("tonumber(\"0A4\", 16)", "164"),
         ("tonumber(\"0x1f\", 16)", "31"),
+        ("tonumber(\"0x-5\", 16)", "-"),
         ("tonumber(\"1e3\")", "1000"),
         ("tonumber(\"007\")", "7"),
         ("tonumber(\" 5\")", "-"),

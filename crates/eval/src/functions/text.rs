@@ -273,8 +273,11 @@ fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         };
     }
     let Some(text) = value.into_text() else { return Value::Null };
-    let digits = if base == 16 { text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(&text) } else { &text };
-    i64::from_str_radix(digits, base as u32).map_or(Value::Null, Value::Int)
+    let after_prefix = text.strip_prefix("0x").or(text.strip_prefix("0X")).filter(|_| base == 16);
+    if after_prefix.is_some_and(|digits| digits.starts_with(['+', '-'])) {
+        return Value::Null;
+    }
+    i64::from_str_radix(after_prefix.unwrap_or(&text), base as u32).map_or(Value::Null, Value::Int)
 }
 
 /// `commands`: names of the commands of a search text. Pipes in quotes and subsearches do not count.

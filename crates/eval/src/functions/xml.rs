@@ -380,11 +380,10 @@ fn entity(name: &str) -> Option<char> {
         "apos" => Some('\''),
         _ => {
             let number = name.strip_prefix('#')?;
-            let code = match number.strip_prefix('x') {
-                Some(hex) => u32::from_str_radix(hex, 16),
-                None => number.parse(),
-            };
-            char::from_u32(code.ok()?)
+            let (digits, base) = number.strip_prefix('x').map_or((number, 10), |hex| (hex, 16));
+            // Unlike numbers in Rust, those of XML have no sign.
+            let is_number = digits.chars().all(|digit| digit.is_digit(base));
+            u32::from_str_radix(digits, base).ok().filter(|_| is_number).and_then(char::from_u32)
         }
     }
 }
@@ -443,6 +442,7 @@ mod tests {
             ("<a b=\"", "a", &[]),
             ("<a b=é>x</a>", "a", &["x"]),
             ("</a><a>&bogus; &#233; &#xE9; &</a>", "a", &["&bogus; é é &"]),
+            ("<a>&#+65; &#x+41; &#; &#x;</a>", "a", &["&#+65; &#x+41; &#; &#x;"]),
             ("<>", "", &[]),
             (&deep, "a.a", &[]),
         ] {

@@ -183,8 +183,10 @@ fn entity(name: &str) -> Option<char> {
         "apos" => Some('\''),
         _ => {
             let number = name.strip_prefix('#')?;
-            let hex = number.strip_prefix(['x', 'X']).map(|hex| u32::from_str_radix(hex, 16));
-            char::from_u32(hex.unwrap_or_else(|| number.parse()).ok()?)
+            let (digits, base) = number.strip_prefix(['x', 'X']).map_or((number, 10), |hex| (hex, 16));
+            // Unlike numbers in Rust, those of XML have no sign.
+            let is_number = digits.chars().all(|digit| digit.is_digit(base));
+            u32::from_str_radix(digits, base).ok().filter(|_| is_number).and_then(char::from_u32)
         }
     }
 }
@@ -204,4 +206,15 @@ pub fn escape_xml(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescape;
+
+    #[test]
+    fn numbers_of_characters_have_no_sign() {
+        assert_eq!(unescape("&#65;&#x42;&#X43;"), "ABC");
+        assert_eq!(unescape("&#+65;&#x+42;&#;"), "&#+65;&#x+42;&#;");
+    }
 }

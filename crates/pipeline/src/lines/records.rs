@@ -3,14 +3,14 @@
 //! Files of some services consist of one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object
 //! inside becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing
 //! brackets between objects are skipped, so that reading can resume at any object. Anything that is not an object is
-//! passed on as ordinary lines, so that nothing is lost. An object longer than `TRUNCATE` is cut. If it is also longer
-//! than [`LINE_BYTES_MAX`](super::LINE_BYTES_MAX), what follows these bytes is read as further lines.
+//! passed on as ordinary lines, so that nothing is lost. An object or line longer than `TRUNCATE` is cut. If it is also
+//! longer than [`LINE_BYTES_MAX`], what follows these bytes is read as further lines.
 //!
 //! Not here: validation of objects, except for their brackets and quotes.
 
 use memchr::memchr2;
 
-use super::{InputState, Line, truncate_line};
+use super::{InputState, LINE_BYTES_MAX, Line, truncate_line};
 
 /// Maximum length of the wrapper's beginning, up to the opening bracket of the list.
 const WRAPPER_BYTES_MAX: usize = 256;
@@ -32,6 +32,8 @@ pub(crate) struct RecordLines {
     /// The name of the list in quotes, as it appears in the wrapper.
     name: Vec<u8>,
     limit: usize,
+    /// Number of bytes after which an object or line ends even without its end; [`LINE_BYTES_MAX`] except in tests.
+    bytes_max: usize,
     /// Buffered text; its first `front` bytes belong to lines already passed on.
     window: Vec<u8>,
     front: usize,
@@ -45,7 +47,16 @@ pub(crate) struct RecordLines {
 impl RecordLines {
     pub(super) fn new(name: &str, limit: usize) -> RecordLines {
         let name = format!("\"{name}\"").into_bytes();
-        RecordLines { name, limit, window: Vec::new(), front: 0, start: 0, seen: 0, place: ReadState::Between }
+        RecordLines {
+            name,
+            limit,
+            bytes_max: LINE_BYTES_MAX,
+            window: Vec::new(),
+            front: 0,
+            start: 0,
+            seen: 0,
+            place: ReadState::Between,
+        }
     }
 
     pub(super) fn skip(&mut self, bytes: u64) {
@@ -123,7 +134,7 @@ impl RecordLines {
     fn scan_object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let ReadState::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
         let text = &self.window[self.front..];
-        let limit = text.len().min(super::LINE_BYTES_MAX);
+        let limit = text.len().min(self.bytes_max);
         let (mut seen, mut is_whole) = (self.seen, false);
         while seen < limit && !is_whole {
             if in_text && !is_escaped {
@@ -146,7 +157,7 @@ impl RecordLines {
             is_whole = depth == 0;
         }
         self.seen = seen;
-        if is_whole || seen >= super::LINE_BYTES_MAX {
+        if is_whole || seen >= self.bytes_max {
             self.emit(seen, seen, sink);
             return true;
         }
@@ -156,11 +167,12 @@ impl RecordLines {
 
     /// Searches for the end of a line that is not an object; returns whether it was found.
     fn scan_line(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
-        let Some(end) = memchr2(b'\n', b'\r', &self.text()[self.seen..]).map(|end| self.seen + end) else {
-            self.seen = self.text().len();
-            if self.seen >= super::LINE_BYTES_MAX {
-                self.emit(self.seen, self.seen, sink);
-            }
+        let text = self.text();
+        let limit = text.len().min(self.bytes_max);
+        let found = memchr2(b'\n', b'\r', &text[self.seen..limit]).map(|end| self.seen + end);
+        // Without a line break, the line is cut at the same byte for any division into chunks.
+        let Some(end) = found.or((limit == self.bytes_max).then_some(limit)) else {
+            self.seen = limit;
             return false;
         };
         self.emit(end, end, sink);
@@ -214,9 +226,13 @@ mod tests {
 
     /// Lines with their offsets, when the text is fed in pieces of `step` bytes.
     fn lines(text: &str, step: usize) -> Vec<(u64, String)> {
+        lines_of_at_most(LINE_BYTES_MAX, text, step)
+    }
+
+    fn lines_of_at_most(bytes_max: usize, text: &str, step: usize) -> Vec<(u64, String)> {
         let mut found = Vec::new();
         let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));
-        let mut records = RecordLines::new("Records", 1_000);
+        let mut records = RecordLines { bytes_max, ..RecordLines::new("Records", 1_000) };
         text.as_bytes().chunks(step).for_each(|piece| records.feed(piece, &mut sink));
         records.drain(InputState::End, &mut sink);
         assert_eq!(records.start(), text.len() as u64);
@@ -254,12 +270,32 @@ mod tests {
         assert_eq!(texts("{\"Records\":[]}"), [""; 0]);
     }
 
+    #[test]
+    fn long_lines_are_cut_at_a_fixed_number_of_bytes() {
+        let expected = [(0, "abcd"), (4, "efgh"), (8, "ij"), (11, "klmn"), (16, "{\"a\""), (20, ":1}")];
+        for step in [1, 3, 100] {
+            let found = lines_of_at_most(4, "abcdefghij\nklmn\n{\"a\":1}", step);
+            let found: Vec<_> = found.iter().map(|(start, line)| (*start, line.as_str())).collect();
+            assert_eq!(found, expected, "pieces of {step}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn records_are_independent_of_chunking(text in r#"(\{"Records":\[|\{"a":|\[|\]|\}|\{|"|\\|,|x|1|\n){0,30}"#) {
             let whole = lines(&text, text.len().max(1));
             proptest::prop_assert_eq!(lines(&text, 1), whole.clone());
             proptest::prop_assert_eq!(lines(&text, 5), whole);
+        }
+
+        #[test]
+        fn long_records_are_independent_of_chunking(
+            text in r#"(\{"Records":\[|\{"a":|\[|\]|\}|\{|"|\\|,|x|1|abcdefghijkl|\n){0,30}"#,
+            bytes_max in 1usize..20,
+            step in 1usize..40,
+        ) {
+            let whole = lines_of_at_most(bytes_max, &text, text.len().max(1));
+            proptest::prop_assert_eq!(lines_of_at_most(bytes_max, &text, step), whole);
         }
     }
 }

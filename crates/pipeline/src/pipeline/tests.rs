@@ -293,7 +293,10 @@ fn invalid_settings_are_reported() {
     let error = build(PropsSettings { line_breaker: "(".to_owned(), ..good() }).unwrap_err();
     assert!(error.to_string().contains("LINE_BREAKER of [app]"), "{error}");
     let error = build(PropsSettings { tz: Some("Middle/Earth".to_owned()), ..good() }).unwrap_err();
-    assert!(error.to_string().contains("Middle/Earth"), "{error}");
+    assert!(error.to_string().starts_with("TZ of [app]: unknown time zone \"Middle/Earth\""), "{error}");
+    let zone_aliases = vec![("EST".to_owned(), "Middle/Earth".to_owned())];
+    let error = build(PropsSettings { zone_aliases, ..good() }).unwrap_err();
+    assert!(error.to_string().starts_with("TZ_ALIAS of [app]: unknown time zone \"Middle/Earth\""), "{error}");
     let error = build(PropsSettings { time_format: Some("%q".to_owned()), ..good() }).unwrap_err();
     assert!(error.to_string().contains("%q"), "{error}");
 }
@@ -305,6 +308,7 @@ fn lenient_pipelines_skip_unusable_settings() {
         "TIME_PREFIX = [",
         "TIME_FORMAT = %q",
         "TZ = Middle/Earth",
+        "TZ_ALIAS = EST=Middle/Earth",
         "CHARSET = KLINGON",
         "BREAK_ONLY_BEFORE = (",
         "MUST_BREAK_AFTER = (",

@@ -4,7 +4,7 @@
 //! well-known keys are preferred, and keys of the object itself have precedence over those of nested objects. The text
 //! is scanned once, without building a tree, up to an unambiguous key or [`SCANNED_BYTES_MAX`].
 //!
-//! Not here: validation beyond what the scan needs; invalid JSON yields no timestamp.
+//! Not here: validation beyond what the scan needs; of invalid or incomplete JSON, the text before the fault counts.
 
 use super::{Rank, Recogniser, Stamp, digits};
 
@@ -115,7 +115,8 @@ impl Recogniser {
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 b'"' => {
-                    let end = string_end(text, at + 1)?;
+                    // The text may be cut inside the string; a time found before it counts.
+                    let Some(end) = string_end(text, at + 1) else { break };
                     let value = value_start(text, end + 1);
                     let name = value.and_then(|_| name_index(&text[at + 1..end]));
                     if let (Some(value), Some(name)) = (value, name)
@@ -302,6 +303,15 @@ mod tests {
         assert_eq!(read(two), "2026-11-20T13:42:07");
         let quoted = r#"{"msg":"\"timestamp\":\"2001-01-01T00:00:00Z\"","time":"2026-11-20T13:42:07Z"}"#;
         assert_eq!(read(quoted), "2026-11-20T13:42:07");
+    }
+
+    #[test]
+    fn a_time_before_a_cut_string_is_found() {
+        let long = "x".repeat(SCANNED_BYTES_MAX);
+        let time = r#""created_at":"2026-11-20T13:42:07Z""#;
+        assert_eq!(read(&format!(r#"{{{time},"a":"{long}"}}"#)), "2026-11-20T13:42:07", "cut by the limit");
+        assert_eq!(read(&format!(r#"{{{time},"a":"cut by TRUNC"#)), "2026-11-20T13:42:07");
+        assert_eq!(read(&format!(r#"{{"a":"{long}",{time}}}"#)), "none", "the time is beyond the limit");
     }
 
     #[test]

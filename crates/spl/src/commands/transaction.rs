@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, has_subsearch, search_fields};
 use crate::ast::{Expr, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, first_fault};
-use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, parse_condition, parse_with, unescape};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, parse_condition, parse_with, quoted_len, unescape};
 use quarry_event::time::Span as TimeSpan;
 use quarry_stdx::Fault;
 use serde::{Deserialize, Serialize};
@@ -214,12 +214,17 @@ impl Parser<'_> {
         }
     }
 
+    /// Whether `eval(` is next.
+    fn at_event_expression(&self) -> bool {
+        let name = self.peek_name();
+        name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(')
+    }
+
     /// Parses `"condition"`, `(condition)`, `eval(expression)` or `word`.
     fn event_test(&mut self) -> ParseResult<EventTest> {
         self.skip_blank();
-        let name = self.peek_name();
-        if name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(') {
-            self.pos += name.len();
+        if self.at_event_expression() {
+            self.pos += self.peek_name().len();
             self.expect('(', "after eval")?;
             self.chain = 0;
             let expr = self.expression()?;
@@ -290,14 +295,16 @@ impl TransactionCommand {
 
 /// Parses a setting that tests events; its search condition needs no quotes.
 fn parse_event_test(value: &str) -> Result<EventTest, Vec<Diagnostic>> {
-    if value.starts_with(['"', '(']) || value.starts_with("eval") {
-        return parse_with(value, |parser| {
-            let test = parser.event_test()?;
-            parser.expect_end("transaction")?;
-            Ok(Some(test))
-        });
-    }
-    parse_condition(value).map(EventTest::Condition)
+    // Quotes around the whole value only delimit its condition; other quotes belong to the condition.
+    let is_quoted = value.starts_with('"') && quoted_len(value) == Some(value.len());
+    parse_with(value, |parser| {
+        if !is_quoted && !parser.at_event_expression() {
+            return parser.search_condition().map(|condition| Some(EventTest::Condition(condition)));
+        }
+        let test = parser.event_test()?;
+        parser.expect_end("transaction")?;
+        Ok(Some(test))
+    })
 }
 
 fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> ParseResult<()> {
@@ -336,4 +343,24 @@ fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> Pa
         _ => command.max_open_events = Some(option.number()?),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_in_settings_need_no_quotes() {
+        for value in ["evaluation started", "eval", "(a) OR b", "(a OR b)", "\"a\" OR \"b\"", "\"a\" b", "a=1 b"] {
+            let condition = parse_condition(value).map(EventTest::Condition);
+            assert!(condition.is_ok(), "{value}");
+            assert_eq!(parse_event_test(value), condition, "{value}");
+        }
+        assert_eq!(parse_event_test("\"a OR b\""), parse_condition("a OR b").map(EventTest::Condition));
+        assert!(matches!(parse_event_test("eval(a=1 OR b=2)"), Ok(EventTest::Expression(_))));
+        assert!(matches!(parse_event_test("EVAL (a=1)"), Ok(EventTest::Expression(_))));
+        for wrong in ["eval(a=1) b", "(a", "\"a", "a)"] {
+            assert!(parse_event_test(wrong).is_err(), "{wrong}");
+        }
+    }
 }

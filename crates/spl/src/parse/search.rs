@@ -308,10 +308,9 @@ impl Parser<'_> {
             self.skip_separators();
             match self.peek() {
                 None | Some(')') => break,
-                Some('"') => values.extend(self.eat_quoted().map(SearchPattern::from)),
                 Some(_) => {
-                    let word = self.bare_word(false);
-                    if word.text.is_empty() {
+                    let word = self.eat_quoted().unwrap_or_else(|| self.bare_word(false));
+                    if word.text.is_empty() && !word.quoted {
                         break;
                     }
                     self.count_term()?;

@@ -200,8 +200,10 @@ fn names_and_terms_are_bounded() {
             beyond.diagnostics.first()
         );
     }
-    let values = vec!["a"; MAX_TERMS].join(",");
-    assert!(!check(&format!("f IN ({values})")).is_ok());
+    for value in ["a", "\"\""] {
+        let of = |values: usize| check(&format!("f IN ({})", vec![value; values].join(",")));
+        assert!(of(MAX_TERMS - 1).is_ok() && !of(MAX_TERMS).is_ok(), "{value}");
+    }
     // A subsearch does not count towards its command.
     let inner = vec!["a"; MAX_NAMES - 9].join(",");
     assert!(check(&format!("* | append [search b | table {inner}] | table {inner}")).is_ok());
