@@ -143,7 +143,7 @@ impl DataModel {
         while !BASES.contains(&next) {
             if chain.len() >= DEPTH_MAX {
                 return Err(Fault::invalid(format!(
-                    "data model {}: {name} has more than {DEPTH_MAX} ancestors",
+                    "data model {}: {name} and its ancestors are more than {DEPTH_MAX} objects",
                     self.name
                 )));
             }
@@ -281,7 +281,8 @@ mod tests {
         assert!(DataModel::of_json("X", "{").unwrap_err().to_string().starts_with("data model X is not JSON"));
         let circle = r#"{"objects": [{"objectName": "A", "parentName": "B"}, {"objectName": "B", "parentName": "A"}]}"#;
         let model = DataModel::of_json("X", circle).unwrap();
-        assert!(model.chain("A").unwrap_err().to_string().contains("ancestors"));
+        let circular = "data model X: A and its ancestors are more than 32 objects";
+        assert_eq!(model.chain("A").unwrap_err().to_string(), circular);
         assert_eq!(model.chain("C").unwrap_err().to_string(), "data model X has no object C; it has A, B");
     }
 }
