@@ -8,17 +8,16 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::{AggregatePlan, Folder};
 use quarry_eval::command::Reduce;
-use quarry_eval::context::{CommandContext, Stop};
+use quarry_eval::context::{CommandContext, Stop, TransactionLimits};
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::expr::{ExprContext, ExprTables};
 use quarry_eval::messages::Messages;
 use quarry_event::TimeRange;
-use quarry_spl::ast::Command;
+use quarry_spl::ast::{Command, PercentileMethod};
 
 use crate::commands::stats::Stats;
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
-use crate::job::TransactionLimits;
 
 /// Memory limit of a measured search.
 const MEMORY_BYTES: usize = 4 << 30;

@@ -25,6 +25,6 @@ mod spl_text;
 pub use check::{parse, parse_commands, parse_with_commands, parse_with_unknown_macros};
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, closest_name, excerpt, first_fault, truncate_message};
 pub use parse::{
-    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, parse_arguments, parse_condition,
-    parse_expression,
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, is_part_of_command,
+    parse_arguments, parse_condition, parse_expression,
 };

@@ -78,7 +78,8 @@ impl Join {
         (fields.clone(), fields)
     }
 
-    /// Matching rows of both sides, in the order of the left side; fails if there are more than `most`.
+    /// Matching rows of both sides and, in an outer join, the other rows of the left side, in its order; fails if there
+    /// are more than `most`.
     fn pairs(
         &self,
         left: &RecordBatch,
@@ -105,13 +106,13 @@ impl Join {
                 left_places.push(u32_of(row));
                 right_places.push(Some(*place));
             }
-            if left_places.len() > most {
-                let what = "join pairs too many rows; join on more fields, or set max=".to_owned();
-                return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
-            }
             if left_places.len() == before && self.command.left_outer {
                 left_places.push(u32_of(row));
                 right_places.push(None);
+            }
+            if left_places.len() > most {
+                let what = "join pairs too many rows; join on more fields, or set max=".to_owned();
+                return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
             }
         }
         Ok((left_places, right_places))
@@ -196,4 +197,31 @@ fn key_of(readers: &[ColumnReader], row: usize, key: &mut Vec<u8>) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_eval::rows::batch_of;
+    use quarry_spl::ast::Command;
+
+    use super::*;
+
+    #[test]
+    fn rows_without_a_match_count_towards_the_limit() {
+        let numbers = |from: i64, to: i64| {
+            let mut column = ColumnBuilder::new(0);
+            (from..to).for_each(|number| column.push_int(number));
+            batch_of([("n", column.finish())], (to - from) as usize).unwrap()
+        };
+        let parsed = quarry_spl::parse("* | join type=left n [search x]");
+        let Command::Join(command) = parsed.pipeline.commands[1].command.clone() else { panic!("{parsed:?}") };
+        let (join, fields) = (Join { command, right: Vec::new() }, ["n".to_owned()]);
+        // One of the four rows has a match.
+        let (left, index) = (numbers(0, 4), index_right(numbers(3, 9), &fields));
+        let (left_places, right_places) = join.pairs(&left, &fields, &index, 4).unwrap();
+        assert_eq!((left_places, right_places), (vec![0, 1, 2, 3], vec![None, None, None, Some(0)]));
+        let left = numbers(0, 3);
+        assert!(join.pairs(&left, &fields, &index, 3).is_ok());
+        assert!(matches!(join.pairs(&left, &fields, &index, 2), Err(EngineError::Limit { .. })));
+    }
 }

@@ -109,8 +109,7 @@ impl MakeContinuous {
             ContinuousStep::Bins(bins) => decimal_width(high - low, bins),
             ContinuousStep::Time(_) => return Err(EngineError::invalid("makecontinuous: the field holds no times")),
         };
-        // Slightly more than the quotient, so that multiples of the width fall into their own span.
-        let place = |number: f64| (number / width * (1.0 + f64::EPSILON)).floor();
+        let place = |number: f64| place_of(number, width);
         let (first, last) = (self.0.bounds.0.map_or(low, |start| start), self.0.bounds.1.map_or(high, |end| end));
         let (from, to) = (place(first), place(last));
         if to - from >= ROWS_MAX as f64 {
@@ -130,6 +129,13 @@ impl MakeContinuous {
         }
         Ok(filled)
     }
+}
+
+/// Number of the span that contains a number: the quotient, rounded down.
+fn place_of(number: f64, width: f64) -> f64 {
+    let quotient = number / width;
+    // Slightly more than the quotient, also if it is negative, so that multiples of the width fall into their own span.
+    (quotient + quotient.abs() * f64::EPSILON).floor()
 }
 
 /// The smallest power of ten, at least 1, that divides a range into at most `bins` parts.
@@ -167,5 +173,22 @@ fn too_many() -> EngineError {
         what: "makecontinuous creates too many rows; use a longer span=".into(),
         limit: "rows",
         value: ROWS_MAX as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multiples_of_the_width_fall_into_their_own_span() {
+        for at in -100..=100_i32 {
+            for width in [1.0, 2.0, 0.1, 0.3, 0.7, 10.0] {
+                let place = f64::from(at);
+                assert_eq!(place_of(place * width, width), place, "{at} * {width}");
+                assert_eq!(place_of((place + 0.5) * width, width), place, "({at} + 0.5) * {width}");
+            }
+        }
+        assert_eq!((place_of(0.3, 0.1), place_of(-0.3, 0.1)), (3.0, -3.0));
     }
 }

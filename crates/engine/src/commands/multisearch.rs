@@ -77,10 +77,13 @@ impl Source {
         self.batch.as_ref().and_then(|(_, times)| times.front().copied())
     }
 
-    /// Takes the rows that are no older than `bound`, at least one.
-    fn take(&mut self, bound: Option<Option<TimeNs>>) -> Option<RecordBatch> {
+    /// Takes the rows that precede the next rows of all other sources, at least one: `earlier` and `later` are the
+    /// newest times of the sources before and after this one. Rows of equal times are in the order of the sources.
+    fn take(&mut self, earlier: Option<Option<TimeNs>>, later: Option<Option<TimeNs>>) -> Option<RecordBatch> {
         let (batch, mut times) = self.batch.take()?;
-        let is_due = |time: &Option<TimeNs>| bound.is_none_or(|bound| *time >= bound);
+        let is_due = |time: &Option<TimeNs>| {
+            earlier.is_none_or(|bound| *time > bound) && later.is_none_or(|bound| *time >= bound)
+        };
         let count = times.iter().take_while(|time| is_due(time)).count().max(1);
         if count < times.len() {
             times.drain(..count);
@@ -91,7 +94,7 @@ impl Source {
 }
 
 impl MergedRows {
-    /// If the next rows of several sources have the same time, the first of these sources comes first.
+    /// Of rows with equal times, those of the first source come first, however the sources divide their rows into batches.
     fn new(sources: Vec<RowIter>) -> MergedRows {
         let sources = sources.into_iter().map(|rows| Source { rows, batch: None }).collect();
         MergedRows { sources, is_started: false }
@@ -104,9 +107,9 @@ impl MergedRows {
         }
         let newest = self.sources.iter().enumerate().filter_map(|(at, source)| Some((source.newest()?, at)));
         let Some((_, at)) = newest.max_by_key(|(time, at)| (*time, std::cmp::Reverse(*at))) else { return Ok(None) };
-        let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
-        let bound = others.filter_map(|(_, source)| source.newest()).max();
-        let taken = self.sources[at].take(bound);
+        let newest_of = |sources: &[Source]| sources.iter().filter_map(Source::newest).max();
+        let (earlier, later) = (newest_of(&self.sources[..at]), newest_of(&self.sources[at + 1..]));
+        let taken = self.sources[at].take(earlier, later);
         self.sources[at].fill()?;
         Ok(taken)
     }
@@ -121,5 +124,50 @@ impl Iterator for MergedRows {
             self.sources.clear();
         }
         next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_eval::rows::{ColumnBuilder, Value, batch_of, of_batches};
+
+    use super::*;
+
+    fn rows_of(number: i64, batches: &[&[i64]]) -> RowIter {
+        let batch = |times: &&[i64]| {
+            let (mut time, mut source) = (ColumnBuilder::new(times.len()), ColumnBuilder::new(times.len()));
+            times.iter().for_each(|at| time.push(Value::Time(*at)));
+            times.iter().for_each(|_| source.push_int(number));
+            batch_of([("_time", time.finish()), ("source", source.finish())], times.len()).unwrap()
+        };
+        of_batches(batches.iter().map(batch).collect())
+    }
+
+    /// The times of the merged rows, each with the number of its source.
+    fn merged(sources: &[Vec<&[i64]>]) -> Vec<(Option<i64>, String)> {
+        let sources = sources.iter().zip(1..).map(|(batches, number)| rows_of(number, batches)).collect();
+        let mut found = Vec::new();
+        for batch in MergedRows::new(sources) {
+            let batch = batch.unwrap();
+            let (times, sources) = (rows::reader(&batch, "_time"), rows::reader(&batch, "source"));
+            let mut scratch = String::new();
+            for row in 0..batch.num_rows() {
+                found.push((time_ns(&times, row), sources.text(row, &mut scratch).unwrap_or_default().to_owned()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn rows_of_equal_times_are_in_the_order_of_the_sources_for_any_batches() {
+        let expected: Vec<(Option<i64>, String)> =
+            [(7, "2"), (5, "1"), (5, "2"), (5, "2"), (5, "3"), (4, "1"), (4, "2")]
+                .map(|(time, source)| (Some(time), source.to_owned()))
+                .to_vec();
+        for first in [vec![&[5, 4][..]], vec![&[5][..], &[4]]] {
+            for second in [vec![&[7, 5, 5, 4][..]], vec![&[7][..], &[5, 5], &[4]], vec![&[7, 5][..], &[], &[5, 4]]] {
+                assert_eq!(merged(&[first.clone(), second, vec![&[5][..]]]), expected);
+            }
+        }
     }
 }

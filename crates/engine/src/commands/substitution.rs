@@ -6,7 +6,7 @@
 //! an empty result matches nothing. Source: Splunk's manual on subsearches.
 //!
 //! The inserted text comes from events, so it must not change the rest of the command: text that could end the
-//! command, begin a subsearch or open a quote is rejected.
+//! command, begin a subsearch, open a quote or begin a comment is rejected.
 
 use std::borrow::Cow;
 
@@ -73,9 +73,9 @@ fn substitute(
     let mut texts = Vec::with_capacity(command.subsearches.len());
     for subsearch in &command.subsearches {
         let text = results_text(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
-        if !is_self_contained(&text) {
+        if !quarry_spl::is_part_of_command(&text) {
             let message = format!(
-                "a subsearch returned `{}`: a command cannot contain a pipe, a bracket or an unclosed quote; put it in quotes",
+                "a subsearch returned `{}`: a command cannot contain a pipe, a bracket, a backtick or an unclosed quote; put it in quotes",
                 quarry_spl::excerpt(&text)
             );
             return Err(EngineError::Invalid { message, span: Some(span) });
@@ -143,38 +143,6 @@ fn results_text(batches: &[RecordBatch]) -> String {
     }
 }
 
-/// Whether a text is only part of a command: its quotes are closed, and there are no pipes or brackets outside of them.
-fn is_self_contained(text: &str) -> bool {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    for letter in text.chars() {
-        match letter {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            '|' | '[' | ']' if !is_quoted => return false,
-            _ => {}
-        }
-    }
-    !is_quoted && !is_escaped
-}
-
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_with_pipes_brackets_or_open_quotes_are_not_self_contained() {
-        for text in ["", "5", "x AS y", r#"( ( user="e|v[a]" ) )"#, r#""a \" | b""#, r#"a\"b"#, "größe"] {
-            assert!(is_self_contained(text), "{text}");
-        }
-        for text in
-            ["1 | outputlookup t", "[search x]", "a]", r#"a" | outputlookup t | eval y="b" | c"#, r#"half ""#, "a\\"]
-        {
-            assert!(!is_self_contained(text), "{text}");
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! Folding commands return the same table for rows of texts and for rows of dictionary codes, with any number of
-//! workers and any memory limit.
+//! workers, whether or not their groups fit into memory.
 
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
-use quarry_eval::dataflow::Dataflow;
+use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::ExprContext;
 use quarry_event::TimeRange;
 use quarry_spl::ast::Command;
@@ -29,9 +29,14 @@ fn reduce_of(search: &str) -> Arc<dyn Reduce> {
     }
 }
 
-/// The table with ordered rows, from one folder or from one folder per batch.
-fn table(search: &str, batches: &[RecordBatch], workers: bool, memory: usize) -> Vec<String> {
-    let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
+/// The memory of a search.
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// The table with ordered rows, from one folder or from one folder per batch. Each folder has one of `shares` equal
+/// shares of the memory.
+fn table(search: &str, batches: &[RecordBatch], workers: bool, shares: usize) -> Vec<String> {
+    let slicing = Slicing { workers: Some(shares), ..Slicing::default() };
+    let dataflow = Arc::new(Dataflow::new(MEMORY_BYTES, None).unwrap().with_slicing(&slicing));
     let context = CommandContext { range: TimeRange::ALL, dataflow, ..runner("*").context };
     let reduce = reduce_of(search);
     reduce.prepare(Some((0, 9_000 * 1_000_000_000)), &context);
@@ -52,7 +57,7 @@ fn table(search: &str, batches: &[RecordBatch], workers: bool, memory: usize) ->
 }
 
 #[test]
-fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
+fn tables_are_the_same_for_codes_and_texts_and_for_any_workers_and_memory() {
     let [texts, typed, dictionaries, mixed] = batches();
     for search in [
         "chart count by word",
@@ -77,15 +82,17 @@ fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
         "rare odd by path",
         "top price",
     ] {
-        /// A memory limit that fits all groups, and a limit that fits no group.
-        const MEMORY: [usize; 2] = [64 << 20, 0];
-        let expected = table(search, &texts, false, MEMORY[0]);
+        /// A share of the memory that fits all groups, and a share that fits no group, so that every batch is spilled.
+        const SHARES: [usize; 2] = [1, usize::MAX];
+        let expected = table(search, &texts, false, SHARES[0]);
         assert!(expected.len() > 1, "{search}: {expected:?}");
         for rows in [&texts, &typed, &dictionaries, &mixed] {
-            for workers in [false, true] {
-                assert_eq!(table(search, rows, workers, MEMORY[0]), expected, "{search}, workers: {workers}");
+            for (workers, shares) in
+                [false, true].into_iter().flat_map(|workers| SHARES.map(|shares| (workers, shares)))
+            {
+                let found = table(search, rows, workers, shares);
+                assert_eq!(found, expected, "{search}, workers: {workers}, shares of the memory: {shares}");
             }
         }
-        assert_eq!(table(search, &typed, true, 8 << 20), expected, "{search}");
     }
 }

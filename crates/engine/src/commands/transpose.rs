@@ -10,7 +10,7 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Maximum number of columns of the result.
+/// Maximum number of rows that become columns.
 const COLUMNS_MAX: usize = 10_000;
 
 impl Execute for TransposeCommand {
@@ -28,12 +28,13 @@ impl Blocking for TransposeCommand {
             let batch = batch.slice(0, batch.num_rows().min(limit - count));
             count += batch.num_rows();
             held.push(batch);
-            if count >= limit {
-                break;
-            }
+            // Checked before the limit that the search gives, which may be larger.
             if count > COLUMNS_MAX {
                 let what = "transpose: too many rows to become columns".to_owned();
                 return Err(EngineError::Limit { what, limit: "columns", value: COLUMNS_MAX as u64 });
+            }
+            if count >= limit {
+                break;
             }
         }
         let all = concat_rows(held)?;

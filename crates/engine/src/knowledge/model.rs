@@ -3,6 +3,9 @@
 //! An object extends its parent: constraints are combined with AND, calculations run after those of the parent.
 //! Constraints and expressions are kept as text here; [`super::object`] turns them into commands.
 
+use std::collections::BTreeSet;
+
+use quarry_spl::analyse::expr_fields;
 use quarry_stdx::Fault;
 use serde_json::Value;
 
@@ -64,6 +67,34 @@ impl Grouping {
         let limits = [("maxspan", &self.limits.0), ("maxpause", &self.limits.1)];
         limits.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
+
+    /// The calculations of an object and its ancestors that run before its events are grouped, each with its object:
+    /// lookups and locations only if the grouping or a later calculation reads their fields.
+    pub(crate) fn calculations_before<'m>(&self, chain: &[&'m DataObject]) -> Vec<(&'m DataObject, &'m Calculation)> {
+        let of_object =
+            |object: &'m DataObject| object.calculations.iter().map(move |calculation| (object, calculation));
+        let all: Vec<(&DataObject, &Calculation)> = chain.iter().copied().flat_map(of_object).collect();
+        let mut needed: BTreeSet<String> = self.fields.iter().cloned().collect();
+        let mut may_read_all = false;
+        let mut kept = Vec::new();
+        for (object, calculation) in all.into_iter().rev() {
+            let is_kept = match calculation {
+                Calculation::Eval { .. } | Calculation::Rex { .. } => true,
+                Calculation::Lookup { .. } | Calculation::GeoIp { .. } => {
+                    may_read_all || calculation.outputs().into_iter().any(|field| needed.contains(field))
+                }
+            };
+            if is_kept {
+                match calculation.inputs() {
+                    Some(inputs) => needed.extend(inputs),
+                    None => may_read_all = true,
+                }
+                kept.push((object, calculation));
+            }
+        }
+        kept.reverse();
+        kept
+    }
 }
 
 /// Calculation of one or more fields of an object.
@@ -112,6 +143,15 @@ impl Calculation {
             Calculation::Lookup { outputs, .. } => outputs.iter().map(|(_, field)| field.as_str()).collect(),
         }
     }
+
+    /// Fields that the calculation reads; `None` if they are unknown, because the expression contains a macro.
+    fn inputs(&self) -> Option<BTreeSet<String>> {
+        Some(match self {
+            Calculation::Eval { expression, .. } => expr_fields(&quarry_spl::parse_expression(expression).ok()?),
+            Calculation::Rex { input, .. } | Calculation::GeoIp { input, .. } => BTreeSet::from([input.clone()]),
+            Calculation::Lookup { inputs, .. } => inputs.iter().map(|(_, field)| field.clone()).collect(),
+        })
+    }
 }
 
 impl DataModel {
@@ -143,7 +183,7 @@ impl DataModel {
         while !BASES.contains(&next) {
             if chain.len() >= DEPTH_MAX {
                 return Err(Fault::invalid(format!(
-                    "data model {}: {name} has more than {DEPTH_MAX} ancestors",
+                    "data model {}: {name} and its ancestors are more than {DEPTH_MAX} objects",
                     self.name
                 )));
             }
@@ -277,11 +317,30 @@ mod tests {
     }
 
     #[test]
+    fn lookups_that_the_grouping_reads_run_before_it() {
+        let text = r#"{"objects": [
+            {"objectName": "Steps", "parentName": "BaseEvent", "calculations": [
+                {"calculationType": "Lookup", "lookupName": "people", "inputField": "user", "outputFields": [{"fieldName": "team"}]},
+                {"calculationType": "Lookup", "lookupName": "hosts", "inputField": "host", "outputFields": [{"fieldName": "site"}]},
+                {"calculationType": "Eval", "expression": "lower(team)", "outputFields": [{"fieldName": "group"}]},
+                {"calculationType": "GeoIP", "inputField": "ip", "outputFields": [{"fieldName": "City"}]}]},
+            {"objectName": "Visits", "parentName": "BaseTransaction", "objectsToGroup": ["Steps"], "groupByFields": ["City"]}]}"#;
+        let model = DataModel::of_json("X", text).unwrap();
+        let grouping = model.object("Visits").unwrap().grouping.as_ref().unwrap();
+        let chain = model.chain("Steps").unwrap();
+        let before = grouping.calculations_before(&chain);
+        let outputs: Vec<&str> = before.iter().flat_map(|(_, calculation)| calculation.outputs()).collect();
+        // No calculation or grouping reads the site.
+        assert_eq!(outputs, ["team", "group", "City"]);
+    }
+
+    #[test]
     fn errors_describe_the_fault() {
         assert!(DataModel::of_json("X", "{").unwrap_err().to_string().starts_with("data model X is not JSON"));
         let circle = r#"{"objects": [{"objectName": "A", "parentName": "B"}, {"objectName": "B", "parentName": "A"}]}"#;
         let model = DataModel::of_json("X", circle).unwrap();
-        assert!(model.chain("A").unwrap_err().to_string().contains("ancestors"));
+        let circular = "data model X: A and its ancestors are more than 32 objects";
+        assert_eq!(model.chain("A").unwrap_err().to_string(), circular);
         assert_eq!(model.chain("C").unwrap_err().to_string(), "data model X has no object C; it has A, B");
     }
 }

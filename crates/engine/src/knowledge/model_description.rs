@@ -247,12 +247,9 @@ fn transaction_search(model: &DataModel, grouping: &Grouping) -> Result<String, 
         let parts = chain.iter().flat_map(|object| &object.constraints).map(|text| format!("({text})"));
         let parts: Vec<String> = parts.collect();
         conditions.push(if parts.is_empty() { "(*)".to_owned() } else { format!("({})", parts.join(" ")) });
-        let calculations = chain.iter().flat_map(|object| &object.calculations);
-        let is_read =
-            |calculation: &&Calculation| matches!(calculation, Calculation::Eval { .. } | Calculation::Rex { .. });
-        calculations
-            .filter(is_read)
-            .for_each(|calculation| commands.push_str(&format!(" | {}", calculation.command_text())));
+        for (_, calculation) in grouping.calculations_before(&chain) {
+            commands.push_str(&format!(" | {}", calculation.command_text()));
+        }
     }
     let fields: Vec<String> = grouping.fields.iter().map(|field| format!("\"{field}\"")).collect();
     let options: String = grouping.options().map(|(name, value)| format!(" {name}={value}")).collect();

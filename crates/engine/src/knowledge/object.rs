@@ -518,25 +518,25 @@ fn transactions(
     let (mut alternatives, mut commands) = (Vec::new(), Vec::new());
     for chain in model.grouped(grouping)? {
         let mut conditions = Vec::new();
-        for object in chain {
-            let place = || format!("data model {}, object {}", model.name, object.name);
+        let place = |object: &DataObject| format!("data model {}, object {}", model.name, object.name);
+        for object in &chain {
             for text in &object.constraints {
                 let condition = expand(text).and_then(|text| condition_of(&text));
-                conditions.push(condition.map_err(|fault| fault.with_context(place()))?);
+                conditions.push(condition.map_err(|fault| fault.with_context(place(object)))?);
             }
-            for calculation in &object.calculations {
-                let calculation = match calculation {
-                    Calculation::Eval { field, expression } => {
-                        let expression = expand(expression).map_err(|fault| fault.with_context(place()))?;
-                        Calculation::Eval { field: field.clone(), expression }
-                    }
-                    Calculation::Rex { .. } => calculation.clone(),
-                    // Lookups and locations are not computed before events are grouped, so events cannot be grouped by
-                    // their results.
-                    Calculation::Lookup { .. } | Calculation::GeoIp { .. } => continue,
-                };
-                commands.push(compile_calculation(&calculation).map_err(|fault| fault.with_context(place()))?.command);
-            }
+        }
+        for (object, calculation) in grouping.calculations_before(&chain) {
+            let expanded = match calculation {
+                Calculation::Eval { field, expression } => {
+                    let field = field.clone();
+                    expand(expression).map(|expression| Calculation::Eval { field, expression })
+                }
+                Calculation::Rex { .. } | Calculation::Lookup { .. } | Calculation::GeoIp { .. } => {
+                    Ok(calculation.clone())
+                }
+            };
+            let compiled = expanded.and_then(|calculation| compile_calculation(&calculation));
+            commands.push(compiled.map_err(|fault| fault.with_context(place(object)))?.command);
         }
         alternatives.push(conjunction(conditions));
     }

@@ -11,7 +11,7 @@ use super::{Beginning, Command, CommandInfo, Group, Kind, Semantics};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Span};
 use crate::diagnostic::{Diagnostic, excerpt};
-use crate::parse::{Parser, parse_commands, quoted_len};
+use crate::parse::{Marks, Parser, parse_commands};
 
 /// Simple words that represent the possible results of a subsearch: a number, a field, a text, a condition, a list of
 /// fields, a new name, nothing, a pattern or an edit for rex.
@@ -135,27 +135,23 @@ impl Parser<'_> {
 
     /// Positions of the outermost `[...]` of the command, outside quotes.
     fn brackets(&self, start: usize) -> Vec<Span> {
-        let bytes = self.text.as_bytes();
-        let (mut places, mut open, mut begin, mut at) = (Vec::new(), 0usize, 0, start);
-        while at < self.end {
-            match bytes[at] {
-                b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
-                b'\\' => at += 1,
+        let (mut places, mut open, mut begin) = (Vec::new(), 0usize, 0);
+        for (at, mark) in Marks::of(&self.text[start..self.end]) {
+            match mark {
                 b'[' => {
                     if open == 0 {
-                        begin = at;
+                        begin = start + at;
                     }
                     open += 1;
                 }
                 b']' if open > 0 => {
                     open -= 1;
                     if open == 0 {
-                        places.push(Span { start: begin, end: at + 1 });
+                        places.push(Span { start: begin, end: start + at + 1 });
                     }
                 }
                 _ => {}
             }
-            at += 1;
         }
         if open > 0 { Vec::new() } else { places }
     }

@@ -346,7 +346,8 @@ fn word_length(rest: &str, grammar: Grammar) -> usize {
     while let Some((at, next)) = characters.next() {
         let ends = match next {
             '\\' => {
-                characters.next();
+                // As in the parser, a backslash before any other character, such as a pipe, is part of the word itself.
+                characters.next_if(|(_, next)| matches!(next, '"' | '\\' | '[' | ']' | '`'));
                 false
             }
             '|' | '[' | ']' | '(' | ')' | ',' | '"' | '`' | '=' | '<' | '>' => true,
@@ -395,7 +396,8 @@ mod tests {
                 "pipe:| command:rex text:\"(?<a>\\d+)\" option:max_match operator:= number:2",
             ),
             ("stats=1", "field:stats operator:= number:1"),
-            ("é日\\| x", "word:é日\\| word:x"),
+            (r"é日\| x", r"word:é日\ pipe:| command:x"),
+            (r"a\[b\] x", r"word:a\[b\] word:x"),
         ] {
             assert_eq!(shown(text), want, "{text}");
         }

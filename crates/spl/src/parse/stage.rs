@@ -4,7 +4,7 @@
 //! pipeline with a diagnostic.
 
 use super::cursor::{ParseResult, Parser};
-use super::{MAX_COMMANDS, MAX_NAMES, MAX_SUBSEARCH_DEPTH, quoted_len};
+use super::{MAX_COMMANDS, MAX_NAMES, MAX_SUBSEARCH_DEPTH, Marks};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{
     Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, is_command, set_words, unsupported_hint,
@@ -103,22 +103,17 @@ impl Parser<'_> {
     /// Position of the next `]`, or with `at_pipe` of the next `|` or `]`, outside quotes and inner brackets; the end
     /// if there is none.
     pub(crate) fn boundary(&self, at_pipe: bool) -> usize {
-        let bytes = self.text.as_bytes();
         let mut open = 0usize;
-        let mut at = self.pos;
-        while at < self.end {
-            match bytes[at] {
-                b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
-                b'\\' if matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b'[' | b']')) => at += 1,
+        for (at, mark) in Marks::of(self.rest()) {
+            match mark {
                 b'[' => open += 1,
-                b']' if open == 0 => break,
-                b']' => open -= 1,
-                b'|' if open == 0 && at_pipe => break,
+                b']' if open > 0 => open -= 1,
+                b']' => return self.pos + at,
+                _ if open == 0 && at_pipe => return self.pos + at,
                 _ => {}
             }
-            at += 1;
         }
-        at.min(self.end)
+        self.end
     }
 
     /// Parses one command between pipes; returns several if it is rewritten.
