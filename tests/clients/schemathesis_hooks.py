@@ -61,7 +61,37 @@ NEEDS = {
 }
 # Other names in paths.
 PARTS = {"key": "k1", "id": "x"}
-FILES = {"configs": "conf-tried", "data/ui": "views", "properties": "macros"}
+FILES = {"admin": "conf-tried", "configs": "conf-tried", "data/ui": "views", "properties": "macros"}
+# Collections with a second path.
+ALIASES = {
+    "admin/alert_actions": "alerts/alert_actions",
+    "admin/cooked": "data/inputs/tcp/cooked",
+    "admin/datamodel-files": "datamodel/model",
+    "admin/eventtypes": "saved/eventtypes",
+    "admin/http": "data/inputs/http",
+    "admin/indexes": "data/indexes",
+    "admin/localapps": "apps/local",
+    "admin/lookup-table-files": "data/lookup-table-files",
+    "admin/messages": "messages",
+    "admin/metric-schema-reg": "data/transforms/metric-schema",
+    "admin/monitor": "data/inputs/monitor",
+    "admin/props-eval": "data/props/calcfields",
+    "admin/props-extract": "data/props/extractions",
+    "admin/props-fieldalias": "data/props/fieldaliases",
+    "admin/raw": "data/inputs/tcp/raw",
+    "admin/savedsearch": "saved/searches",
+    "admin/script": "data/inputs/script",
+    "admin/sourcetype-rename": "data/props/sourcetype-rename",
+    "admin/splunktcptoken": "data/inputs/tcp/splunktcptoken",
+    "admin/tcpout-default": "data/outputs/tcp/default",
+    "admin/tcpout-group": "data/outputs/tcp/group",
+    "admin/tcpout-server": "data/outputs/tcp/server",
+    "admin/transforms-extract": "data/transforms/extractions",
+    "admin/transforms-lookup": "data/transforms/lookups",
+    "admin/udp": "data/inputs/udp",
+    "admin/workflow-actions": "data/ui/workflow-actions",
+    "search/eventtypes": "saved/eventtypes",
+}
 asked = collections.Counter()
 
 
@@ -97,6 +127,7 @@ def listed(collection, search="*"):
 
 def object_of(collection):
     """The name of an object in a collection, made if it can be."""
+    collection = ALIASES.get(collection, collection)
     if collection not in NEEDS:
         return listed(collection)
     form = {"name": NAME, **NEEDS[collection]}

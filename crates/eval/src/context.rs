@@ -22,6 +22,9 @@ const OPEN_TRANSACTION_EVENTS_MAX: usize = 100_000;
 const INPUT_AFTER_FINISH_NS: i64 = 100_000_000;
 /// Time after which commands leave their loops when a search was told to finish.
 const WORK_AFTER_FINISH_NS: i64 = 150_000_000;
+/// Minimum time for the work of a command, even if the commands before it have used all the time of the search: without
+/// it, the command would return no rows.
+const WORK_MIN_NS: i64 = 50_000_000;
 
 /// Access of a command to the search in which it runs.
 #[derive(Clone)]
@@ -96,8 +99,9 @@ impl ReleasableMemory {
 /// The user's control over a running search: end it or pause it.
 ///
 /// A search that is told to finish reads no more events. If it has a clock, the commands that work on events receive
-/// rows for another [`INPUT_AFTER_FINISH_NS`], and iterative commands end with what they have computed after
-/// [`WORK_AFTER_FINISH_NS`]. Groups and sorted rows are completed, because without them there would be no result.
+/// rows for another [`INPUT_AFTER_FINISH_NS`]. After [`WORK_AFTER_FINISH_NS`], iterative commands end with what they have
+/// computed, and the other commands with the rows that they have received; each command may work for at least
+/// [`WORK_MIN_NS`]. Folds are completed, because groups without some of their rows would be wrong.
 #[derive(Debug)]
 pub struct Stop {
     cancelled: AtomicBool,
@@ -112,6 +116,10 @@ pub struct Stop {
     /// Threads of a paused search wait here.
     gate: (Mutex<()>, Condvar),
 }
+
+/// Time at which a command began its work.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkStart(i64);
 
 impl Default for Stop {
     fn default() -> Stop {
@@ -202,10 +210,19 @@ impl Stop {
         self.is_cancelled() || self.cuts_after(INPUT_AFTER_FINISH_NS)
     }
 
-    /// Whether an iterative command should end with what it has computed. Called wherever one step of the command may
-    /// take milliseconds.
-    pub fn should_end_work(&self) -> bool {
-        self.is_cancelled() || self.cuts_after(WORK_AFTER_FINISH_NS)
+    /// Begins the work of a command that calls [`Stop::should_end_work`].
+    pub fn begin_work(&self) -> WorkStart {
+        WorkStart(self.clock.get().map_or(i64::MIN, |clock| clock.elapsed_ns()))
+    }
+
+    /// Whether a command that began its work at `start` should end with what it has computed. Called wherever one step
+    /// of the command may take milliseconds.
+    pub fn should_end_work(&self, start: WorkStart) -> bool {
+        let worked_ns = |clock: &SharedClock| clock.elapsed_ns().saturating_sub(start.0);
+        self.is_cancelled()
+            || self.is_overdue(WORK_AFTER_FINISH_NS)
+                && self.clock.get().is_some_and(|clock| worked_ns(clock) >= WORK_MIN_NS)
+                && self.cuts_after(WORK_AFTER_FINISH_NS)
     }
 
     /// Whether a command has ended before it had processed all events that were read.

@@ -116,8 +116,9 @@ impl BlockingTable for AnalyzeFields {
         let names =
             names_of(&all).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_') && *name != self.0);
         let mut found: Vec<(String, FieldStatistics)> = Vec::new();
+        let start = context.stop.begin_work();
         for name in names {
-            if context.stop.should_end_work() {
+            if context.stop.should_end_work(start) {
                 break;
             }
             let reader: ColumnReader = rows::reader(&all, &name);

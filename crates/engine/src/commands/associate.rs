@@ -39,9 +39,10 @@ impl BlockingTable for Associate {
         };
         let fields = texts_of(&all, &chosen, "associate")?;
         let mut found: Vec<(f64, Vec<Value<'static>>)> = Vec::new();
+        let start = context.stop.begin_work();
         'fields: for reference in &fields {
             for target in fields.iter().filter(|target| target.name != reference.name) {
-                if context.stop.should_end_work() {
+                if context.stop.should_end_work(start) {
                     break 'fields;
                 }
                 self.associate_pair(reference, target, all.num_rows(), &mut found);

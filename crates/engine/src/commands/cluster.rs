@@ -71,8 +71,9 @@ impl BlockingTable for Cluster {
         let (texts, mut scratch) = (rows::reader(&all, &self.0.field), String::new());
         let (mut firsts, mut terms, mut counts): (Vec<u32>, Vec<Terms>, Vec<i64>) = Default::default();
         let mut labels: Vec<Option<usize>> = Vec::with_capacity(all.num_rows());
+        let start = context.stop.begin_work();
         for row in 0..all.num_rows() {
-            if context.stop.should_end_work() {
+            if context.stop.should_end_work(start) {
                 break;
             }
             let Some(text) = texts.text(row, &mut scratch) else {

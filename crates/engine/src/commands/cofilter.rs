@@ -43,6 +43,7 @@ impl BlockingTable for Cofilter {
             account.set(bytes)?;
         }
         let (mut users, mut pairs) = (BTreeMap::<&str, i64>::new(), BTreeMap::<(&str, &str), i64>::new());
+        let start = context.stop.begin_work();
         for items in of_users.values() {
             for (at, item) in items.iter().enumerate() {
                 *users.entry(item).or_default() += 1;
@@ -52,7 +53,7 @@ impl BlockingTable for Cofilter {
                 let what = "cofilter: too many pairs of items; leave out rare items".to_owned();
                 return Err(EngineError::Limit { what, limit: "pairs", value: PAIRS_MAX as u64 });
             }
-            if context.stop.should_end_work() {
+            if context.stop.should_end_work(start) {
                 break;
             }
         }

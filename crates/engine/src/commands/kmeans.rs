@@ -23,6 +23,9 @@ impl Execute for KMeansCommand {
 
 struct KMeans(KMeansCommand);
 
+/// Whether to end with the best clusters so far.
+type ShouldEnd<'a> = &'a dyn Fn() -> bool;
+
 /// A grouping of points.
 struct Clustering {
     centres: Vec<Vec<f64>>,
@@ -56,10 +59,12 @@ impl BlockingTable for KMeans {
             return Ok(vec![all.into_batch()]);
         }
         let (low, high) = self.0.groups;
+        let work = context.stop.begin_work();
+        let should_end: ShouldEnd<'_> = &|| context.stop.should_end_work(work);
         if low < high {
-            return self.distortions(&points, context).map(|table| vec![table]);
+            return self.distortions(&points, should_end).map(|table| vec![table]);
         }
-        let grouping = self.best_clustering(&points, low, context);
+        let grouping = self.best_clustering(&points, low, should_end);
         let mut groups = grouping.members.iter();
         let members: Vec<Option<usize>> =
             places.iter().map(|place| place.as_ref().and_then(|_| groups.next().copied())).collect();
@@ -70,14 +75,18 @@ impl BlockingTable for KMeans {
 
 impl KMeans {
     /// Distortion for each number of clusters.
-    fn distortions(&self, points: &[&[f64]], context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    fn distortions(&self, points: &[&[f64]], should_end: ShouldEnd<'_>) -> Result<RecordBatch, EngineError> {
         let (low, high) = self.0.groups;
-        let (mut counts, mut sums) = (ColumnBuilder::new(0), ColumnBuilder::new(0));
+        let (mut counts, mut sums, mut rows) = (ColumnBuilder::new(0), ColumnBuilder::new(0), 0);
         for count in low..=high {
             counts.push_int(count as i64);
-            sums.push(Value::from_f64(self.best_clustering(points, count, context).distortion));
+            sums.push(Value::from_f64(self.best_clustering(points, count, should_end).distortion));
+            rows += 1;
+            if should_end() {
+                break;
+            }
         }
-        batch_of([("k", counts.finish()), ("distortion", sums.finish())], high - low + 1)
+        batch_of([("k", counts.finish()), ("distortion", sums.finish())], rows)
     }
 
     fn with_clusters(
@@ -108,14 +117,14 @@ impl KMeans {
         Ok(result)
     }
 
-    fn best_clustering(&self, points: &[&[f64]], count: usize, context: &CommandContext) -> Clustering {
+    fn best_clustering(&self, points: &[&[f64]], count: usize, should_end: ShouldEnd<'_>) -> Clustering {
         let count = count.min(points.len());
-        let mut best = self.seeded_clustering(points, count, 0, context);
+        let mut best = self.seeded_clustering(points, count, 0, should_end);
         for start in 1..self.0.starts.min(points.len()) {
-            if context.stop.should_end_work() {
+            if should_end() {
                 break;
             }
-            let other = self.seeded_clustering(points, count, start, context);
+            let other = self.seeded_clustering(points, count, start, should_end);
             if other.distortion < best.distortion {
                 best = other;
             }
@@ -125,7 +134,7 @@ impl KMeans {
 
     /// Clusters with a first centre at a given point; each further centre is the point farthest from the previous
     /// centres.
-    fn seeded_clustering(&self, points: &[&[f64]], count: usize, start: usize, context: &CommandContext) -> Clustering {
+    fn seeded_clustering(&self, points: &[&[f64]], count: usize, start: usize, should_end: ShouldEnd<'_>) -> Clustering {
         let first = start * points.len() / self.0.starts.min(points.len()).max(1);
         let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];
         let mut nearest: Vec<f64> = points.iter().map(|point| self.distance(point, points[first])).collect();
@@ -139,7 +148,7 @@ impl KMeans {
         let mut grouping = Clustering { centres, members: vec![0; points.len()], distortion: 0.0 };
         for _ in 0..self.0.rounds {
             let moved = self.iterate(points, &mut grouping);
-            if moved <= self.0.tolerance || context.stop.should_end_work() {
+            if moved <= self.0.tolerance || should_end() {
                 break;
             }
         }

@@ -22,7 +22,7 @@ pub(crate) fn apply(rows: RowIter, steps: Vec<Step>, context: &CommandContext) -
 }
 
 /// Like [`apply`], for rows that are events: when the search finishes early, the steps up to the first one that needs
-/// all rows process only a part of them.
+/// all rows end sooner than those that follow.
 pub(crate) fn apply_to_events(
     rows: RowIter,
     steps: Vec<Step>,
@@ -57,16 +57,19 @@ fn pass(
 }
 
 /// Fails when the search is cancelled, so that a blocking step stops early. If the rows merely ended, the step would go
-/// on to its result, and a command such as `outputlookup` would write a part of the rows. Rows that are events also end
-/// some time after the search was told to finish.
+/// on to its result, and a command such as `outputlookup` would write a part of the rows. Some time after the search was
+/// told to finish, the rows end, and the step makes its result of the rows that it has.
 fn until_ended(mut rows: RowIter, context: &CommandContext, of_events: bool) -> RowIter {
     let stop = Arc::clone(&context.stop);
-    let mut has_failed = false;
+    let (mut has_failed, mut work) = (false, None);
     Box::new(std::iter::from_fn(move || {
         if has_failed {
             return None;
         }
-        let has_ended = if of_events { stop.should_end_input() } else { stop.is_cancelled() };
+        let has_ended = match of_events {
+            true => stop.should_end_input(),
+            false => stop.should_end_work(*work.get_or_insert_with(|| stop.begin_work())),
+        };
         let next = if has_ended { None } else { rows.next() };
         // Steps before this one end their rows when the search is cancelled.
         match stop.check_cancelled() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::context::Stop;
+use quarry_eval::context::{Stop, WorkStart};
 use quarry_eval::rows::RowIter;
 
 /// Rows through one row command.
@@ -22,12 +22,14 @@ pub(super) struct RowSteps {
     stop: Arc<Stop>,
     /// Whether the rows are events, of which a search that finishes early processes only a part.
     of_events: bool,
+    /// Time at which the first rows that are not events were requested.
+    work: Option<WorkStart>,
 }
 
 impl RowSteps {
     /// Applies `command` to portions of `step_rows` rows; ends when the search is cancelled.
     pub(super) fn new(rows: RowIter, command: Box<dyn RowCommand>, step_rows: usize, stop: Arc<Stop>) -> RowSteps {
-        RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop, of_events: false }
+        RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop, of_events: false, work: None }
     }
 
     /// Sets whether the rows are events.
@@ -35,8 +37,12 @@ impl RowSteps {
         RowSteps { of_events, ..self }
     }
 
-    fn should_end(&self) -> bool {
-        if self.of_events { self.stop.should_end_input() } else { self.stop.is_cancelled() }
+    fn should_end(&mut self) -> bool {
+        if self.of_events {
+            return self.stop.should_end_input();
+        }
+        let work = *self.work.get_or_insert_with(|| self.stop.begin_work());
+        self.stop.should_end_work(work)
     }
 
     /// The next rows, in small portions, so that the command's output stays small.

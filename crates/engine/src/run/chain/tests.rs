@@ -9,7 +9,7 @@ use quarry_eval::dataflow::Dataflow;
 use quarry_eval::rows::{ColumnBuilder, batch_of, of_batches};
 use quarry_stdx::ManualClock;
 
-use super::apply_to_events;
+use super::{apply, apply_to_events};
 use crate::plan::tests::runner;
 
 /// Commands that go through their rows again after the last one has arrived.
@@ -123,7 +123,7 @@ const FINISHED: &[(&str, usize)] = &[
     ("reverse | eval a=1 | sort 0 name", 2_000),
     ("kmeans k=3 number", 2_000),
     ("eventstats count | where count=2000", 2_000),
-    ("cluster t=0.9 labelonly=t field=name", 0),
+    ("cluster t=0.9 labelonly=t field=name", 2_000),
 ];
 
 #[test]
@@ -143,5 +143,34 @@ fn searches_told_to_finish_process_the_events_that_came_in_time() {
         let made: usize = made.map(|batch| batch.unwrap().num_rows()).sum();
         assert_eq!(made, *expected, "{search}");
         assert!(context.stop.was_cut() && context.stop.is_partial(), "{search}");
+    }
+}
+
+/// Commands and their numbers of rows if the search was told to finish, and each batch of a buffer takes 40 ms.
+const SLOW: &[(&str, usize)] = &[
+    // Four batches arrive within 150 ms.
+    ("reverse", 1_000),
+    // `eval` begins after that time, and works for 50 ms.
+    ("reverse | eval a=1", 500),
+    ("reverse | eval a=1 | stats count | where count=500", 1),
+    ("reverse | foreach na* [eval <<FIELD>>=1]", 500),
+];
+
+#[test]
+fn searches_told_to_finish_end_before_all_rows_of_a_buffer_are_processed() {
+    for (search, expected) in SLOW {
+        let parsed = quarry_spl::parse(&format!("* | {search}"));
+        let runner = runner("*");
+        let (clock, stop) = (ManualClock::shared(0), Arc::clone(&runner.context.stop));
+        stop.set_clock(clock.clone());
+        stop.finish_early();
+        let observer = Arc::new(move || clock.advance_ns(40_000_000));
+        let dataflow = Dataflow::new(MEMORY[0], None).unwrap().for_search(&stop).with_observer(observer);
+        let context = CommandContext { dataflow: Arc::new(dataflow), ..runner.context.clone() };
+        let steps = runner.steps(&parsed.pipeline.commands[1..], &context).unwrap();
+        let made = apply(of_batches(batches()), steps, &context).unwrap();
+        let made: usize = made.map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(made, *expected, "{search}");
+        assert!(stop.was_cut() && stop.is_partial(), "{search}");
     }
 }
