@@ -142,11 +142,13 @@ impl Dataflow {
         WorkingThread::begin(&self.working).0
     }
 
-    /// Permits one more thread to read for a search; `None` if a thread already works for each core. With `is_far`, the
-    /// thread will mostly wait for remote data, and is always permitted.
-    pub fn begin_help(&self, is_far: bool) -> Option<WorkingThread> {
+    /// Permits one more thread to read for a search; `None` if a thread already works for each core. `others` is the
+    /// number of working threads that do not belong to searches. With `is_far`, the thread will mostly wait for remote
+    /// data, and is always permitted.
+    pub fn begin_help(&self, is_far: bool, others: usize) -> Option<WorkingThread> {
         let (helper, working) = WorkingThread::begin(&self.working);
-        (is_far || self.slicing.workers.is_some() || working <= worker_count()).then_some(helper)
+        let is_core_free = working + others <= worker_count();
+        (is_far || self.slicing.workers.is_some() || is_core_free).then_some(helper)
     }
 
     /// Maximum bytes that searches may hold.

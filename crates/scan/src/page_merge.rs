@@ -218,7 +218,8 @@ impl OrderedRows {
             }
         };
         std::thread::scope(|scope| {
-            for helper in (1..threads).map_while(|_| context.dataflow.begin_help(is_far)) {
+            let help = || context.dataflow.begin_help(is_far, scan.snapshot.sealing.count());
+            for helper in (1..threads).map_while(|_| help()) {
                 scope.spawn(move || {
                     let _helper = helper;
                     work();

@@ -175,7 +175,9 @@ pub(crate) fn map_slices<W: SliceWork>(
         std::thread::scope(|scope| {
             let add_workers = || {
                 while started.load(Ordering::Relaxed) < workers && next.load(Ordering::Relaxed) < runs.len() {
-                    let Some(helper) = context.dataflow.begin_help(is_far) else { return };
+                    let Some(helper) = context.dataflow.begin_help(is_far, scan.snapshot.sealing.count()) else {
+                        return;
+                    };
                     started.fetch_add(1, Ordering::Relaxed);
                     scope.spawn(move || {
                         let _helper = helper;

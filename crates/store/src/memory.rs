@@ -62,6 +62,6 @@ impl MemoryStore {
         if inner.hot.events() > 0 {
             segments.push(inner.hot.segment());
         }
-        Snapshot { segments, damaged: Vec::new() }
+        Snapshot { segments, ..Snapshot::default() }
     }
 }

@@ -14,7 +14,8 @@ impl Store {
     /// All stored segments of the selected indexes that may overlap `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
         // Damage to the log concerns every search, because lost records may have belonged to any index and time.
-        let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
+        let (damaged, sealing) = (self.shared.log_damage.clone(), self.shared.sealing.clone());
+        let mut snapshot = Snapshot { segments: Vec::new(), damaged, sealing };
         let mut sealed: Vec<Arc<SealedBucket>> = {
             let wanted = |index: &str, unloaded: &UnloadedRange| {
                 selector.matches(index) && range.overlaps(unloaded.times.0, unloaded.times.1)

@@ -179,6 +179,7 @@ fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<BucketRow>, S
 }
 
 fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failure> {
+    let _sealing = shared.sealing.begin();
     let encoded = encode_checked(segment, shared.options.zstd_level);
     let (encoded, fault) = encoded.map_err(|error| Failure::Permanent(error.to_string()))?;
     if let Some(fault) = fault {

@@ -10,6 +10,7 @@ use quarry_event::template::{Dictionary, PageColumn, TemplateSet, TextEnds, Text
 use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::{ErrorKind, HasKind};
 
+use crate::sealing_threads::SealingThreads;
 use crate::{Deletion, StoreError};
 
 /// A searchable slab.
@@ -200,6 +201,8 @@ pub struct Snapshot {
     pub segments: Vec<Arc<dyn Segment>>,
     /// Damaged buckets, even if they have segments here. The name of a damaged log segment is `wal~` and its number.
     pub damaged: Vec<Damage>,
+    /// Threads of the store that are sealing, now and later.
+    pub sealing: SealingThreads,
 }
 
 /// A bucket that is damaged or cannot be read.

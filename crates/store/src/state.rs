@@ -17,6 +17,7 @@ use crate::options::{SLAB_WEIGHT, UNCOUNTED_QUARANTINED_SLABS};
 use crate::remote::queue::Uploads;
 use crate::report::Report;
 use crate::sealed_buckets::{Readers, SealedBucket};
+use crate::sealing_threads::SealingThreads;
 use crate::sent_requests::SentRequests;
 use crate::slab_extraction::ExtractionSlot;
 use crate::sync::lock;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) spares: SpareMemory,
     /// The upload queue.
     pub(crate) uploads: Uploads,
+    /// Threads that are sealing.
+    pub(crate) sealing: SealingThreads,
     /// Extraction of the search-time fields that merged buckets store.
     pub(crate) extraction: ExtractionSlot,
     state: Mutex<State>,
@@ -174,6 +177,7 @@ impl Shared {
             followers: Followers::default(),
             spares: SpareMemory::default(),
             uploads: Uploads::default(),
+            sealing: SealingThreads::default(),
             extraction: ExtractionSlot::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),

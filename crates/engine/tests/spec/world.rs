@@ -272,7 +272,7 @@ impl Memory {
 
 impl SnapshotSource for Memory {
     fn snapshot(&self, indexes: &IndexSelector, _range: &TimeRange) -> Result<Snapshot, StoreError> {
-        let mut all = Snapshot { segments: Vec::new(), damaged: Vec::new() };
+        let mut all = Snapshot::default();
         for (_, store) in self.0.iter().filter(|(name, _)| indexes.matches(name)) {
             all.segments.extend(store.snapshot().segments);
         }

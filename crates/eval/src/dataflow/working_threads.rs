@@ -52,12 +52,13 @@ mod tests {
     fn helpers_are_permitted_while_cores_are_free() {
         let dataflow = Dataflow::new(1 << 20, None).unwrap();
         let searches: Vec<WorkingThread> = (0..dataflow.workers()).map(|_| dataflow.begin_work()).collect();
-        assert!(dataflow.begin_help(false).is_none());
-        assert!(dataflow.begin_help(true).is_some());
+        assert!(dataflow.begin_help(false, 0).is_none());
+        assert!(dataflow.begin_help(true, 0).is_some());
         let fixed = dataflow.clone().with_slicing(&Slicing { workers: Some(3), ..Slicing::default() });
-        assert!(fixed.begin_help(false).is_some());
+        assert!(fixed.begin_help(false, 0).is_some());
         drop(searches);
-        let first = dataflow.begin_help(false);
+        assert!(dataflow.begin_help(false, dataflow.workers()).is_none());
+        let first = dataflow.begin_help(false, dataflow.workers() - 1);
         assert!(first.is_some());
     }
 }
