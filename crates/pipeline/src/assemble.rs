@@ -12,7 +12,7 @@ use quarry_event::{EventBatch, IndexedField, Metadata};
 use quarry_stdx::number::u32_of;
 
 use crate::error::PipelineError;
-use crate::extract::auto_kv;
+use crate::extract::{auto_kv, json_fields};
 use crate::header::{Header, HeaderRules, LineRole};
 use crate::host::HostRules;
 use crate::lines::Line;
@@ -46,6 +46,8 @@ pub(crate) struct Assembler {
     timestamper: Timestamper,
     columns: Option<HeaderRules>,
     header: Option<Header>,
+    /// Paths of the members of JSON events that hold the time; empty if the whole text is searched.
+    json_time_paths: Vec<String>,
     meta: Metadata,
     /// Whether lines may set other metadata, and whether a line has done so.
     header_mode: HeaderMode,
@@ -84,6 +86,7 @@ impl Assembler {
             timestamper,
             header: columns.as_ref().and_then(HeaderRules::configured_header),
             columns,
+            json_time_paths: settings.json_time_paths.clone(),
             meta,
             header_mode: settings.header_mode,
             is_renamed: false,
@@ -265,8 +268,11 @@ impl Assembler {
         true
     }
 
-    /// The timestamp of a line; read from its columns, if the settings name columns with times.
+    /// The timestamp of a line; read from its columns or members, if the settings name those with times.
     fn find_time(&self, line: &[u8]) -> Option<FoundTimestamp> {
+        if !self.json_time_paths.is_empty() {
+            return self.timestamper.find(json_time_text(&self.json_time_paths, line).as_bytes());
+        }
         match (&self.columns, &self.header) {
             (Some(columns), Some(header)) if columns.has_time_columns() => {
                 self.timestamper.find(columns.time_text(header, &String::from_utf8_lossy(line)).as_bytes())
@@ -281,7 +287,12 @@ impl Assembler {
             return;
         }
         let mut open = std::mem::take(&mut self.open);
-        let found = self.open_found.take().or_else(|| self.timestamper.find(&open.text));
+        let of_first_line = self.open_found.take();
+        let found = match self.json_time_paths.is_empty() {
+            true => of_first_line.or_else(|| self.timestamper.find(&open.text)),
+            // The members with the time may be in any line.
+            false => self.find_time(&open.text),
+        };
         self.emit(&open.text, open.start, found, out, counters);
         open.clear();
         self.open = open;
@@ -353,4 +364,16 @@ impl Assembler {
             });
         }
     }
+}
+/// The first values at the paths in a JSON object, joined by blanks: the time of the event.
+fn json_time_text(paths: &[String], text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut found: Vec<Option<String>> = vec![None; paths.len()];
+    json_fields(&text, &mut |path, value| {
+        if let Some(at) = paths.iter().position(|known| known == path) {
+            found[at].get_or_insert_with(|| value.into_owned());
+        }
+    });
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    found.join(" ")
 }

@@ -12,7 +12,7 @@ pub mod key_value;
 
 pub use json::{JsonText, json_fields, json_object_start, json_string};
 pub use json_path::{JsonPath, json_get};
-pub use key_value::{auto_kv, auto_kv_escaped, clean_key};
+pub use key_value::{auto_kv, auto_kv_escaped, clean_key, clean_name};
 
 /// Field name for a name found in the text: an event has a host, source and sourcetype of its own, so text fields with
 /// these names are renamed.

@@ -73,8 +73,9 @@ impl HeaderRules {
 
     /// The header given in the settings.
     pub(crate) fn configured_header(&self) -> Option<Header> {
-        let names = self.settings.names.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<_>>();
-        (!names.is_empty()).then(|| self.header_of(names))
+        let titles = &self.settings.names;
+        let names = titles.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<_>>();
+        (!names.is_empty()).then(|| self.header_of(names, titles))
     }
 
     /// The role of a line, given whether the header was found.
@@ -100,19 +101,22 @@ impl HeaderRules {
 
     fn read_header(&self, line: &[u8]) -> Header {
         let HeaderSettings { header_delimiter, header_quote, merges_delimiters, kept_letters, .. } = &self.settings;
-        let mut names = Vec::new();
+        let (mut names, mut titles) = (Vec::new(), Vec::new());
         let line = String::from_utf8_lossy(line);
         split(line.trim_end(), *header_delimiter, *header_quote, *merges_delimiters, |_, name| {
             names.push(Arc::from(field_name(name, kept_letters).as_str()));
+            titles.push(name.trim().to_owned());
             ControlFlow::Continue(())
         });
-        self.header_of(names)
+        self.header_of(names, &titles)
     }
 
-    fn header_of(&self, names: Vec<Arc<str>>) -> Header {
+    /// The header of columns with these names; `TIMESTAMP_FIELDS` may also have the titles as written.
+    fn header_of(&self, names: Vec<Arc<str>>, titles: &[String]) -> Header {
         let fields = &self.settings.timestamp_fields;
-        let mut time_places: Vec<Option<usize>> =
-            names.iter().map(|name| fields.iter().position(|field| **field == **name)).collect();
+        let place_of =
+            |(name, title): (&Arc<str>, &String)| fields.iter().position(|field| **field == **name || field == title);
+        let mut time_places: Vec<Option<usize>> = names.iter().zip(titles).map(place_of).collect();
         let used = time_places.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         time_places.truncate(used);
         Header { names, time_places }
@@ -159,9 +163,10 @@ impl HeaderRules {
     }
 }
 
-/// A column title as a field name: characters other than letters, digits, `.` and those in `kept` become `_`.
+/// A column title as a field name: characters other than letters, digits and those in `kept` become `_`, as Splunk
+/// documents it for `HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS`.
 fn field_name(title: &str, kept: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '_') || kept.contains(letter);
+    let is_plain = |letter: char| letter.is_alphanumeric() || letter == '_' || kept.contains(letter);
     title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 

@@ -124,6 +124,7 @@ impl Preview {
             stanza.add_columns(header);
         } else if self.settings.indexed_json {
             stanza.add("INDEXED_EXTRACTIONS", "json");
+            stanza.add_if_set("TIMESTAMP_FIELDS", Some(&self.settings.json_time_paths.join(",")));
         }
         stanza.add_times(&self.settings);
         stanza.0

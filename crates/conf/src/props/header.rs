@@ -30,10 +30,6 @@ pub(super) fn read(format: &str, values: &Values<'_>) -> Option<HeaderSettings> 
         text => Some(parse_delimiter(text).unwrap_or(Some(QUOTE))),
     };
     let (own_quote, header_quote) = (quote("FIELD_QUOTE"), quote("HEADER_FIELD_QUOTE"));
-    let list = |key: &str| -> Vec<String> {
-        let names = values.text(key).split(',').map(|name| name.trim().trim_matches('"').to_owned());
-        names.filter(|name| !name.is_empty()).collect()
-    };
     let of_w3c = |key: &str, preset: &str| values.optional(key).or_else(|| is_w3c.then(|| preset.to_owned()));
     Some(HeaderSettings {
         delimiter: first,
@@ -43,13 +39,24 @@ pub(super) fn read(format: &str, values: &Values<'_>) -> Option<HeaderSettings> 
         header_quote: header_quote.or(own_quote).unwrap_or(Some(QUOTE)),
         line_number: values.size("HEADER_FIELD_LINE_NUMBER"),
         preamble: of_w3c("PREAMBLE_REGEX", W3C_PREAMBLE),
-        names: list("FIELD_NAMES"),
+        names: names(values, "FIELD_NAMES"),
         header_pattern: of_w3c("FIELD_HEADER_REGEX", W3C_HEADER),
         repeats: is_w3c,
-        timestamp_fields: list("TIMESTAMP_FIELDS"),
+        timestamp_fields: timestamp_fields(values),
         missing: values.optional("MISSING_VALUE_REGEX"),
         kept_letters: values.owned("HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS"),
     })
+}
+
+/// `TIMESTAMP_FIELDS`: names of the fields that hold the time.
+pub(super) fn timestamp_fields(values: &Values<'_>) -> Vec<String> {
+    names(values, "TIMESTAMP_FIELDS")
+}
+
+/// The names in a list separated by commas, without quotes around them.
+fn names(values: &Values<'_>, key: &str) -> Vec<String> {
+    let names = values.text(key).split(',').map(|name| name.trim().trim_matches('"').to_owned());
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// The configured delimiter; the inner `None` stands for the word `none`.

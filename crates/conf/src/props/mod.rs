@@ -350,6 +350,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         kv_mode,
         auto_kv_json: values.bool("AUTO_KV_JSON"),
         header_mode: header_mode(values.text("HEADER_MODE")),
+        json_time_paths: if structured == INDEXED_JSON { header::timestamp_fields(values) } else { Vec::new() },
         indexed_json: structured == INDEXED_JSON,
         header,
         indexed_fields_max: INDEXED_FIELDS_MAX,

@@ -68,6 +68,8 @@ pub struct PropsSettings {
     pub auto_kv_json: bool,
     /// `INDEXED_EXTRACTIONS = json`: whether JSON fields count as index-time fields.
     pub indexed_json: bool,
+    /// `TIMESTAMP_FIELDS` of JSON events: paths of the members that hold the time, as in `meta.created`.
+    pub json_time_paths: Vec<String>,
     /// `HEADER_MODE`: selects the `***SPLUNK*** host=…` lines that set the metadata of the events after them.
     pub header_mode: HeaderMode,
     /// Settings of delimited text (csv, tsv …), in which each line is an event.
@@ -112,8 +114,7 @@ pub struct HeaderSettings {
     pub timestamp_fields: Vec<String>,
     /// `MISSING_VALUE_REGEX`: values that count as missing.
     pub missing: Option<String>,
-    /// `HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS`: characters kept in names in addition to letters, digits, `.` and
-    /// `_`.
+    /// `HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS`: characters kept in names in addition to letters, digits and `_`.
     pub kept_letters: String,
 }
 

@@ -1,12 +1,13 @@
 //! `extract`: extracts name-value pairs from event texts.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::rows;
-use quarry_pipeline::extract::{auto_kv, clean_key};
+use quarry_pipeline::extract::{auto_kv, clean_name};
 use quarry_scan::Report;
 use quarry_spl::ast::ExtractCommand;
 
@@ -62,15 +63,12 @@ impl RowCommand for Extract {
             let end = text.char_indices().nth(self.0.chars_max).map_or(text.len(), |(at, _)| at);
             let (text, mut left) = (&text[..end], self.0.limit);
             let mut add = |key: &str, value: &str| {
-                if left == 0 || key.is_empty() || value.is_empty() {
+                let name = if self.0.clean_keys { clean_name(key) } else { Cow::Borrowed(key) };
+                if left == 0 || name.is_empty() || value.is_empty() {
                     return;
                 }
                 left -= 1;
-                if self.0.clean_keys {
-                    found.add(row, &clean_key(key), value, self.0.adds_values);
-                } else {
-                    found.add(row, key, value, self.0.adds_values);
-                }
+                found.add(row, &name, value, self.0.adds_values);
             };
             match &self.0.delimiters {
                 None => auto_kv(text, &mut |key, value| add(key, value)),

@@ -134,7 +134,13 @@ impl KMeans {
 
     /// Clusters with a first centre at a given point; each further centre is the point farthest from the previous
     /// centres.
-    fn seeded_clustering(&self, points: &[&[f64]], count: usize, start: usize, should_end: ShouldEnd<'_>) -> Clustering {
+    fn seeded_clustering(
+        &self,
+        points: &[&[f64]],
+        count: usize,
+        start: usize,
+        should_end: ShouldEnd<'_>,
+    ) -> Clustering {
         let first = start * points.len() / self.0.starts.min(points.len()).max(1);
         let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];
         let mut nearest: Vec<f64> = points.iter().map(|point| self.distance(point, points[first])).collect();

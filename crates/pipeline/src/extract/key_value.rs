@@ -83,6 +83,19 @@ pub fn clean_key(key: &str) -> Cow<'_, str> {
     Cow::Owned(key.chars().map(|sign| if clean(sign) { sign } else { '_' }).collect())
 }
 
+/// Like [`clean_key`], and without underscores and digits at the start, as `CLEAN_KEYS` of transforms and `extract`
+/// clean names. The result may be empty.
+pub fn clean_name(key: &str) -> Cow<'_, str> {
+    let is_start = |sign: char| !(sign == '_' || sign.is_ascii_digit());
+    match clean_key(key) {
+        Cow::Borrowed(name) => Cow::Borrowed(name.trim_start_matches(|sign| !is_start(sign))),
+        Cow::Owned(name) => {
+            let start = name.find(is_start).unwrap_or(name.len());
+            Cow::Owned(name[start..].to_owned())
+        }
+    }
+}
+
 /// Passes the key and value of each pair to `found`, and whether the value was quoted; `closing` finds the quote that
 /// ends a value.
 fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found: impl FnMut(&'t str, &'t str, bool)) {

@@ -11,7 +11,7 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::{Captures, GroupBorders, Regex};
 use quarry_event::Metadata;
 use quarry_event::segment::is_breaker;
-use quarry_pipeline::extract::clean_key;
+use quarry_pipeline::extract::clean_name;
 use quarry_stdx::Fault;
 
 use super::cells::{Delimiters, cell_value, split_cells};
@@ -166,11 +166,12 @@ pub(crate) fn group_names(pattern: &str) -> Vec<String> {
 }
 
 fn clean_owned_name(cleans: bool, name: &str) -> String {
-    clean_name(cleans, name).into_owned()
+    name_of_key(cleans, name).into_owned()
 }
 
-fn clean_name(cleans: bool, name: &str) -> Cow<'_, str> {
-    if cleans { clean_key(name) } else { Cow::Borrowed(name) }
+/// The name of a field for a name in a text or in the settings; empty if nothing of it may be in a name.
+fn name_of_key(cleans: bool, name: &str) -> Cow<'_, str> {
+    if cleans { clean_name(name) } else { Cow::Borrowed(name) }
 }
 
 impl Report {
@@ -240,15 +241,14 @@ impl Report {
 
     /// Like [`Report::run`], but reads only the first `count` cells, and leaves out the pairs marked `false`.
     fn run_requested(&self, count: usize, pairs_wanted: &[bool], text: &str, give: &mut dyn FnMut(&str, &str)) {
-        let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
         match &self.method {
             ReportMethod::Pattern { regex, pairs, repeats } => {
                 for_each_pair(regex, (pairs, pairs_wanted), *repeats, text, &mut |pair, name, value| {
                     match pair.known_name() {
                         // Names that do not depend on the text are already clean.
-                        Some(name) if is_kept(name, value) => give(name, value),
-                        None if is_kept(name, value) => give(&clean_name(self.cleans_names, name), value),
-                        _ => {}
+                        Some(name) if self.keeps(name, value) => give(name, value),
+                        Some(_) => {}
+                        None => self.give_clean(name, value, give),
                     }
                 });
             }
@@ -256,31 +256,38 @@ impl Report {
                 // These names are already clean.
                 for (name, cell) in names.iter().take(count).zip(split_cells(text, delimiters)) {
                     let value = cell_value(cell);
-                    if is_kept(name, &value) {
+                    if self.keeps(name, &value) {
                         give(name, &value);
                     }
                 }
             }
             ReportMethod::Pairs { delimiters, inner } => {
-                let mut give_clean = |name: &str, value: &str| {
-                    if is_kept(name, value) {
-                        give(&clean_name(self.cleans_names, name), value);
-                    }
-                };
                 let mut tokens = split_cells(text, delimiters).filter(|token| !token.is_empty());
                 let Some(inner) = inner else {
                     while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
-                        give_clean(&cell_value(name), &cell_value(value));
+                        self.give_clean(&cell_value(name), &cell_value(value), give);
                     }
                     return;
                 };
                 for token in tokens {
                     if let Some(at) = token.find(|letter| inner.contains(letter)) {
                         let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
-                        give_clean(&cell_value(&token[..at]), &cell_value(value));
+                        self.give_clean(&cell_value(&token[..at]), &cell_value(value), give);
                     }
                 }
             }
+        }
+    }
+
+    fn keeps(&self, name: &str, value: &str) -> bool {
+        !name.is_empty() && (self.keeps_empty || !value.is_empty())
+    }
+
+    /// Passes a value to `give` under the clean form of a name in the text.
+    fn give_clean(&self, name: &str, value: &str, give: &mut dyn FnMut(&str, &str)) {
+        let name = name_of_key(self.cleans_names, name);
+        if self.keeps(&name, value) {
+            give(&name, value);
         }
     }
 

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::{KEY_BYTES_MAX, auto_kv, auto_kv_escaped, certain_value, clean_key};
+use super::{KEY_BYTES_MAX, auto_kv, auto_kv_escaped, certain_value, clean_key, clean_name};
 
 fn pairs(text: &str) -> Vec<(&str, &str)> {
     let mut pairs = Vec::new();
@@ -101,6 +101,11 @@ fn escaped_quotes_are_unescaped() {
 fn keys_become_valid_field_names() {
     assert_eq!(clean_key("a.b_c"), "a.b_c");
     assert_eq!(clean_key("long-name"), "long_name");
+    assert_eq!(clean_key("\tAccount Name"), "_Account_Name");
+    for (key, name) in [("\tAccount Name", "Account_Name"), ("9_lives", "lives"), ("a_9", "a_9"), ("_404", "")] {
+        assert_eq!(clean_name(key), name, "{key}");
+        assert_eq!(clean_name(name), name, "a name stays clean");
+    }
 }
 
 proptest! {
