@@ -89,7 +89,7 @@ pub struct FixedSnapshot(pub Vec<Arc<dyn Segment>>);
 
 impl SnapshotSource for FixedSnapshot {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
-        Ok(Snapshot { segments: self.0.clone(), damaged: Vec::new() })
+        Ok(Snapshot { segments: self.0.clone(), ..Snapshot::default() })
     }
 }
 
