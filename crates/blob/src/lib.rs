@@ -45,7 +45,8 @@ pub trait BlobStore: Debug + Send + Sync {
         objects.iter().try_for_each(|(name, bytes)| self.put(name, bytes))
     }
 
-    /// Opens an object. An open object stays readable after it is deleted or replaced.
+    /// Opens an object. An open object of a local store stays readable after it is deleted or replaced; reads of a
+    /// remote one may then fail.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
 
     /// Like [`BlobStore::open`], with the hint that the last `end_bytes` will be read first, so that the store can

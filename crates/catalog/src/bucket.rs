@@ -55,7 +55,8 @@ pub struct BucketRow {
     pub filter_bytes: u64,
     /// Time of sealing or compaction, in nanoseconds since 1970.
     pub created: i64,
-    /// Number of times its events were compacted; 0 for a sealed bucket.
+    /// One more than the highest level of the buckets that were merged into it; 0 for a sealed bucket. A rewrite of one
+    /// bucket raises only level 0.
     pub level: u32,
     /// Whether the bucket was restored from an archive and is therefore exempt from retention.
     pub thawed: bool,

@@ -93,7 +93,7 @@ impl CatalogError {
             Failure::NotEmpty => return CatalogError::NotEmpty { place },
             Failure::Permanent(error) => return error,
             Failure::Sqlite(error) => error,
-            // Failures of sessions, which a catalog in a file does not have.
+            // Failures of sessions; a catalog in a file has them only while it is copied from PostgreSQL.
             other @ (Failure::PostgreSql(_) | Failure::Lost(_) | Failure::Locked) => {
                 return CatalogError::Failed { place, reason: format!("{other:?}") };
             }

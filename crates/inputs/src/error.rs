@@ -36,10 +36,10 @@ pub enum InputError {
         /// The decoder's error.
         reason: String,
     },
-    /// A name or glob matches nothing or is invalid.
+    /// A name, glob or regular expression is invalid or matches nothing.
     #[error("{pattern}: {reason}")]
     Pattern {
-        /// The name or glob as typed.
+        /// The name, glob or regular expression as typed.
         pattern: String,
         /// Reason why it is invalid or matches nothing.
         reason: String,

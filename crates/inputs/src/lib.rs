@@ -1,5 +1,5 @@
-//! Inputs: files (read once or watched), the HTTP Event Collector, text over TCP and UDP, forwarders, output of
-//! programs.
+//! Inputs: files (read once or watched), changes of files, the HTTP Event Collector, text over TCP and UDP, forwarders,
+//! output of programs.
 //!
 //! An input decodes bytes, feeds an index pipeline and passes events to a [`Sink`], which is responsible for
 //! durability. Inputs have no storage of their own: the sink keeps the positions of files, too, because positions and

@@ -18,8 +18,8 @@ use crate::sync::lock;
 
 /// Maximum number of followers of a store; further ones are refused.
 pub const FOLLOWERS_MAX: usize = 256;
-/// Maximum bytes of event text in the queue of one follower; further events are left out until the follower has emptied
-/// its queue.
+/// Maximum bytes of event text in the queue of one follower, unless a single batch is larger. A batch that does not fit
+/// is left out.
 pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
 
 /// The followers of a store.

@@ -61,8 +61,8 @@ pub struct StoreOptions {
     /// Maximum content of unsealed slabs in memory, hot ones included, as a number of full slabs; at the limit, appends
     /// wait. 0 means one more than the number of sealers, so that one slab can fill while all sealers work.
     pub unsealed_slabs_max: usize,
-    /// Maximum bytes that wait for the next fsync, divided evenly between the pipeline sets. An append waits if its set
-    /// has reached its share.
+    /// Maximum bytes that wait for the next fsync, divided evenly between the pipeline sets. An append that would
+    /// exceed the share of its set waits.
     pub pending_bytes_max: usize,
     /// Size in bytes at which a log segment is closed; a single record may exceed it.
     pub log_segment_bytes: u64,

@@ -20,7 +20,7 @@ use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encod
 use quarry_catalog::{BucketRow, BucketState, SealCommit, Sealed};
 use quarry_stdx::number::usize_of;
 
-/// Pause after a failure.
+/// Longest pause after a failure; another slab to seal ends it.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Maximum number of small slabs sealed together.
 const GROUP_SLABS_MAX: usize = 256;

@@ -33,7 +33,7 @@ use crate::sync::lock;
 /// Maximum number of unanswered parts remembered; the oldest are dropped.
 pub const UNANSWERED_PARTS_MAX: usize = 8_192;
 /// A part becomes a candidate only if it was stored within this many seconds before the end of its run. It stays a
-/// candidate for as many seconds in the next run.
+/// candidate for as many seconds in the next run, counted anew from each request that fails.
 pub const UNANSWERED_SECS: i64 = 30 * 60;
 /// Number of slots. Slots are reused, so there are far more slots than possible candidates.
 const SLOTS: u64 = 65_536;

@@ -297,8 +297,8 @@ impl Store {
     }
 
     /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
-    /// covers events that are not stored. After a crash between two parts, a caller that repeats the request stores
-    /// the earlier parts twice.
+    /// covers events that are not stored. After a crash or an error between two parts, a caller that repeats the
+    /// request stores the earlier parts twice.
     fn enqueue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.has_single_index() {
             return self.enqueue(set, request, None, begun, None);

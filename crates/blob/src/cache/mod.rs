@@ -138,7 +138,7 @@ impl BlockCache {
         BlockCache::open_folder(folder, limits, clock, true)
     }
 
-    /// Opens an existing cache read-only; `None` if there is none.
+    /// Opens the cache read-only; a missing folder counts as an empty cache.
     pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
         BlockCache::open_folder(folder, CacheLimits { bytes_max: 0, free_bytes_min: 0 }, clock, false)
     }

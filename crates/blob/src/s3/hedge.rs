@@ -1,4 +1,4 @@
-//! Hedged reads: a small read that is slow is sent a second time, to another server.
+//! Hedged reads: a small read that is slow is sent a second time, if possible to another server.
 //!
 //! A store answers most reads within milliseconds and a few after seconds. A small read not answered within the 95th
 //! percentile of latency is sent again, and the first answer wins. At most one read in twenty is sent twice, so that a

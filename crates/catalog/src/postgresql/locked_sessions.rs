@@ -167,8 +167,8 @@ impl LockedSessions {
     }
 }
 
-/// Runs `work` in a transaction and commits it. Returns the number of its last change, or `None` if `work` found a conflict, which
-/// rolls the transaction back.
+/// Runs `work` in a transaction and commits it. Returns the number that `work` returned, or `None` if `work` found a
+/// conflict, which rolls the transaction back.
 ///
 /// If the commit has no answer, `open` is the number of the change that may have been committed; the next attempt must
 /// look for it first.

@@ -1,8 +1,8 @@
 //! A session with a PostgreSQL server.
 //!
 //! The client library is asynchronous, but the catalog is not: one thread of the catalog drives the connections, and
-//! callers block until an answer arrives. A session is not used again after it has lost its connection or an answer was
-//! late.
+//! callers block until an answer arrives. After a session has lost its connection or an answer was late, only its
+//! transaction is rolled back; it is not used again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -101,7 +101,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Metadata of a path, or of the link itself if it is dangling. A link at the stanza's own path is always followed.
+    /// Metadata of a path, or of the link itself if its target cannot be read. A link at the stanza's own path is
+    /// always followed.
     fn metadata(&self, path: &Path, depth: usize) -> io::Result<Metadata> {
         if self.rules.follows_links || depth == 0 {
             path.metadata().or_else(|_| path.symlink_metadata())

@@ -22,8 +22,8 @@ const COMPRESSION_RATIO_MAX: usize = 32;
 /// Minimum and maximum number of threads; between them, one thread per core.
 const THREADS_RANGE: (usize, usize) = (2, 4);
 
-/// Maximum bytes of large bodies being decoded or queued; a single body may exceed it. The limit keeps waits short,
-/// because a sender that waits too long resends events that will be stored anyway.
+/// Maximum bytes of large bodies, as received, that are decoded or queued; a single body may exceed it. The limit keeps
+/// waits short, because a sender that waits too long resends events that will be stored anyway.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;

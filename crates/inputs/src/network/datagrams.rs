@@ -71,7 +71,7 @@ impl Datagrams {
             return Ok(());
         }
         let text = if self.keeps_priority { datagram.text } else { strip_priority(datagram.text) };
-        // A datagram with only a priority is not an event.
+        // A datagram with only a priority is not an event, unless priorities are kept.
         if text.trim_ascii().is_empty() {
             return Ok(());
         }

@@ -66,7 +66,7 @@ impl Framing {
         give(&std::mem::take(held));
     }
 
-    /// Passes the rest to `give` at the end of the connection.
+    /// Passes the rest to `give` when the connection has ended or is silent.
     pub(crate) fn finish(&mut self, held: &mut Vec<u8>, give: &mut dyn FnMut(&[u8])) {
         if !held.is_empty() {
             give(&std::mem::take(held));

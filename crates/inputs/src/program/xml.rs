@@ -1,7 +1,7 @@
 //! XML from the programs of apps: tokenizes tags, text and CDATA of a stream that arrives in pieces.
 //!
-//! Comments, processing instructions and document types are skipped; predefined entities are replaced, and other
-//! entities are kept. Not here: namespaces, and checking that tags match.
+//! Comments, processing instructions and document types are skipped; predefined entities and character references are
+//! replaced, and other entities are kept. Not here: namespaces, and checking that tags match.
 
 use quarry_stdx::Fault;
 use std::collections::VecDeque;

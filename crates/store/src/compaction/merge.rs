@@ -5,7 +5,7 @@
 //! critical section that replaces the old buckets by the new one. A crash before the commit leaves objects that the
 //! next start deletes; after the commit, the old buckets are retired, and their objects are deleted like the objects of
 //! expired buckets. Memory holds one input slab and the output objects. `max_merge_stored_bytes` bounds the size of the
-//! output.
+//! inputs; the output is rarely larger.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -9,8 +9,8 @@
 //! therefore examines only positions where buckets have changed.
 //!
 //! If there is nothing to merge, buckets with deleted events are rewritten: in the background only those with many
-//! deleted events, on request all. Last, buckets that were never merged are proposed for a rewrite that stores
-//! search-time fields or saves space ([`choose_alone`]).
+//! deleted events, on request all. Last, and only on request, buckets that were never merged are proposed for a rewrite
+//! that stores search-time fields or saves space ([`choose_alone`]).
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -463,7 +463,7 @@ impl Readers {
     }
 
     /// Whether a slab may hold a token, according to single cells of the bucket's term filter; also `true` if the
-    /// filter cannot be read, or if [`Readers::may_match`] has already tested the bucket's whole filter.
+    /// filter cannot be read, or if [`Readers::may_match`] has already tested the token.
     pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
         if bucket.copies.is_local() || self.faults.get(bucket.row.number).is_some() {
             return true;

@@ -1,7 +1,7 @@
 //! Writes groups of records to the newest segment: each group with one fsync, and completely or not at all.
 //!
-//! After a failed write or fsync the file is first truncated to the last good record, so that a refused record never
-//! reappears at the next start.
+//! After a failed write or fsync the file is first truncated to the last good record, so that a refused record
+//! reappears at the next start only if the truncation fails, too.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -52,7 +52,7 @@ pub(super) const TABLES_COUNT: i64 = 3;
 const REMOVED_MAX: i64 = 2_000;
 /// Rows of removed documents that are then kept.
 const REMOVED_KEPT: i64 = 1_000;
-/// Maximum rows of a page, and the size of their bodies in bytes beyond which a page has only one more row.
+/// Maximum rows of a page, and the size of their bodies in bytes beyond which a page has no further row.
 const PAGE_ROWS_MAX: i64 = 1_000;
 const PAGE_BYTES_MAX: i64 = 8 << 20;
 

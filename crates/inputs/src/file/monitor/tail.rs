@@ -48,7 +48,7 @@ pub(crate) struct TailOptions<'a> {
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
     pub(crate) scope: &'a str,
-    /// Whether an unknown file is read from its end.
+    /// Whether an unknown file is read from its end, or from its last line if that is incomplete.
     pub(crate) follow_tail: bool,
     pub(crate) rotation: Rotation,
     /// Whether a short file may still become a copy of a neighbouring file.
