@@ -52,17 +52,24 @@ fn steps_for_field(
     let part = |at: usize| parts.get(at).copied().unwrap_or_default();
     let matched = if parts.is_empty() { String::new() } else { parts.concat() };
     let [one, two, three] = &command.segment_texts;
-    let text = command.substitute(
-        &command.template,
-        &[
-            (&command.field_text, field),
-            (&command.match_text, &matched),
-            (one, part(0)),
-            (two, part(1)),
-            (three, part(2)),
-        ],
-    );
+    let values = [
+        (command.field_text.as_str(), field),
+        (command.match_text.as_str(), matched.as_str()),
+        (one.as_str(), part(0)),
+        (two.as_str(), part(1)),
+        (three.as_str(), part(2)),
+    ];
+    let text = command.substitute(&command.template, &values).map_err(|name| unfit_name(name, command))?;
     steps_of(&text, command, environment)
+}
+
+/// The error for a field whose name would be read as a part of the commands.
+fn unfit_name(name: &str, command: &ForeachCommand) -> EngineError {
+    let message = format!(
+        "foreach: the field name `{}` cannot be inserted here: outside double quotes, a name cannot contain a pipe, a bracket, a backtick or a quote; rename the field first",
+        quarry_spl::excerpt(name)
+    );
+    EngineError::Invalid { message, span: Some(command.span) }
 }
 
 fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
@@ -189,7 +196,7 @@ impl Foreach {
         }
         let rows = rows::with_column(&rows, ROW_COLUMN, place.finish())?;
         let with_item = rows::with_column(&rows, ITEM_COLUMN, item.finish())?;
-        let text = substitute_item(&self.command, number);
+        let text = substitute_item(&self.command, number)?;
         let steps = steps_of(&text, &self.command, self.environment.as_ref())?;
         let part = rows::filter(&with_item, &has)?;
         let changed = apply(Box::new(std::iter::once(Ok(part))), steps, context)?.collect::<Result<Vec<_>, _>>()?;
@@ -211,7 +218,7 @@ impl Foreach {
 }
 
 /// The commands with the item replaced by a field, including inside quotes.
-fn substitute_item(command: &ForeachCommand, number: usize) -> String {
+fn substitute_item(command: &ForeachCommand, number: usize) -> Result<String, EngineError> {
     let mark = command.item_text.as_str();
     let mut out = String::with_capacity(command.template.len());
     let mut rest = command.template.as_str();
@@ -226,13 +233,14 @@ fn substitute_item(command: &ForeachCommand, number: usize) -> String {
             rest = &rest[mark.len()..];
             continue;
         }
-        let escaped = next == '\\' && rest[1..].starts_with('"');
+        let escaped = next == '\\' && rest[1..].starts_with(['"', '\\']);
         let length = if escaped { 2 } else { next.len_utf8() };
         in_quotes ^= next == '"';
         out.push_str(&rest[..length]);
         rest = &rest[length..];
     }
-    command.substitute(&out, &[(&command.number_text, &number.to_string())])
+    let number = number.to_string();
+    command.substitute(&out, &[(&command.number_text, &number)]).map_err(|name| unfit_name(name, command))
 }
 
 /// Items of a JSON array: strings without quotes, everything else as JSON.

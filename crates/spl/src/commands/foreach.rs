@@ -12,7 +12,8 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, NamePart, Span};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::parse::{
-    MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, OptionNames, ParseResult, Parser, check_commands, parse_commands,
+    MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, OptionNames, ParseResult, Parser, check_commands, fits_behind,
+    parse_commands,
 };
 
 const OPTIONS: OptionNames = OptionNames {
@@ -212,9 +213,27 @@ impl ForeachCommand {
         *text = text.replace(&self.field_text, field);
     }
 
-    /// Substitutes the placeholders for one field or item: `values` pairs each placeholder with its value.
-    pub fn substitute(&self, template: &str, values: &[(&str, &str)]) -> String {
-        values.iter().fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))
+    /// Substitutes the placeholders for one field or item: `values` pairs each placeholder with its value. Fails with a
+    /// value that would end the command or a quoted text, because the names of fields come from events.
+    pub fn substitute<'v>(&self, template: &str, values: &[(&str, &'v str)]) -> Result<String, &'v str> {
+        let mut out = String::with_capacity(template.len());
+        let mut rest = template;
+        while let Some(next) = rest.chars().next() {
+            match values.iter().find(|(mark, _)| !mark.is_empty() && rest.starts_with(mark)) {
+                Some((mark, value)) => {
+                    if !fits_behind(&out, value) {
+                        return Err(*value);
+                    }
+                    out.push_str(value);
+                    rest = &rest[mark.len()..];
+                }
+                None => {
+                    out.push(next);
+                    rest = &rest[next.len_utf8()..];
+                }
+            }
+        }
+        Ok(out)
     }
 
     /// The commands with each placeholder replaced by a name of the same length.

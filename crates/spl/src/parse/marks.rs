@@ -46,6 +46,41 @@ pub fn is_part_of_command(text: &str) -> bool {
     is_undivided && blank_out(text).text == text
 }
 
+/// Whether the name of a field can be inserted behind `before`, inside or outside quotes, without changing where the
+/// command, its subsearches or the quotes end. Outside quotes, a name may contain indexes such as `[0]`.
+pub(crate) fn fits_behind(before: &str, name: &str) -> bool {
+    if !name.contains(['"', '\\', '|', '[', ']', '`']) {
+        return true;
+    }
+    let is_mark_behind =
+        |mark: char| Marks::of(&format!("{before}{mark}")).last().is_some_and(|(at, _)| at == before.len());
+    // Within quotes neither is a mark. Directly behind a backslash outside quotes, the bracket is none.
+    match (is_mark_behind('|'), is_mark_behind(']')) {
+        (true, true) => is_part_of_command(&without_indexes(name)),
+        (true, false) => false,
+        (false, _) => !name.contains('"') && !name.ends_with('\\'),
+    }
+}
+
+/// A name without indexes in brackets, unless its backslashes might escape the brackets.
+fn without_indexes(name: &str) -> String {
+    if name.contains('\\') {
+        return name.to_owned();
+    }
+    let mut parts = name.split('[');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(']') {
+            Some((index, rest)) if index.bytes().all(|byte| byte.is_ascii_digit()) => out.push_str(rest),
+            _ => {
+                out.push('[');
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -87,6 +122,35 @@ mod tests {
             "5 ```why```",
         ] {
             assert!(!is_part_of_command(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_inserted_only_where_they_stay_names() {
+        for (before, name) in [
+            ("eval ", "a.b{}"),
+            ("eval '", "a[0]"),
+            ("eval '", r"C:\temp"),
+            ("eval '", "it's"),
+            (r#"rename ""#, "a|b[c]`d`"),
+            (r#"rename "x\" y"#, r"a\b"),
+        ] {
+            assert!(fits_behind(before, name), "{before}{name}");
+        }
+        for (before, name) in [
+            ("eval ", "a=1 | outputlookup t | eval b"),
+            ("eval '", "a|b"),
+            ("search ", "a[delete]"),
+            ("search ", r"\[0]"),
+            ("eval ", r#"a=""#),
+            ("eval ", r"a\"),
+            (r"eval \", "|"),
+            (r#"rename "x" AS y | eval z=""#, r#"a" | outputlookup t | eval b="c"#),
+            (r#"rename ""#, r"a\"),
+            (r#"rename "\"#, r#"\"|a"#),
+            ("eval ", "```"),
+        ] {
+            assert!(!fits_behind(before, name), "{before}{name}");
         }
     }
 
