@@ -297,7 +297,7 @@ fn batch_stanza_removes_stored_files() {
     let mut world = World::over("batch", "", "move_policy = sinkhole\n");
     world.append("a.log", "one\ntwo");
     world.scan_and_read();
-    assert!(world.path("a.log").exists(), "it may still be written");
+    assert!(world.path("a.log").exists(), "the file may still be written");
     world.wait(5.0);
     world.assert_events(&["one", "two"]);
     assert!(!world.path("a.log").exists());
