@@ -267,7 +267,7 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert_eq!(catalog.begin_uploads(&[1], "a", "a/main").unwrap(), [1]);
     assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "the bucket is being uploaded");
     assert!(!catalog.record_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
-    assert!(!catalog.end_upload(1, 0).unwrap(), "it was uploaded");
+    assert!(!catalog.end_upload(1, 0).unwrap(), "the bucket was uploaded");
     assert!(catalog.record_receipt(1, 2).unwrap());
     assert_eq!(now().remote, remote("a", 2));
     assert!(catalog.begin_move(1, "b", "b/main").unwrap());

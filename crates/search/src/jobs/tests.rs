@@ -341,7 +341,7 @@ fn job_options_are_stored_and_errors_reported() {
     let job = Arc::clone(limited.job());
     world.clock.advance_ns(4 * NS_PER_SEC);
     world.jobs.enforce_lifetimes();
-    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "it was not accessed for more than 3 seconds");
+    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "no access for more than 3 seconds");
     limited.run(None);
     assert_eq!(world.jobs.list(&viewer("eva")).len(), 2);
     assert!(world.jobs.list(&viewer("tom")).is_empty());

@@ -351,7 +351,7 @@ fn batch_stanza_keeps_a_file_that_took_the_name_of_a_read_one() {
     while world.worker.step(0, Duration::ZERO).unwrap() {}
     world.wait(10.0);
     world.assert_events(&["one", "two"]);
-    assert!(!world.path("a.log").exists(), "it is removed once it is read, too");
+    assert!(!world.path("a.log").exists(), "the file is removed once it is read, too");
     std::fs::remove_dir(other).unwrap();
 }
 
