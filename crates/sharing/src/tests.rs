@@ -96,7 +96,7 @@ fn new_nodes_get_all_files_and_changes_propagate() {
     a.write("etc/system/local/server.conf", "[general]\nserverName = a\n").unwrap();
     let b = Node::started(&place);
     assert_eq!((b.text(PASSWD), b.text(MACROS)), (a.text(PASSWD), a.text(MACROS)));
-    assert_eq!(b.text("etc/system/local/server.conf"), None, "it is the node's own");
+    assert_eq!(b.text("etc/system/local/server.conf"), None, "server.conf is the node's own");
     b.shared().take_changed();
     b.write(MACROS, "[m]\ndefinition = 2\n").unwrap();
     assert_eq!(a.text(MACROS), some("[m]\ndefinition = 1\n"));

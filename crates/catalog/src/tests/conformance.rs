@@ -225,7 +225,7 @@ fn a_copy_on_a_remote_store_goes_step_by_step(place: &Place) {
     commit(&catalog, &row(3, "main", BucketState::Live), 3);
     assert!(!catalog.set_remote_state(3, Uploaded).unwrap(), "nothing was begun");
     assert_eq!(catalog.begin_uploads(&[3, 4], "cold", "main/1").unwrap(), [3]);
-    assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a location already");
+    assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "bucket 3 has a location");
     let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading, receipt: None };
     let expected = BucketRow { remote: Some(copy), ..row(3, "main", BucketState::Live) };
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [expected]);
@@ -263,11 +263,11 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
         let folder = format!("{volume}/main");
         Some(RemoteCopy { volume: volume.into(), folder, state: RemoteState::Uploaded, receipt: Some(receipt) })
     };
-    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on no volume");
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "the bucket is on no volume");
     assert_eq!(catalog.begin_uploads(&[1], "a", "a/main").unwrap(), [1]);
-    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is being uploaded");
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "the bucket is being uploaded");
     assert!(!catalog.record_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
-    assert!(!catalog.end_upload(1, 0).unwrap(), "it was uploaded");
+    assert!(!catalog.end_upload(1, 0).unwrap(), "the bucket was uploaded");
     assert!(catalog.record_receipt(1, 2).unwrap());
     assert_eq!(now().remote, remote("a", 2));
     assert!(catalog.begin_move(1, "b", "b/main").unwrap());

@@ -188,7 +188,7 @@ async fn unsent_ack_reports_can_be_queried_again() {
     let (reported, note) = query_acks(&collector, &[0, 1, 2, 3]).await;
     assert_eq!(reported, [true, true, true, false]);
     note.unwrap().run().unwrap();
-    assert_eq!(query_acks(&collector, &[0, 1, 2]).await.0, [false; 3], "it is acknowledged once");
+    assert_eq!(query_acks(&collector, &[0, 1, 2]).await.0, [false; 3], "an id is acknowledged once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -76,7 +76,7 @@ fn jobs_keep_their_lifetime_when_more_jobs_are_created() {
     assert_eq!((first_cells(&first, 0, 9).len(), first_cells(&second, 0, 9).len()), (3, 3));
     world.clock.advance_ns((TTL_S + 1) * NS_PER_SEC);
     world.jobs.enforce_lifetimes();
-    assert_eq!(first_cells(&first, 0, 9).len(), 3, "its user saved it");
+    assert_eq!(first_cells(&first, 0, 9).len(), 3, "the user saved the job");
     assert!(world.jobs.get(second.sid(), &viewer("eva")).is_none() && second.is_removed());
     assert_eq!(
         std::fs::read_dir(folder.path().join("dispatch"))
@@ -146,7 +146,7 @@ fn jobs_exist_while_queued_running_and_restarted_until_they_expire() {
     let sid = started.job().sid().to_owned();
     let get = |world: &World, user: &str| world.jobs.get(&sid, &viewer(user));
     assert_eq!(get(&world, "eva").unwrap().state(), JobState::Queued);
-    assert!(get(&world, "tom").is_none(), "it belongs to another user");
+    assert!(get(&world, "tom").is_none(), "the job belongs to another user");
     started.run(None);
     let job = get(&world, "eva").unwrap();
     let status = job.status();
@@ -341,7 +341,7 @@ fn job_options_are_stored_and_errors_reported() {
     let job = Arc::clone(limited.job());
     world.clock.advance_ns(4 * NS_PER_SEC);
     world.jobs.enforce_lifetimes();
-    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "it was not accessed for more than 3 seconds");
+    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "no access for more than 3 seconds");
     limited.run(None);
     assert_eq!(world.jobs.list(&viewer("eva")).len(), 2);
     assert!(world.jobs.list(&viewer("tom")).is_empty());

@@ -94,7 +94,7 @@ fn jobs_are_created_inspected_and_read_in_every_format() {
     assert!(results("csv").starts_with("host,count\n") && results("csv").ends_with(",1000\n"), "{}", results("csv"));
     let xml = results("xml");
     assert!(xml.contains("<results preview='0'>") && xml.contains("<value><text>1000</text></value>"), "{xml}");
-    assert_eq!(tom.get(&path).0, "404", "it belongs to another user");
+    assert_eq!(tom.get(&path).0, "404", "the job belongs to another user");
     assert_eq!(admin.get(&path).0, "200");
     assert_eq!(tom.json(JOBS)["paging"]["total"], 0);
     assert_eq!(eva.json(&format!("{JOBS}/"))["entry"][0]["content"]["label"], "mine");
@@ -208,7 +208,7 @@ fn jobs_are_streamed_to_their_end() {
     let fields = data(&text, "fields");
     assert_eq!((fields.len(), fields[0]["events"].as_u64()), (1, Some(1_000)), "{fields:?}");
     assert_eq!(fields[0]["fields"]["index"]["values"][0], serde_json::json!(["main", 1_000]), "{fields:?}");
-    assert_eq!(tom.get(&stream_of(&events)).0, "404", "it belongs to another user");
+    assert_eq!(tom.get(&stream_of(&events)).0, "404", "the job belongs to another user");
     drop(server);
 }
 

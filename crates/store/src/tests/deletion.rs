@@ -52,7 +52,7 @@ fn deletions_affect_only_later_snapshots() {
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 10);
     let hot = all(&store);
-    assert!(!hot.segments[0].add_to_deletion(0, &[0], &mut Deletion::default()), "it is not sealed");
+    assert!(!hot.segments[0].add_to_deletion(0, &[0], &mut Deletion::default()), "the slab is not sealed");
     append(&store, "other", 0, 10);
     for (index, events) in [("main", 50), ("other", 30)] {
         (10..events).step_by(10).for_each(|first| append(&store, index, first, 10));
@@ -65,7 +65,7 @@ fn deletions_affect_only_later_snapshots() {
     let deletion = find_events(&before, is_deleted);
     assert_eq!((deletion.events(), deletion.bytes() > 0), (11, true));
     assert_eq!(store.delete(&deletion).unwrap(), counts(&[("main", 8), ("other", 3)]));
-    assert_eq!(store.delete(&deletion).unwrap(), counts(&[]), "they are gone already");
+    assert_eq!(store.delete(&deletion).unwrap(), counts(&[]), "the events are deleted already");
     let check = |store: &Store| {
         assert_eq!(texts(&of_index(store, "main")), remaining_texts("main", 0..50, is_deleted));
         assert_eq!(texts(&of_index(store, "other")), remaining_texts("other", 0..30, is_deleted));

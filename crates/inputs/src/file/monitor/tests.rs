@@ -297,7 +297,7 @@ fn batch_stanza_removes_stored_files() {
     let mut world = World::over("batch", "", "move_policy = sinkhole\n");
     world.append("a.log", "one\ntwo");
     world.scan_and_read();
-    assert!(world.path("a.log").exists(), "it may still be written");
+    assert!(world.path("a.log").exists(), "the file may still be written");
     world.wait(5.0);
     world.assert_events(&["one", "two"]);
     assert!(!world.path("a.log").exists());
@@ -351,7 +351,7 @@ fn batch_stanza_keeps_a_file_that_took_the_name_of_a_read_one() {
     while world.worker.step(0, Duration::ZERO).unwrap() {}
     world.wait(10.0);
     world.assert_events(&["one", "two"]);
-    assert!(!world.path("a.log").exists(), "it is removed once it is read, too");
+    assert!(!world.path("a.log").exists(), "the file is removed once it is read, too");
     std::fs::remove_dir(other).unwrap();
 }
 
