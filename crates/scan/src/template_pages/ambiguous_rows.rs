@@ -1,5 +1,5 @@
-//! Rows in doubt: one of their values may contain a field's name as a key, so the field can be extracted only from
-//! text.
+//! Rows in which the location of a field is in doubt: one of their values may contain the field's name as the key of a
+//! `key=value` pair, so the field can be extracted only from text.
 //!
 //! Not here: detection of such values ([`super::key_end`]).
 

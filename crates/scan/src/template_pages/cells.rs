@@ -2,10 +2,10 @@
 //!
 //! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. All values of a
 //! variable must have the same effect on the splitter: the same state afterwards and the same number of completed
-//! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
-//! tried. If the effects differ, the current cell and all later cells are extracted from text; the locations of earlier
-//! cells are certain. If only some values of a cell are empty, or have quotes or blanks around them, the location is
-//! the whole cell, from which the value is computed ([`ValueLocation::Written`]).
+//! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of a dictionary and
+//! every template of the variable is tried. If the effects differ, the current cell and all later cells are extracted
+//! from text; the locations of earlier cells are certain. If only some values of a cell are empty, or have quotes or
+//! blanks around them, the location is the whole cell, from which the value is computed ([`ValueLocation::Written`]).
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 

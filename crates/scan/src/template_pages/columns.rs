@@ -1,9 +1,9 @@
 //! Columns of the requested fields for some rows, built without reconstructing the event texts.
 //!
-//! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
-//! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in several
-//! columns becomes numbers (with its other values as exceptions) if most of its values are numbers
-//! ([`super::number_columns`]), or is coded if its values are few ([`super::coded_columns`]) or repeat
+//! A field that is stored as one column keeps its compact form: texts of a dictionary as codes (one array per slab
+//! holds the dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in
+//! several columns becomes numbers (with its other values as texts beside them) if most of its values are numbers
+//! ([`super::number_columns`]), or codes of a dictionary if its values are few ([`super::coded_columns`]) or repeat
 //! ([`super::composed_columns`]). All other fields become texts, value by value.
 
 use std::sync::Arc;

@@ -73,7 +73,7 @@ impl CodedLocation {
     }
 }
 
-/// The values of a field in these rows; `None` if they cannot be coded or do not repeat.
+/// The values of a field in these rows; `None` if they cannot be stored as a dictionary with codes, or do not repeat.
 pub(super) fn composed_column(
     field: &FieldLocations,
     rows: &Rows,
@@ -119,7 +119,7 @@ pub(super) fn composed_column(
 /// Composes each distinct value once.
 struct Composer {
     texts: Interner,
-    /// Codes of texts, by key and value of the variable.
+    /// Codes of texts, by key (an extraction class and a template) and value of the variable.
     known: HashMap<(u32, i64), u32, FixedState>,
     /// A reusable buffer.
     text: Vec<u8>,

@@ -153,7 +153,7 @@ fn count_of_all(by_value: &ByValue, page: &PageRef) -> Option<Vec<i64>> {
     }
 }
 
-/// The counted values at these positions.
+/// The values at these positions, among those whose occurrences the slab counts.
 fn values_at(
     column: u32,
     values: &CountedValues,

@@ -34,9 +34,9 @@ pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
 const INNER_TEMPLATES_MAX: usize = 64;
 /// Maximum number of combinations of values for which a pattern runs while a template is planned.
 const COMBINATIONS_MAX: usize = 1_024;
-/// A template is planned once per value of a dictionary with at most this many values.
+/// A template is planned once per value of a column with at most this many values.
 const PLANNED_VALUES_MAX: usize = 8;
-/// Number of plans after which planning ends if the location depended on values in most of them.
+/// Number of plans after which planning ends if the location depended on values in more than three quarters of them.
 const TRIED_PLANS: usize = 64;
 /// Number of first codes after which no further codes are planned if the location depends on values for each of them.
 const OPEN_CODES_MAX: usize = 2;

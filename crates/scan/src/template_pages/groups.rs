@@ -1,4 +1,4 @@
-//! Results of patterns for the rows of a page, and their conversion to columns.
+//! Results of patterns, the texts of their capture groups, for the rows of a page, and their conversion to columns.
 //!
 //! Search-time rules come first: a rule takes precedence over later rules and over automatic extraction. The `rex`
 //! commands follow in order; each of them overwrites existing fields.
@@ -104,8 +104,8 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
     }
 }
 
-/// The groups of patterns in the matching rows; the groups in `known` are not read again. Rows whose text must be read
-/// are moved to the undecided rows.
+/// The groups of patterns in the matching rows. Rows whose text must be read are moved to the undecided rows; if there
+/// are none, the groups in `known` are not read again.
 pub(super) fn read_groups(
     rexes: &mut [RexReader],
     mut known: Vec<Option<Groups>>,

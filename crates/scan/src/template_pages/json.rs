@@ -6,9 +6,9 @@
 //! escape; elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! If these properties cannot be proven for a variable, all fields of the template are read from the text. If only
-//! single fields are in doubt, only these are read from the text: fields with several values, and paths that a key with
-//! a variable may form.
+//! If these properties cannot be proven for a variable, all fields of the template are read from the text. If only the
+//! locations of single fields are uncertain, only these are read from the text: fields with several values, and paths
+//! that a key with a variable may form.
 //!
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 

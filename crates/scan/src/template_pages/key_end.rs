@@ -2,8 +2,8 @@
 //!
 //! If values outside of pairs contain equals signs, as the query strings of requests do, no template shows which keys
 //! its texts have. But a key is followed directly by its equals sign, so a text that does not contain the end of the
-//! name followed by that sign cannot have the key. A field is therefore in doubt only in rows with a value that
-//! contains these bytes; only the text of those rows must be read.
+//! name followed by that sign cannot have the key. The location of a field is therefore in doubt only in rows with a
+//! value that contains these bytes; only their texts must be read.
 //!
 //! Not here: keys in a template's literals ([`super::fields`]); rows in doubt ([`mod@super::ambiguous_rows`]).
 

@@ -1,6 +1,7 @@
-//! A finer division of the keys of a slab for one field. The location of the field may depend not only on the template
-//! of an event ([`super::slab`]), but also on the template of an inner value (`10.0.0.1`, `10.0.0.1:443`), or on the
-//! values of small dictionaries. Each key is then divided by the codes of the columns that matter.
+//! A finer division of the keys of a slab (each an extraction class and a template, [`super::slab`]) for one field. The
+//! location of the field may depend not only on the template of an event, but also on the template of an inner value
+//! (`10.0.0.1`, `10.0.0.1:443`), or on the values of small dictionaries. Each key is then divided by the codes of the
+//! columns that matter.
 //!
 //! Not here: which codes matter ([`super::extracts`]), and reading them ([`super::divided_keys`]).
 

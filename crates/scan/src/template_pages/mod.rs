@@ -154,8 +154,8 @@ impl FieldColumns for LazyFieldColumns<'_> {
 }
 
 impl EventScan {
-    /// The matching rows of a page of a template slab, with dictionary-coded columns. `coded` allows omitting an
-    /// unrequested `_time`, and returning one row for several events.
+    /// The matching rows of a page of a template slab, with dictionary-coded columns. `coded` allows omitting `_time`
+    /// if nothing requests it, and returning one row for several events.
     pub(super) fn read_templates(
         &self,
         page: &PageRef,

@@ -1,4 +1,5 @@
-//! Starting points for the evaluation of a pattern, one per row, and the set of rows for which a rule is evaluated.
+//! Starting points for the evaluation of a pattern, one per row (its template, or its key: an extraction class and a
+//! template), and the set of rows for which a rule is evaluated.
 //!
 //! Not here: the evaluation ([`super::rex`]).
 

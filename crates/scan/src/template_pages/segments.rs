@@ -53,8 +53,8 @@ impl<'a> Segments<'a> {
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
         let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
-        // If the pair has a certain location in one segment, and in other segments only values can contain it, only
-        // rows with such values are in doubt.
+        // If the pair has a certain location in one segment, and in other segments only values can contain it, only the
+        // texts of rows with such values must be read.
         let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
         let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
         match (certain.next(), certain.next(), elsewhere) {
@@ -71,7 +71,7 @@ impl<'a> Segments<'a> {
             _ if self.byte_limit(pair.parts()) * 2 <= self.byte_limit(&self.template.parts) => {
                 ValueLocation::Pair(pair).into()
             }
-            // The pieces make up most of the text, so reading the whole text costs no more.
+            // The pieces to be read make up most of the text, so reading the whole text costs no more.
             Some(columns) if candidates.iter().all(|candidate| candidate.place.is_none()) => {
                 FieldLocation { place: ValueLocation::Absent, ambiguous_columns: columns.concat().into() }
             }

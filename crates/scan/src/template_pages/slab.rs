@@ -83,9 +83,9 @@ pub(super) struct Slab {
     fields: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Locations of fields that are aliases of other fields.
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
-    /// Locations of the values at the search's paths, by text.
+    /// Locations of the values at the search's paths, for each text (the event or a field) that has paths.
     paths: Vec<LocatedPaths>,
-    /// Columns of index-time fields; events that have a value in one of these columns are read as text.
+    /// Columns of index-time fields: events that have a value in one of these columns are read as text.
     doubting_columns: Vec<u32>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that computed fields read, and tested fields that patterns produce.
@@ -331,7 +331,7 @@ impl Slab {
         self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_produced_by_rules(name)
     }
 
-    /// Locations of the values at the search's paths, by text.
+    /// Locations of the values at the search's paths, for each text (the event or a field) that has paths.
     pub(super) fn paths(&self) -> &[LocatedPaths] {
         &self.paths
     }
@@ -830,7 +830,7 @@ fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocat
         RuleLocation::Nowhere => (other, false),
         RuleLocation::At(_) | RuleLocation::ByValue if is_joined => (ValueLocation::Text.into(), false),
         RuleLocation::At(place) => (place.into(), false),
-        // If the pattern finds nothing, the other location is in doubt, so the text decides.
+        // If the pattern finds nothing, the other location may still be wrong in some rows, so the text decides.
         RuleLocation::ByValue if !other.ambiguous_columns.is_empty() => (ValueLocation::Text.into(), true),
         RuleLocation::ByValue => (other, true),
     };

@@ -47,7 +47,7 @@ const FOREIGN_BYTE: u8 = 0xff;
 /// A word to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    /// For each run of bytes without wildcards, its spellings. A text with the word contains a spelling of each run.
+    /// For each *run* (bytes between wildcards), its spellings. A text with the word contains a spelling of each run.
     runs: Vec<Vec<Probe>>,
     /// Whether the text must always decide.
     opaque: bool,

@@ -1,5 +1,5 @@
 //! The plan of a field test for one slab: plain data, cached with the slab, that [`super::planning`] creates and
-//! [`super::field_test`] runs.
+//! [`super::field_test`] runs. A *key* is an extraction class and a template.
 
 /// Evaluation of a field test in one slab.
 pub(in crate::template_pages) struct FieldPlan {
@@ -9,7 +9,7 @@ pub(in crate::template_pages) struct FieldPlan {
     /// By key: whether the field's values are made from columns: composed of parts, unescaped, derived, or several per
     /// event. Empty if this occurs nowhere.
     pub(super) composite: Vec<bool>,
-    /// Whether the field divides the keys.
+    /// Whether the location of the field depends on more than the key ([`crate::template_pages::key_splits`]).
     pub(super) divided: bool,
     /// Whether the field is computed for some events.
     pub(super) computed: bool,

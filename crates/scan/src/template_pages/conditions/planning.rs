@@ -1,4 +1,5 @@
-//! Planning of a field test for one slab: by key, by code of a dictionary, on numbers, or on the texts of each page.
+//! Planning of a field test for one slab: by key (an extraction class and a template), by code of a dictionary, on
+//! numbers, or on the texts of each page.
 //!
 //! A value that is equal as a number but not as text must be decided by the event text, so numbers are compared as
 //! numbers only if the comparison of their texts agrees.
@@ -146,7 +147,7 @@ impl FieldTest {
         })
     }
 
-    /// The answers for the counted values of a column.
+    /// The answers for the values of a column whose numbers of occurrences the slab stores.
     fn test_counted_values(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
         let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
         match (test, counts.values(), &slab.template_set.columns[column as usize].kind) {

@@ -16,7 +16,8 @@ use crate::template_pages::page::PageReader;
 const ANSWERS_MAX: usize = 1 << 20;
 /// Maximum number of combinations of two columns' codes.
 const PAIRS_MAX: usize = 1 << 16;
-/// No answer yet. [`NO_MATCH`] means no match; all other answers are the number of a text plus [`TEXT_BASE`].
+/// No answer yet. [`NO_MATCH`] means no match, or a match without the group; all other answers are the number of a text
+/// plus [`TEXT_BASE`].
 pub(super) const UNANSWERED: u32 = 0;
 pub(super) const NO_MATCH: u32 = 1;
 pub(super) const TEXT_BASE: u32 = 2;

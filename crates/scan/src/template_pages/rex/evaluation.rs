@@ -1,4 +1,5 @@
-//! Runs a pattern on the window of one row, using the row's values in that window.
+//! Runs a pattern on the window of one row (the part of its text in which the pattern may match), using the row's
+//! values there.
 //!
 //! If the existence of a match determines the groups, the groups are copied from their positions; otherwise the pattern
 //! runs on the text of the window.

@@ -2,7 +2,8 @@
 //!
 //! A template is planned when its first row is read, or later ([`super::planning_cost`]). If the pattern reads a
 //! variable whose values have templates of their own, the plan branches: one node per template of the variable.
-//! Templates with equal parts around their windows share a node.
+//! Templates with equal parts around their windows (the parts of a text in which the pattern may match) share a node,
+//! the *leaf*. A *flat* template is one whose variables may be replaced by templates of their values.
 
 use std::sync::Arc;
 
@@ -36,14 +37,15 @@ use crate::template_pages::slab::Slab;
 /// Maximum number of combinations of codes with a cached answer each. With more combinations, the values of the
 /// deciding parts decide whether there is a match.
 const CHEAP_COMBINATIONS_MAX: usize = 4_096;
-/// Maximum number of flat templates per slab; the text of rows with further templates is read.
+/// Maximum number of nodes per slab; a plan that would branch beyond it is given up, and the texts of its rows are
+/// read.
 const NODES_MAX: usize = 65_536;
 
 /// Plans of the pattern for the templates of one slab.
 pub(super) struct PatternTree {
     pub segment: Arc<dyn Segment>,
     nodes: Vec<TemplateNode>,
-    /// Nodes by the parts that contain their windows.
+    /// Nodes with windows, by the parts that contain these windows.
     leaves: HashMap<Template, Vec<usize>, FixedState>,
     /// First node of each branch, by the template whose variable was expanded.
     branches: HashMap<Template, usize, FixedState>,

@@ -1,7 +1,8 @@
 //! The windows of a template in which a pattern may match, with their cached answers.
 //!
-//! For a window that depends on few codes, the pattern runs once per combination of these codes. If a window has too
-//! many combinations, its answers are cached group by group, provided that its groups do not depend on each other.
+//! If the answer for a window depends on few codes, the pattern runs once per combination of these codes. If there are
+//! too many combinations, the answer is cached separately for each capture group, provided that the groups do not
+//! depend on each other.
 
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{COMBINATIONS_MAX, CombinationMemo, FlatTemplate, Window};
@@ -16,7 +17,8 @@ use crate::template_pages::interner::Interner;
 use crate::template_pages::literals::{LiteralSites, RequiredLiterals};
 use crate::template_pages::row_values::RowOf;
 
-/// Windows of a flat template (in which the variables' own templates are substituted) in which a pattern may match.
+/// A leaf of a pattern's plans: the windows of a *flat* template (whose variables may be replaced by their own
+/// templates) in which the pattern may match.
 pub(in crate::template_pages) struct Leaf {
     /// The parts that contain the windows.
     pub(super) template: FlatTemplate,

@@ -1,4 +1,5 @@
-//! Alignments: the ways in which a run of bytes can lie across the edges between the parts of a template.
+//! Alignments: the ways in which a run (the bytes between two wildcards of a search word) can lie across the edges
+//! between the parts of a template.
 //!
 //! Literals must equal their piece of the run. A variable must end with its piece, equal it, or begin with it; what is
 //! known about the column's values rules out most pieces.

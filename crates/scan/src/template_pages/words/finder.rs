@@ -1,8 +1,8 @@
 //! Finder for the positions in a text at which a run of bytes begins.
 //!
-//! In short texts, the rarest byte of the run is searched for. In long texts, in which even that byte occurs often,
-//! three neighbouring bytes are searched for, in upper and lower case at once (the *Teddy* algorithm of
-//! `aho_corasick::packed`): nearly every hit is then a match.
+//! In short texts, the rarest byte of the run is searched for. In long texts, in which even that byte occurs often, two
+//! or three neighbouring bytes are searched for, in upper and lower case at once if letters match in either case (the
+//! *Teddy* algorithm of `aho_corasick::packed`): nearly every hit is then a match.
 
 use std::sync::OnceLock;
 
@@ -25,8 +25,8 @@ pub(super) struct Finder {
     /// The rarest byte, in both cases, and its offset in the run.
     byte: [u8; 2],
     offset: usize,
-    /// The rarest neighbouring bytes, determined at the first long text; `None` if searching for the rarest byte is as
-    /// good.
+    /// The rarest neighbouring bytes, determined at the first long text; `None` if the run is a single byte, or if no
+    /// searcher can be built.
     window: OnceLock<Option<RareBytes>>,
 }
 

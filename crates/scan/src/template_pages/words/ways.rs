@@ -1,5 +1,5 @@
-//! Ways: for each alignment of a run with the parts of a span, the tests of the variables' codes and numbers that every
-//! match passes.
+//! Ways: for each alignment of a run (the bytes between two wildcards) with the parts of a span, the tests of the
+//! variables' codes and numbers that every match passes.
 //!
 //! The tests rule out most rows of a page before any text is concatenated. The remaining rows may or may not match.
 
