@@ -111,6 +111,9 @@ impl Runner {
         shown: Option<(&Arc<DisplayFormats>, &Arc<Previews>)>,
     ) -> Result<RowIter, EngineError> {
         let context = self.context_of(&plan);
+        if plan.commands().any(|stage| stage.command.effect().is_some()) {
+            context.stop.keep_rows();
+        }
         let Some(shown) = shown.filter(|(_, previews)| previews.is_enabled()) else {
             return self.rows_of(&plan, None, &context, None);
         };

@@ -101,7 +101,8 @@ impl ReleasableMemory {
 /// A search that is told to finish reads no more events. If it has a clock, the commands that work on events receive
 /// rows for another [`INPUT_AFTER_FINISH_NS`]. After [`WORK_AFTER_FINISH_NS`], iterative commands end with what they have
 /// computed, and the other commands with the rows that they have received; each command may work for at least
-/// [`WORK_MIN_NS`]. Folds are completed, because groups without some of their rows would be wrong.
+/// [`WORK_MIN_NS`]. Folds are completed, because groups without some of their rows would be wrong. In a search that
+/// writes, all commands after the first one that needs all rows receive all rows ([`Stop::keep_rows`]).
 #[derive(Debug)]
 pub struct Stop {
     cancelled: AtomicBool,
@@ -111,6 +112,8 @@ pub struct Stop {
     finish_ns: AtomicI64,
     /// Whether a command received fewer rows, or worked less, because the search was told to finish.
     cut: AtomicBool,
+    /// Whether a command of the search writes, so that the rows it receives must be complete.
+    keeps_rows: AtomicBool,
     partial: AtomicBool,
     paused: AtomicBool,
     /// Threads of a paused search wait here.
@@ -129,6 +132,7 @@ impl Default for Stop {
             clock: OnceLock::new(),
             finish_ns: AtomicI64::new(i64::MAX),
             cut: AtomicBool::default(),
+            keeps_rows: AtomicBool::default(),
             partial: AtomicBool::default(),
             paused: AtomicBool::default(),
             gate: <(Mutex<()>, Condvar)>::default(),
@@ -208,6 +212,20 @@ impl Stop {
     /// Whether commands that work on events receive no more rows.
     pub fn should_end_input(&self) -> bool {
         self.is_cancelled() || self.cuts_after(INPUT_AFTER_FINISH_NS)
+    }
+
+    /// Makes commands receive all rows of the commands before them, also after the search was told to finish. Called for
+    /// searches that write: a lookup table must not lose rows that were already computed.
+    pub fn keep_rows(&self) {
+        self.keeps_rows.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a command that began its work at `start` receives no more rows, if its rows are not events.
+    pub fn should_end_rows(&self, start: WorkStart) -> bool {
+        match self.keeps_rows.load(Ordering::Relaxed) {
+            true => self.is_cancelled(),
+            false => self.should_end_work(start),
+        }
     }
 
     /// Begins the work of a command that calls [`Stop::should_end_work`].

@@ -365,6 +365,7 @@ impl Assembler {
         }
     }
 }
+
 /// The first values at the paths in a JSON object, joined by blanks: the time of the event.
 fn json_time_text(paths: &[String], text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);

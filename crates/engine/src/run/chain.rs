@@ -58,7 +58,7 @@ fn pass(
 
 /// Fails when the search is cancelled, so that a blocking step stops early. If the rows merely ended, the step would go
 /// on to its result, and a command such as `outputlookup` would write a part of the rows. Some time after the search was
-/// told to finish, the rows end, and the step makes its result of the rows that it has.
+/// told to finish, the rows end, unless the search writes, and the step makes its result of the rows that it has.
 fn until_ended(mut rows: RowIter, context: &CommandContext, of_events: bool) -> RowIter {
     let stop = Arc::clone(&context.stop);
     let (mut has_failed, mut work) = (false, None);
@@ -68,7 +68,7 @@ fn until_ended(mut rows: RowIter, context: &CommandContext, of_events: bool) -> 
         }
         let has_ended = match of_events {
             true => stop.should_end_input(),
-            false => stop.should_end_work(*work.get_or_insert_with(|| stop.begin_work())),
+            false => stop.should_end_rows(*work.get_or_insert_with(|| stop.begin_work())),
         };
         let next = if has_ended { None } else { rows.next() };
         // Steps before this one end their rows when the search is cancelled.

@@ -42,7 +42,7 @@ impl RowSteps {
             return self.stop.should_end_input();
         }
         let work = *self.work.get_or_insert_with(|| self.stop.begin_work());
-        self.stop.should_end_work(work)
+        self.stop.should_end_rows(work)
     }
 
     /// The next rows, in small portions, so that the command's output stays small.

@@ -175,3 +175,20 @@ fn searches_told_to_finish_end_before_all_rows_of_a_buffer_are_processed() {
         assert!(stop.was_cut() && stop.is_partial(), "{search}");
     }
 }
+
+#[test]
+fn commands_that_write_receive_all_rows_of_a_search_told_to_finish() {
+    let parsed = quarry_spl::parse("* | reverse | eval a=1");
+    let runner = runner("*");
+    let (clock, stop) = (ManualClock::shared(0), Arc::clone(&runner.context.stop));
+    stop.set_clock(clock.clone());
+    stop.keep_rows();
+    stop.finish_early();
+    let observer = Arc::new(move || clock.advance_ns(40_000_000));
+    let dataflow = Dataflow::new(MEMORY[0], None).unwrap().for_search(&stop).with_observer(observer);
+    let context = CommandContext { dataflow: Arc::new(dataflow), ..runner.context.clone() };
+    let steps = runner.steps(&parsed.pipeline.commands[1..], &context).unwrap();
+    let made = apply(of_batches(batches()), steps, &context).unwrap();
+    let all: usize = batches().iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(made.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), all);
+}
