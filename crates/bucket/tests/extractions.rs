@@ -334,6 +334,66 @@ fn fields_that_templates_determine_take_no_space_in_the_events() {
 }
 
 #[test]
+fn lists_of_nearly_unique_values_are_parts_of_the_texts() {
+    let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
+    let meta =
+        batch.intern(&Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() });
+    let events = 9_000;
+    let id = |row: u32, salt: u32| format!("{:08x}", mixed(row + salt) >> 32);
+    for row in 0..events {
+        let text = match row % 3 {
+            0 => format!("logon by 0x{} as 0x{} done", id(row, 0), id(row, 1 << 20)),
+            1 => format!("logoff by 0x{} done", id(row, 0)),
+            _ => format!("idle {row} s"),
+        };
+        batch.push(text.as_bytes(), i64::from(row), meta);
+    }
+    let list = |name: &str, of: &dyn Fn(u32) -> Option<Vec<String>>| ExtractedField {
+        is_list: true,
+        ..field(name, (0..events).filter_map(|row| Some((row, of(row)?.join("\0")))))
+    };
+    let ids = |row: u32| match row % 3 {
+        0 => Some(vec![format!("0x{}", id(row, 0)), format!("0x{}", id(row, 1 << 20))]),
+        1 => Some(vec![format!("0x{}", id(row, 0))]),
+        _ => None,
+    };
+    let given = [
+        list("ids", &ids),
+        // The parts differ between events of a template.
+        list("some", &|row| ids(row).filter(|_| row % 5 > 0)),
+        list("reversed", &|row| ids(row).map(|ids| ids.into_iter().rev().collect())),
+        // The values of an event have a column in common, or are not in the text.
+        list("twice", &|row| ids(row).map(|ids| [&ids[..], &ids[..1]].concat())),
+        list("foreign", &|row| ids(row + 3)),
+        // Repeated lists stay in a dictionary.
+        list("few", &|row| Some(vec![(row % 3).to_string(), (row % 2).to_string()])),
+    ];
+    for zstd_level in [1, 3] {
+        let encoded = encode_with(&batch, &given, zstd_level);
+        let set = template_set(&encoded);
+        let stored_as = |name: &str| match set.extraction(name, 7) {
+            Some(StoredValues::Parts(parts)) if parts.is_list => {
+                Some(if parts.codes == 0 { "templates" } else { "codes" })
+            }
+            Some(StoredValues::Lists(_)) => Some("lists"),
+            other => other.map(|_| "other"),
+        };
+        let kinds: Vec<Option<&str>> = given.iter().map(|field| stored_as(&field.name)).collect();
+        assert_eq!(kinds[..3], [Some("templates"), Some("codes"), Some("templates")], "{kinds:?}");
+        assert!(kinds[3..5].iter().all(|kind| kind.is_none_or(|kind| kind == "lists")), "{kinds:?}");
+        assert_eq!(kinds[5], Some("lists"));
+        for field in &given[..3] {
+            let text = |at: usize| {
+                let start = if at == 0 { 0 } else { field.ends[at - 1] };
+                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
+            };
+            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
+            assert_eq!(read_parts(&encoded, &field.name), values, "{}", field.name);
+        }
+    }
+}
+
+#[test]
 fn values_and_rows_that_are_stored_already_take_no_space() {
     let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
     let meta =

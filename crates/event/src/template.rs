@@ -109,6 +109,9 @@ pub struct TextParts {
     /// For each code the literals and variables of which the value consists, or `None` if events with this code lack
     /// the field. A variable is a column of the texts, or `own`.
     pub parts: Arc<[Option<Box<[TemplatePart]>>]>,
+    /// Whether some events have several values: the values of an event are separated by [`VALUE_SEPARATOR`], which is
+    /// in the literals.
+    pub is_list: bool,
 }
 
 impl StoredValues {
@@ -152,7 +155,8 @@ pub struct Extraction {
     pub names: Option<ExtractedNames>,
 }
 
-/// Separates the values of one event in [`StoredValues::Lists`]; no value contains it.
+/// Separates the values of one event in [`StoredValues::Lists`] and in lists of parts ([`TextParts::is_list`]); no value
+/// contains it.
 pub const VALUE_SEPARATOR: char = '\0';
 
 /// The values of a search-time field in the events of a slab.

@@ -4,8 +4,9 @@
 //! Like an index-time field (`super::fields`), a field has a column without a parent, or a column below another that
 //! shows which events have the field. If most of its values are parts of the texts, the field has a template column of
 //! codes, and the parts for each code are listed here. The number stored for a field with several values per event is
-//! the number of its column plus the number of all columns; the number stored for a field whose parts follow from the
-//! template of the text is twice the number of all columns. Blocks of older versions, and of slabs without such fields
+//! the number of its column plus the number of all columns, also if the column has codes for parts of the texts; the
+//! number stored for a field whose parts follow from the template of the text is twice the number of all columns, and
+//! one more if the field has several values per event. Blocks of older versions, and of slabs without such fields
 //! and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
@@ -47,11 +48,12 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
             StoredValues::Column(column) => put_varint(out, u64::from(*column)),
             StoredValues::Lists(column) => put_varint(out, template_set.columns.len() as u64 + u64::from(*column)),
             StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN => {
-                put_varint(out, 2 * template_set.columns.len() as u64);
+                put_varint(out, 2 * template_set.columns.len() as u64 + u64::from(parts.is_list));
                 put_template_parts(&parts.parts, out);
             }
             StoredValues::Parts(parts) => {
-                put_varint(out, u64::from(parts.codes));
+                let lists = if parts.is_list { template_set.columns.len() as u64 } else { 0 };
+                put_varint(out, lists + u64::from(parts.codes));
                 parts.parts.iter().for_each(|parts| put_sequence(parts.as_deref(), out));
             }
         }
@@ -135,12 +137,13 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
         let columns = template_set.columns.len();
-        let number = cursor.count("column of a search-time field", 2 * columns)?;
-        if number == 2 * columns {
+        let number = cursor.count("column of a search-time field", 2 * columns + 1)?;
+        if number >= 2 * columns {
             if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
                 return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
             }
-            let values = StoredValues::Parts(read_template_parts(cursor, template_set)?);
+            let is_list = number > 2 * columns;
+            let values = StoredValues::Parts(TextParts { is_list, ..read_template_parts(cursor, template_set)? });
             extractions.push(StoredExtraction { name: name.into(), rules, values });
             continue;
         }
@@ -150,10 +153,14 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         }
         let values = match u32_of(column) {
             0 if !is_list => StoredValues::Absent,
-            column if is_list => StoredValues::Lists(column),
             codes if is_code_column(template_set, codes) => {
-                StoredValues::Parts(read_text_parts(cursor, template_set, codes)?)
+                let parts = read_text_parts(cursor, template_set, codes)?;
+                if is_list && parts.own.is_some() {
+                    return Err(Malformed::new("lists of parts have values that are not in the texts"));
+                }
+                StoredValues::Parts(TextParts { is_list, ..parts })
             }
+            column if is_list => StoredValues::Lists(column),
             column => StoredValues::Column(column),
         };
         let is_taken = |column: u32| {
@@ -210,7 +217,7 @@ fn read_template_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> R
         };
         parts.push(sequence.clone());
     }
-    Ok(TextParts { codes: TEXT_COLUMN, own: None, parts: parts.into() })
+    Ok(TextParts { codes: TEXT_COLUMN, own: None, parts: parts.into(), is_list: false })
 }
 
 /// Reads the parts of a value, which contain no column twice; `None` if there is no value.
@@ -260,7 +267,7 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
         }
         parts.push(Some(found.into_boxed_slice()));
     }
-    Ok(TextParts { codes, own, parts: parts.into() })
+    Ok(TextParts { codes, own, parts: parts.into(), is_list: false })
 }
 
 /// Whether a column has values without templates, and has no parent or a parent that only shows which events have a

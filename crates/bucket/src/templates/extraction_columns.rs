@@ -45,8 +45,8 @@ impl TemplateSlab {
     }
 
     /// Adds search-time fields to a slab of this many events, as far as the limits allow. A field that consists of the
-    /// same parts of the text in all events of a template needs no column. Fields of nearly unique values become parts
-    /// of the texts if possible.
+    /// same parts of the text in all events of a template needs no column. Fields of nearly unique values, or lists of
+    /// values, become parts of the texts if possible.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
         let mut left: Vec<&ExtractedField> = Vec::new();
@@ -65,12 +65,16 @@ impl TemplateSlab {
         let column_of = |field: &ExtractedField| (!field.rows.is_empty()).then(|| value_column(field, events));
         let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> =
             left.into_iter().map(|field| (field, column_of(field))).collect();
-        let is_unique = |(field, column): &&(&ExtractedField, Option<SlabColumn>)| {
-            !field.is_list && column.as_ref().is_some_and(|column| is_nearly_unique(column, events))
+        let is_unique = |(_, column): &&(&ExtractedField, Option<SlabColumn>)| {
+            column.as_ref().is_some_and(|column| is_nearly_unique(column, events))
         };
         let unique: Vec<&ExtractedField> = columns.iter().filter(is_unique).map(|(field, _)| *field).collect();
         if !unique.is_empty() {
-            self.add_parts(&unique, events);
+            // Lists that repeat are read faster from a dictionary than value by value.
+            let lists: Vec<&ExtractedField> = unique.iter().copied().filter(|field| field.is_list).collect();
+            self.add_template_parts(&lists, events);
+            let others: Vec<&ExtractedField> = unique.into_iter().filter(|field| !self.has_extraction(field)).collect();
+            self.add_parts(&others, events);
             columns.retain(|(field, _)| !self.has_extraction(field));
         }
         for (field, values) in columns {

@@ -19,7 +19,7 @@ use quarry_stdx::number::u32_of;
 
 use super::extraction_columns::value_column;
 use super::index_time::path_of;
-use super::text_parts::PartReader;
+use super::text_parts::{PartReader, join_values, values_of};
 use super::{SlabColumn, SlabValues, TemplateSlab};
 use crate::limits::{MAX_PAGE_EVENTS, MAX_VALUE_PARTS};
 
@@ -36,7 +36,8 @@ const SEQUENCES_MAX: usize = 512;
 const TRIED_MAX: usize = 8;
 /// Maximum number of occurrences of a value in a text that are tried.
 const OCCURRENCES_MAX: usize = 16;
-/// The field is not stored like this if more than one in this many values is not a part of the text.
+/// The field is not stored like this if more than one in this many values is not a part of the text, or, if events have
+/// several values, if any value is not.
 const OWN_VALUES_DIVISOR: usize = 4;
 /// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
 /// column does not hold.
@@ -91,7 +92,9 @@ impl<'f> Locator<'f> {
             recent[..=at].rotate_right(1);
             return recent[0];
         }
-        let Some(parts) = parts_of(value, reader) else { return OWN };
+        let values: Option<Vec<_>> = values_of(self.field, value).map(|value| parts_of(value, reader)).collect();
+        let joined = values.and_then(|values| join_values(values.iter().map(Vec::as_slice)));
+        let Some(parts) = joined.filter(|parts| parts.len() <= MAX_VALUE_PARTS) else { return OWN };
         let code = match self.known.get(&parts) {
             Some(code) => *code,
             None if self.sequences.len() == SEQUENCES_MAX => return OWN,
@@ -154,7 +157,8 @@ impl TemplateSlab {
 
     fn add_located(&mut self, located: &Locator<'_>, events: usize) {
         let own = located.own_values();
-        if own.rows.len() * OWN_VALUES_DIVISOR > located.field.rows.len() {
+        let own_max = if located.field.is_list { 0 } else { located.field.rows.len() / OWN_VALUES_DIVISOR };
+        if own.rows.len() > own_max {
             return;
         }
         // Only codes that occur are numbered.
@@ -199,7 +203,8 @@ impl TemplateSlab {
             self.columns.push(own);
         }
         let own = (self.columns.len() > own_column as usize).then_some(own_column);
-        let values = StoredValues::Parts(TextParts { codes: codes_column, own, parts: parts.into() });
+        let is_list = located.field.is_list;
+        let values = StoredValues::Parts(TextParts { codes: codes_column, own, parts: parts.into(), is_list });
         let (name, rules) = (Arc::clone(&located.field.name), located.field.rules);
         self.extractions.push(StoredExtraction { name, rules, values });
     }

@@ -11,7 +11,7 @@ use quarry_event::template::{
     ExtractedField, MAX_PARTS_BY_TEMPLATE, StoredExtraction, StoredValues, TEXT_COLUMN, TemplatePart, TextParts,
 };
 
-use super::text_parts::PartReader;
+use super::text_parts::{PartReader, join_values, values_of};
 use super::{SlabValues, TemplateSlab};
 use crate::limits::MAX_VALUE_PARTS;
 
@@ -25,8 +25,8 @@ enum Place {
     Unread,
     /// The events lack the field.
     Absent,
-    /// One of these sequences of parts, each of which makes up the value in all events so far.
-    Parts(Vec<Vec<TemplatePart>>),
+    /// For each value of an event, these sequences of parts, each of which makes up the value in all events so far.
+    Parts(Vec<Vec<Vec<TemplatePart>>>),
 }
 
 /// A field whose values are located, event by event.
@@ -55,33 +55,48 @@ impl TemplateLocator<'_> {
                 true
             }
             (Place::Unread, Some(value)) => {
-                let found = sequences_of(value, reader);
-                let is_found = !found.is_empty();
+                let found: Vec<_> = values_of(field, value).map(|value| sequences_of(value, reader)).collect();
+                let is_found = !found.iter().any(Vec::is_empty);
                 *place = Place::Parts(found);
                 is_found
             }
             (Place::Absent, value) => value.is_none(),
             (Place::Parts(_), None) => false,
-            (Place::Parts(sequences), Some(value)) => {
-                sequences.retain(|parts| reader.is_composed_of(parts, value));
-                !sequences.is_empty()
+            (Place::Parts(of_values), Some(value)) => {
+                let mut values = values_of(field, value);
+                let mut are_composed = of_values.iter_mut().all(|sequences| {
+                    let Some(value) = values.next() else { return false };
+                    sequences.retain(|parts| reader.is_composed_of(parts, value));
+                    !sequences.is_empty()
+                });
+                are_composed &= values.next().is_none();
+                are_composed
             }
         };
     }
 
-    /// The parts of the value in the events of each template.
-    fn into_parts(self) -> TextParts {
-        let has_variable = |parts: &[TemplatePart]| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_)));
-        // A value that is one variable is a column, so this is the best sequence.
-        let simplest = |sequences: Vec<Vec<TemplatePart>>| {
-            sequences.into_iter().min_by_key(|parts| (!has_variable(parts), parts.len())).map(Vec::into_boxed_slice)
-        };
+    /// The parts of the values in the events of each template; `None` if values of an event have a column in common.
+    fn into_parts(self) -> Option<TextParts> {
         let parts = self.places.into_iter().map(|place| match place {
-            Place::Unread | Place::Absent => None,
-            Place::Parts(sequences) => simplest(sequences),
+            Place::Unread | Place::Absent => Some(None),
+            Place::Parts(of_values) => Some(Some(simplest_of(of_values)?.into_boxed_slice())),
         });
-        TextParts { codes: TEXT_COLUMN, own: None, parts: parts.collect() }
+        let (codes, is_list) = (TEXT_COLUMN, self.field.is_list);
+        Some(TextParts { codes, own: None, parts: parts.collect::<Option<_>>()?, is_list })
     }
+}
+
+/// The simplest sequence of each value of an event, joined. A value that is one variable is a column, so this is the
+/// best sequence; columns of earlier values are avoided.
+fn simplest_of(of_values: Vec<Vec<Vec<TemplatePart>>>) -> Option<Vec<TemplatePart>> {
+    let is_variable = |part: &TemplatePart| matches!(part, TemplatePart::Variable(_));
+    let mut chosen: Vec<Vec<TemplatePart>> = Vec::with_capacity(of_values.len());
+    for sequences in of_values {
+        let is_taken = |part: &TemplatePart| is_variable(part) && chosen.iter().any(|value| value.contains(part));
+        let free = sequences.into_iter().filter(|parts| !parts.iter().any(is_taken));
+        chosen.push(free.min_by_key(|parts| (!parts.iter().any(is_variable), parts.len()))?);
+    }
+    join_values(chosen.iter().map(Vec::as_slice)).filter(|parts| parts.len() <= MAX_VALUE_PARTS)
 }
 
 /// All sequences of parts of the text that make up this value, as far as occurrences are tried.
@@ -95,13 +110,15 @@ fn sequences_of(value: &[u8], reader: &PartReader<'_>) -> Vec<Vec<TemplatePart>>
 }
 
 impl TemplateSlab {
-    /// Adds those of `fields` whose values are the same parts of the text in all events of a template. Every field must
-    /// have at most one value in each event; the slab has `events` events.
+    /// Adds those of `fields` whose values are the same parts of the text in all events of a template; the slab has
+    /// `events` events.
     pub(super) fn add_template_parts(&mut self, fields: &[&ExtractedField], events: usize) {
         let Some(SlabValues::Templates { templates, .. }) = self.columns.first().map(|column| &column.values) else {
             return;
         };
-        let fields_max = MAX_PARTS_BY_TEMPLATE / templates.len().max(1);
+        let is_by_template = |stored: &&StoredExtraction| matches!(&stored.values, StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN);
+        let known = self.extractions.iter().filter(is_by_template).count();
+        let fields_max = (MAX_PARTS_BY_TEMPLATE / templates.len().max(1)).saturating_sub(known);
         let new =
             |field| TemplateLocator { field, next: 0, places: vec![Place::Unread; templates.len()], is_open: true };
         let mut open: Vec<TemplateLocator<'_>> = fields.iter().take(fields_max).copied().map(new).collect();
@@ -116,8 +133,9 @@ impl TemplateSlab {
         }
         for located in open {
             let (name, rules) = (Arc::clone(&located.field.name), located.field.rules);
-            let values = StoredValues::Parts(located.into_parts());
-            self.extractions.push(StoredExtraction { name, rules, values });
+            if let Some(parts) = located.into_parts() {
+                self.extractions.push(StoredExtraction { name, rules, values: StoredValues::Parts(parts) });
+            }
         }
     }
 }

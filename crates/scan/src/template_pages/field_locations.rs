@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quarry_event::ValueColumns;
-use quarry_event::template::{StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, VALUE_SEPARATOR};
 
 use super::derived_fields::Derivation;
 use super::key_end::KeyEnd;
@@ -112,20 +112,22 @@ impl FieldLocations {
             let derived = Some(Derivation::Lists { column: *column });
             return FieldLocations { locations, column: None, by_text: true, derived, ..own };
         }
-        let StoredValues::Parts(parts) = values else { return own };
+        let StoredValues::Parts(stored) = values else { return own };
         let location = |parts: &Option<Box<[TemplatePart]>>| match parts {
             None => ValueLocation::Absent,
+            Some(parts) if stored.is_list => location_of_values(parts),
             Some(parts) => ValueLocation::of_parts(parts),
         };
-        let locations: Vec<ValueLocation> = parts.parts.iter().map(location).collect();
+        let locations: Vec<ValueLocation> = stored.parts.iter().map(location).collect();
         assert!(!locations.contains(&ValueLocation::Text), "no column occurs twice in a value, and literals are UTF-8");
-        if parts.codes == TEXT_COLUMN {
+        let own = FieldLocations { by_text: stored.is_list, column: None, ..own };
+        if stored.codes == TEXT_COLUMN {
             // The templates of each class follow one another.
             let locations: Vec<ValueLocation> = locations.iter().cycle().take(keys).cloned().collect();
-            return FieldLocations { locations, column: None, ..own };
+            return FieldLocations { locations, ..own };
         }
-        let split = Arc::new(KeySplit::by_code(parts.codes, locations.len()));
-        FieldLocations { locations, split: Some(split), column: None, ..own }
+        let split = Arc::new(KeySplit::by_code(stored.codes, locations.len()));
+        FieldLocations { locations, split: Some(split), ..own }
     }
 
     /// The locations of a field whose index-time values are in `column` and precede all its other values; `is_total`
@@ -213,6 +215,27 @@ impl FieldLocations {
     pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
         self.is_patterned(key) && self.locations.get(key as usize) == Some(&ValueLocation::Text)
     }
+}
+
+/// The location of the values that these parts are, separated by [`VALUE_SEPARATOR`].
+fn location_of_values(parts: &[TemplatePart]) -> ValueLocation {
+    let mut values: Vec<Vec<TemplatePart>> = vec![Vec::new()];
+    for part in parts {
+        let TemplatePart::Literal(literal) = part else {
+            values.last_mut().into_iter().for_each(|value| value.push(part.clone()));
+            continue;
+        };
+        for (at, piece) in literal.split(|byte| *byte == VALUE_SEPARATOR as u8).enumerate() {
+            if at > 0 {
+                values.push(Vec::new());
+            }
+            if let Some(value) = values.last_mut().filter(|_| !piece.is_empty()) {
+                value.push(TemplatePart::Literal(piece.into()));
+            }
+        }
+    }
+    let of_values = values.iter().map(|value| ValueLocation::of_parts(value));
+    of_values.reduce(ValueLocation::followed_by).unwrap_or(ValueLocation::Absent)
 }
 
 /// Whether `column` may hold all values of a field located at `place` in some rows; `has_values` tells whether the
