@@ -51,7 +51,7 @@ const WIDE_PAGE_BYTES: usize = 64 << 20;
 /// Called for each batch of a buffer.
 pub type BatchObserver = Arc<dyn Fn() + Send + Sync>;
 
-/// A memory pool and a place for spill files, for one search or for all searches.
+/// A memory pool and a directory for spill files, for one search or for all searches.
 #[derive(Clone)]
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,
@@ -61,7 +61,7 @@ pub struct Dataflow {
     /// The threads that work for all searches.
     working: Arc<ThreadCount>,
     slicing: Slicing,
-    /// Whether the search is cancelled.
+    /// Control of the search, which may be cancelled.
     stop: Arc<Stop>,
     observer: Option<BatchObserver>,
 }
@@ -97,7 +97,7 @@ impl Dataflow {
         Ok(Dataflow { environment, pool, memory_bytes, wide_pages, working, slicing, stop, observer: None })
     }
 
-    /// The same pool and place for a search that `stop` ends.
+    /// The same pool and directory for a search that `stop` ends.
     pub fn for_search(&self, stop: &Arc<Stop>) -> Dataflow {
         Dataflow { stop: Arc::clone(stop), ..self.clone() }
     }
