@@ -28,7 +28,7 @@ pub use self::working_threads::WorkingThread;
 use crate::EngineError;
 use crate::context::Stop;
 
-/// Sizes of the portions in which rows are read and passed on; no result depends on them.
+/// Sizes of the batches in which rows are read and passed on; no result depends on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slicing {
     /// Number of pages of a segment that one worker reads and folds together.
@@ -116,7 +116,7 @@ impl Dataflow {
         self.stop.check_cancelled()
     }
 
-    /// This dataflow with other portion sizes.
+    /// This dataflow with other batch sizes.
     pub fn with_slicing(self, slicing: &Slicing) -> Dataflow {
         let (window_pages, step_rows) = (slicing.window_pages.max(1), slicing.step_rows.max(1));
         Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }
