@@ -105,7 +105,7 @@ fn rtrim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     trim_with(args, |text, set| text.trim_end_matches(|character| set.contains(character)))
 }
 
-fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
+fn trim_with<'a>(args: &mut [Value<'a>], trimmed: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
     /// Characters that are trimmed by default.
     const BLANKS: &str = " \t";
     let set = match args.len() {
@@ -115,7 +115,7 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
             None => return Value::Null,
         },
     };
-    map_texts(take(args, 0), |text| part_of(text, |text| cut(text, &set)))
+    map_texts(take(args, 0), |text| part_of(text, |text| trimmed(text, &set)))
 }
 
 /// The value; null if a text exceeds [`TEXT_BYTES_MAX`].

@@ -134,7 +134,7 @@ impl FlatTemplate {
 
     /// The parts between two positions; a literal is split at a position inside it.
     pub fn between(&self, from: TemplatePosition, to: TemplatePosition) -> FlatTemplate {
-        let cut = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
+        let slice = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
             (FlatPart::Literal(bytes), first, last) => {
                 let start = if first { from.offset } else { 0 };
                 let end = if last { to.offset } else { bytes.len() };
@@ -143,7 +143,7 @@ impl FlatTemplate {
             (FlatPart::Variable(..), _, true) => None,
             (variable, _, false) => Some(variable.clone()),
         };
-        FlatTemplate::new((from.part..=to.part).filter_map(cut))
+        FlatTemplate::new((from.part..=to.part).filter_map(slice))
     }
 
     /// The template from a position to its end; a literal is split at a position inside it.
