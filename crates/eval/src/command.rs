@@ -1,4 +1,4 @@
-//! Command traits: the ways in which commands process rows.
+//! Traits for commands, by the way in which they process rows.
 //!
 //! *Row* commands process rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into groups (stats,
 //! top, chart). Blocking commands need all rows at once (sort, eventstats, join); they are in the engine, which builds

@@ -18,9 +18,9 @@ const OPEN_TRANSACTIONS_MAX: usize = 5_000;
 /// Default limit of events in open transactions (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS_MAX: usize = 100_000;
 
-/// Time for which commands still receive rows after a search was told to finish.
+/// Time for which commands still receive rows after the search was finalised.
 const INPUT_AFTER_FINISH_NS: i64 = 100_000_000;
-/// Time after which commands leave their loops when a search was told to finish.
+/// Time after finalisation at which commands leave their loops.
 const WORK_AFTER_FINISH_NS: i64 = 150_000_000;
 /// Minimum time for the work of a command, even if the commands before it have used all the time of the search: without
 /// it, the command would return no rows.
@@ -98,8 +98,8 @@ impl ReleasableMemory {
 
 /// The user's control over a running search: end it or pause it.
 ///
-/// A search that is told to finish reads no more events. If it has a clock, the commands that work on events receive
-/// rows for another [`INPUT_AFTER_FINISH_NS`]. After [`WORK_AFTER_FINISH_NS`], iterative commands end with what they have
+/// A finalised search reads no more events. If it has a clock, the commands that work on events receive rows for
+/// another [`INPUT_AFTER_FINISH_NS`]. After [`WORK_AFTER_FINISH_NS`], iterative commands end with what they have
 /// computed, and the other commands with the rows that they have received; each command may work for at least
 /// [`WORK_MIN_NS`]. Folds are completed, because groups without some of their rows would be wrong. In a search that
 /// writes, all commands after the first one that needs all rows receive all rows ([`Stop::keep_rows`]).
@@ -108,9 +108,9 @@ pub struct Stop {
     cancelled: AtomicBool,
     finishing: AtomicBool,
     clock: OnceLock<SharedClock>,
-    /// Time by the clock at which the search is to finish.
+    /// Time by the clock at which the search is finalised.
     finish_ns: AtomicI64,
-    /// Whether a command received fewer rows, or worked less, because the search was told to finish.
+    /// Whether a command received fewer rows, or worked less, because the search was finalised.
     cut: AtomicBool,
     /// Whether a command of the search writes, so that the rows it receives must be complete.
     keeps_rows: AtomicBool,
@@ -141,13 +141,13 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Sets the clock that limits the time of commands after the search was told to finish.
+    /// Sets the clock that limits the time of commands after the search was finalised.
     pub fn set_clock(&self, clock: SharedClock) {
         // Only the first clock counts.
         drop(self.clock.set(clock));
     }
 
-    /// Makes the search finish early when its clock reaches this time.
+    /// Finalises the search when its clock reaches this time.
     pub fn finish_at(&self, elapsed_ns: i64) {
         self.finish_ns.fetch_min(elapsed_ns, Ordering::Relaxed);
     }
@@ -159,7 +159,7 @@ impl Stop {
         self.wake_waiters();
     }
 
-    /// Stops reading events; the result is based on the events read so far.
+    /// Finalises the search: it reads no more events, and its result is based on the events read so far.
     pub fn finish_early(&self) {
         if let Some(clock) = self.clock.get() {
             self.finish_at(clock.elapsed_ns());
@@ -191,10 +191,10 @@ impl Stop {
         self.paused.load(Ordering::Relaxed) && !self.finishing.load(Ordering::Relaxed) && !self.is_cancelled()
     }
 
-    /// Whether the search was to finish at least `after_ns` ago.
+    /// Whether the search was finalised at least `after_ns` ago.
     fn is_overdue(&self, after_ns: i64) -> bool {
         let finish_ns = self.finish_ns.load(Ordering::Relaxed);
-        // If the search was not told to finish, the clock is not read.
+        // Unless the search is finalised, the clock is not read.
         finish_ns != i64::MAX
             && self.clock.get().is_some_and(|clock| clock.elapsed_ns().saturating_sub(finish_ns) >= after_ns)
     }
@@ -214,8 +214,8 @@ impl Stop {
         self.is_cancelled() || self.cuts_after(INPUT_AFTER_FINISH_NS)
     }
 
-    /// Makes commands receive all rows of the commands before them, also after the search was told to finish. Called for
-    /// searches that write: a lookup table must not lose rows that were already computed.
+    /// Makes commands receive all rows of the commands before them, even if the search is finalised. Called for searches
+    /// that write: a lookup table must not lose rows that were already computed.
     pub fn keep_rows(&self) {
         self.keeps_rows.store(true, Ordering::Relaxed);
     }

@@ -28,7 +28,7 @@ pub use self::working_threads::WorkingThread;
 use crate::EngineError;
 use crate::context::Stop;
 
-/// Sizes of the portions in which rows are read and passed on; no result depends on them.
+/// Sizes of the batches in which rows are read and passed on; no result depends on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slicing {
     /// Number of pages of a segment that one worker reads and folds together.
@@ -51,7 +51,7 @@ const WIDE_PAGE_BYTES: usize = 64 << 20;
 /// Called for each batch of a buffer.
 pub type BatchObserver = Arc<dyn Fn() + Send + Sync>;
 
-/// A memory pool and a place for spill files, for one search or for all searches.
+/// A memory pool and a directory for spill files, for one search or for all searches.
 #[derive(Clone)]
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,
@@ -61,7 +61,7 @@ pub struct Dataflow {
     /// The threads that work for all searches.
     working: Arc<ThreadCount>,
     slicing: Slicing,
-    /// Whether the search is cancelled.
+    /// Control of the search, which may be cancelled.
     stop: Arc<Stop>,
     observer: Option<BatchObserver>,
 }
@@ -97,7 +97,7 @@ impl Dataflow {
         Ok(Dataflow { environment, pool, memory_bytes, wide_pages, working, slicing, stop, observer: None })
     }
 
-    /// The same pool and place for a search that `stop` ends.
+    /// The same pool and directory for a search that `stop` ends.
     pub fn for_search(&self, stop: &Arc<Stop>) -> Dataflow {
         Dataflow { stop: Arc::clone(stop), ..self.clone() }
     }
@@ -116,7 +116,7 @@ impl Dataflow {
         self.stop.check_cancelled()
     }
 
-    /// This dataflow with other portion sizes.
+    /// This dataflow with other batch sizes.
     pub fn with_slicing(self, slicing: &Slicing) -> Dataflow {
         let (window_pages, step_rows) = (slicing.window_pages.max(1), slicing.step_rows.max(1));
         Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }

@@ -130,12 +130,12 @@ impl EngineError {
     }
 
     /// The same error with this position; kinds of errors that have no position are unchanged.
-    pub fn with_span(mut self, place: Option<Span>) -> EngineError {
+    pub fn with_span(mut self, position: Option<Span>) -> EngineError {
         if let EngineError::Invalid { span, .. }
         | EngineError::Forbidden { span, .. }
         | EngineError::Failed { span, .. } = &mut self
         {
-            *span = place;
+            *span = position;
         }
         self
     }

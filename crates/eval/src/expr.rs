@@ -144,7 +144,7 @@ impl CompiledExpr {
     }
 }
 
-/// Bytes of the texts of a column, or the overhead of the values of a multivalue column; 0 for other types.
+/// Approximate bytes of a column's texts; 0 for other types.
 fn weight_of(values: &ArrayRef) -> usize {
     /// Overhead of a value of a multivalue, in bytes.
     const VALUE_BYTES: usize = 16;
@@ -152,7 +152,9 @@ fn weight_of(values: &ArrayRef) -> usize {
         DataType::Utf8View => values.as_string_view().iter().flatten().map(str::len).sum(),
         DataType::List(_) => {
             let lists = values.as_list::<i32>();
-            (0..lists.len()).map(|row| lists.value_length(row) as usize * VALUE_BYTES).sum()
+            let offsets = lists.value_offsets();
+            let (start, end) = (offsets[0] as usize, offsets[lists.len()] as usize);
+            (end - start) * VALUE_BYTES + weight_of(&lists.values().slice(start, end - start))
         }
         DataType::Dictionary(..) => match ColumnReader::new(values) {
             ColumnReader::Dictionary(column) => {

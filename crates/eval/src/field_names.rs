@@ -14,20 +14,19 @@ pub const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"]
 
 /// The texts matched by the wildcards of `pattern` in `name`, in order; `None` if the name does not match.
 pub fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> {
-    let Some((head, tail)) = pattern.split_once('*') else { return (pattern == name).then(Vec::new) };
-    let rest = name.strip_prefix(head)?;
-    if !tail.contains('*') {
-        let part = rest.strip_suffix(tail)?;
-        return Some(vec![part]);
+    let mut literals = pattern.split('*');
+    let head = literals.next().unwrap_or_default();
+    let Some(tail) = literals.next_back() else { return (pattern == name).then(Vec::new) };
+    let mut rest = name.strip_prefix(head)?;
+    let mut parts = Vec::new();
+    // The first occurrence of a literal leaves most of the name to the wildcards after it, so no other need be tried.
+    for literal in literals {
+        let (part, after) = rest.split_once(literal)?;
+        parts.push(part);
+        rest = after;
     }
-    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-    for end in ends {
-        if let Some(mut parts) = wildcard_parts(tail, &rest[end..]) {
-            parts.insert(0, &rest[..end]);
-            return Some(parts);
-        }
-    }
-    None
+    parts.push(rest.strip_suffix(tail)?);
+    Some(parts)
 }
 
 /// Replaces the wildcards of the template by the parts, in order; surplus wildcards are removed.
@@ -107,6 +106,11 @@ mod tests {
         assert_eq!(wildcard_parts("src_*", "src_ip"), Some(vec!["ip"]));
         assert_eq!(wildcard_parts("*_*", "a_b_c"), Some(vec!["a", "b_c"]));
         assert_eq!(wildcard_parts("*", ""), Some(vec![""]));
+        assert_eq!(wildcard_parts("**", "ab"), Some(vec!["", "ab"]));
+        assert_eq!(wildcard_parts("a*b*a", "abba"), Some(vec!["", "b"]));
+        assert_eq!(wildcard_parts("*aé*", "baéé"), Some(vec!["b", "é"]));
+        let (many, long) = ("*a".repeat(20), "a".repeat(60) + "b");
+        assert_eq!(wildcard_parts(&many, &long), None, "without backtracking");
         assert_eq!(wildcard_parts("a*a", "a"), None);
         assert_eq!(wildcard_parts("a", "A"), None);
         assert_eq!(fill_wildcards("x_*_*", &["1", "2"]), "x_1_2");

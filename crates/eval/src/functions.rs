@@ -51,7 +51,7 @@ fn bodies() -> impl Iterator<Item = &'static (&'static str, FunctionImpl)> {
     tables.into_iter().flatten()
 }
 
-/// The function of this name; `None` if it is a node type of its own.
+/// The function of this name; `None` for a function that is a node of [`crate::expr`], such as `if`.
 pub fn find(name: &str) -> Option<Function> {
     let (_, run) = bodies().find(|(known, _)| *known == name)?;
     Some(Function { row: eval_function(name)?, run: *run })

@@ -20,9 +20,10 @@ use quarry_stdx::number::u32_of;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::functions::Network;
+use crate::functions::time::instant;
 use crate::pattern::Wildcard;
 use crate::row_filter::network_of;
-use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
 
 pub use matched_rows::Lookup;
 
@@ -246,7 +247,7 @@ pub struct LookupIndex {
     outputs: Vec<(String, String)>,
     keys: KeyTable,
     /// For each key, its rows in the table, in order.
-    places: Vec<Vec<u32>>,
+    key_rows: Vec<Vec<u32>>,
     /// Rows with wildcards or networks in key cells, which are tried in order.
     patterns: Vec<(Vec<CellTest>, u32)>,
     /// Time of each row, in a time-based table.
@@ -278,7 +279,7 @@ impl LookupIndex {
             rows,
             outputs,
             keys: KeyTable::default(),
-            places: Vec::new(),
+            key_rows: Vec::new(),
             patterns: Vec::new(),
             times: Vec::new(),
         };
@@ -311,10 +312,10 @@ impl LookupIndex {
             key.clear();
             cells.iter().for_each(|cell| add_key_part(&mut key, &self.fold_case(cell), cells.len()));
             let at = self.keys.intern(&key) as usize;
-            if at >= self.places.len() {
-                self.places.push(Vec::new());
+            if at >= self.key_rows.len() {
+                self.key_rows.push(Vec::new());
             }
-            self.places[at].push(u32_of(row));
+            self.key_rows[at].push(u32_of(row));
         }
     }
 
@@ -322,15 +323,11 @@ impl LookupIndex {
     fn read_times(&mut self) {
         let Some(time) = &self.table.time else { return };
         let (reader, mut scratch) = (rows::reader(&self.rows, &time.column), String::new());
-        let whole_seconds = matches!(time.format.as_str(), "%s" | "%s.%Q" | "%s.%3N" | "%s.%6N");
+        let is_epoch = matches!(time.format.as_str(), "%s" | "%s.%Q" | "%s.%3N" | "%s.%6N");
         for row in 0..self.rows.num_rows() {
             let text = reader.text(row, &mut scratch).unwrap_or_default();
-            let number = text.trim().parse::<f64>().ok().filter(|_| whole_seconds);
-            let read = match number {
-                Some(seconds) => Some((seconds * NS_PER_SEC as f64) as TimeNs),
-                None => strptime(text, &time.format, &TimeZone::UTC),
-            };
-            self.times.push(read);
+            let epoch = if is_epoch { instant(&Value::borrowed_text(text.trim())) } else { None };
+            self.times.push(epoch.or_else(|| strptime(text, &time.format, &TimeZone::UTC)));
         }
     }
 
@@ -351,7 +348,7 @@ impl LookupIndex {
         if self.table.case_sensitive { text.into() } else { text.to_lowercase().into() }
     }
 
-    /// Rows of the table that match these values.
+    /// Rows of the table that match these values, in the order of the table.
     fn find(&self, values: &[String], key: &mut Vec<u8>) -> Vec<u32> {
         key.clear();
         values.iter().for_each(|value| add_key_part(key, &self.fold_case(value), values.len()));
@@ -360,7 +357,10 @@ impl LookupIndex {
             0 => DEFAULT_MATCHES_MAX,
             limit => limit,
         };
-        let exact = self.keys.find(key).map(|at| self.places[at as usize].as_slice()).unwrap_or_default();
+        let exact = self.keys.find(key).map(|at| self.key_rows[at as usize].as_slice()).unwrap_or_default();
+        let exact = &exact[..exact.len().min(limit)];
+        // Rows after this one exceed the limit.
+        let last = exact.get(limit - 1).copied().unwrap_or(u32::MAX);
         let fits = |tests: &[CellTest]| {
             tests.iter().zip(values).all(|(test, value)| match test {
                 CellTest::Same(cell) => *cell == *self.fold_case(value),
@@ -368,8 +368,12 @@ impl LookupIndex {
                 CellTest::Network(network) => network.contains(value),
             })
         };
-        let by_pattern = self.patterns.iter().filter(|(patterns, _)| fits(patterns)).map(|(_, row)| *row);
-        exact.iter().copied().chain(by_pattern).take(limit).collect()
+        let patterns = self.patterns.iter().take_while(|(_, row)| *row < last);
+        let by_pattern = patterns.filter(|(tests, _)| fits(tests)).map(|(_, row)| *row).take(limit);
+        let mut found: Vec<u32> = exact.iter().copied().chain(by_pattern).collect();
+        found.sort_unstable();
+        found.truncate(limit);
+        found
     }
 }
 
@@ -383,5 +387,54 @@ impl LookupIndex {
     pub fn cell(&self, row: u32, column: &str) -> Option<String> {
         let column = rows::column(&self.rows, column)?;
         ColumnReader::new(column).values(row as usize).next().map(std::borrow::Cow::into_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_spl::ast::Span;
+
+    use super::*;
+
+    fn index(table: LookupTable) -> LookupIndex {
+        let command = LookupCommand {
+            table: "t".to_owned(),
+            table_span: Span { start: 0, end: 0 },
+            inputs: vec![("k".to_owned(), "k".to_owned())],
+            outputs: Vec::new(),
+            only_new: false,
+            time_field: None,
+        };
+        LookupIndex::new(&command, table).unwrap()
+    }
+
+    #[test]
+    fn patterns_and_keys_match_in_the_order_of_the_table() {
+        let table = |max_matches| LookupTable {
+            wildcard_columns: vec!["k".to_owned()],
+            max_matches,
+            ..LookupTable::of_csv("k,v\na*,1\nab,2\n*b,3\nab,4\nac,5\n*,6\n")
+        };
+        let find = |max_matches, value: &str| index(table(max_matches)).find(&[value.to_owned()], &mut Vec::new());
+        assert_eq!(find(0, "ab"), [0, 1, 2, 3, 5]);
+        assert_eq!(find(1, "ab"), [0]);
+        assert_eq!(find(2, "ab"), [0, 1]);
+        assert_eq!(find(3, "ab"), [0, 1, 2]);
+        assert_eq!(find(1, "x"), [5]);
+    }
+
+    #[test]
+    fn a_row_is_valid_from_exactly_its_time() {
+        let time = TableTime { column: "at".to_owned(), format: "%s.%3N".to_owned(), offsets: (i64::MAX, 0) };
+        let csv = "k,at\na,1732060800.123\na,1732060800.789\n";
+        let index = index(LookupTable { time: Some(time), ..LookupTable::of_csv(csv) });
+        for (moment, expected) in [
+            (1_732_060_800_122_999_999, None),
+            (1_732_060_800_123_000_000, Some(0)),
+            (1_732_060_800_788_999_999, Some(0)),
+            (1_732_060_800_789_000_000, Some(1)),
+        ] {
+            assert_eq!(index.valid_at(vec![0, 1], Some(moment)).first().copied(), expected, "{moment}");
+        }
     }
 }

@@ -14,6 +14,8 @@ use quarry_spl::truncate_message;
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of steps that PCRE2 may take for one match.
 pub const MATCH_STEPS_MAX: u32 = 100_000;
+/// Maximum number of groups of one row with multivalue BY fields; the row is not in further groups.
+pub const GROUPS_PER_ROW_MAX: usize = 10_000;
 
 /// Distinct messages collected while a search runs, at most [`Messages::LIMIT`].
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Messages {
     matches_lost: AtomicU64,
     /// Number of texts that exceeded the length limit.
     texts_lost: AtomicU64,
+    /// Number of rows with more groups than a row may have.
+    groups_lost: AtomicU64,
 }
 
 impl Messages {
@@ -52,6 +56,7 @@ impl Messages {
         let count = match loss {
             Loss::Match => &self.matches_lost,
             Loss::Text => &self.texts_lost,
+            Loss::Groups => &self.groups_lost,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -77,6 +82,14 @@ impl Messages {
             0 => {}
             count => all.push(format!("{} longer than {TEXT_BYTES_MAX} bytes became null", texts(count).trim())),
         }
+        match self.groups_lost.load(Ordering::Relaxed) {
+            0 => {}
+            count => all.push(format!(
+                "multivalue BY fields: more than {GROUPS_PER_ROW_MAX} combinations of values in {count} row{}, of which \
+                 only the first are in the results: group by fewer fields, or expand one with mvexpand",
+                if count == 1 { "" } else { "s" }
+            )),
+        }
         all
     }
 }
@@ -92,6 +105,8 @@ pub enum Loss {
     Match,
     /// A text would have exceeded its length limit; it becomes null.
     Text,
+    /// A row with multivalue BY fields would be in too many groups; it is only in some of them.
+    Groups,
 }
 
 /// Associates the thread with the messages of a search until dropped.

@@ -96,27 +96,27 @@ impl Linear {
 
     /// Searches at or after `start` by machine code; `None` if the engine must decide.
     #[inline]
-    fn captures_by_machine_code(&self, text: &str, start: usize, places: &mut LinearPositions) -> Option<bool> {
-        let code = self.machine_code(&mut places.texts)?;
-        let found = places.machine_code.get_or_insert_with(|| code.new_match());
+    fn captures_by_machine_code(&self, text: &str, start: usize, positions: &mut LinearPositions) -> Option<bool> {
+        let code = self.machine_code(&mut positions.texts)?;
+        let found = positions.machine_code.get_or_insert_with(|| code.new_match());
         let is_match = code.captures_at(&self.regex, text, start, found)?;
-        places.found_by = SearchMethod::MachineCode;
+        positions.found_by = SearchMethod::MachineCode;
         Some(is_match)
     }
 
     /// Searches for a match that begins at `start`; `None` if the engine must decide.
     #[inline]
-    fn captures_starting_at(&self, text: &str, start: usize, places: &mut LinearPositions) -> Option<bool> {
+    fn captures_starting_at(&self, text: &str, start: usize, positions: &mut LinearPositions) -> Option<bool> {
         if let Some(one_pass) = self.one_pass() {
-            let found = places.one_pass.get_or_insert_with(|| one_pass.new_match());
+            let found = positions.one_pass.get_or_insert_with(|| one_pass.new_match());
             let is_match = one_pass.captures_starting_at(text, start, found)?;
-            places.found_by = SearchMethod::OnePass;
+            positions.found_by = SearchMethod::OnePass;
             return Some(is_match);
         }
-        let code = self.machine_code(&mut places.texts)?;
-        let found = places.machine_code.get_or_insert_with(|| code.new_match());
+        let code = self.machine_code(&mut positions.texts)?;
+        let found = positions.machine_code.get_or_insert_with(|| code.new_match());
         let is_match = code.captures_starting_at(text, start, found)?;
-        places.found_by = SearchMethod::MachineCode;
+        positions.found_by = SearchMethod::MachineCode;
         Some(is_match)
     }
 }
@@ -133,7 +133,7 @@ enum MatchPositions {
 
 #[derive(Clone, Debug)]
 struct LinearPositions {
-    places: regex::CaptureLocations,
+    locations: regex::CaptureLocations,
     prefixed: Option<OnePassMatch>,
     one_pass: Option<OnePassMatch>,
     machine_code: Option<MachineCodeMatch>,
@@ -158,18 +158,18 @@ impl Captures {
     pub fn get(&self, group: usize) -> Option<(usize, usize)> {
         match &self.0 {
             MatchPositions::Linear(LinearPositions {
-                prefixed: Some(places), found_by: SearchMethod::Prefix, ..
+                prefixed: Some(found), found_by: SearchMethod::Prefix, ..
             })
             | MatchPositions::Linear(LinearPositions {
-                one_pass: Some(places), found_by: SearchMethod::OnePass, ..
-            }) => places.get(group),
+                one_pass: Some(found), found_by: SearchMethod::OnePass, ..
+            }) => found.get(group),
             MatchPositions::Linear(LinearPositions {
-                machine_code: Some(places),
+                machine_code: Some(found),
                 found_by: SearchMethod::MachineCode,
                 ..
-            }) => places.get(group),
-            MatchPositions::Linear(LinearPositions { places, .. }) => places.get(group),
-            MatchPositions::Backtracking(places) => places.get(group),
+            }) => found.get(group),
+            MatchPositions::Linear(LinearPositions { locations, .. }) => locations.get(group),
+            MatchPositions::Backtracking(locations) => locations.get(group),
         }
     }
 
@@ -224,7 +224,7 @@ impl Regex {
     pub fn new_captures(&self) -> Captures {
         Captures(match &self.engine {
             Engine::Linear(linear) => MatchPositions::Linear(LinearPositions {
-                places: linear.regex.capture_locations(),
+                locations: linear.regex.capture_locations(),
                 prefixed: linear.prefix_search().map(PrefixSearch::new_match),
                 one_pass: None,
                 machine_code: None,
@@ -249,21 +249,21 @@ impl Regex {
             return false;
         }
         match (&self.engine, &mut captures.0) {
-            (Engine::Linear(linear), MatchPositions::Linear(places)) => {
-                if let (Some(prefixed), Some(found)) = (linear.prefix_search(), &mut places.prefixed)
+            (Engine::Linear(linear), MatchPositions::Linear(positions)) => {
+                if let (Some(prefixed), Some(found)) = (linear.prefix_search(), &mut positions.prefixed)
                     && let Some(is_match) = prefixed.captures_at(text, start, found)
                 {
-                    places.found_by = SearchMethod::Prefix;
+                    positions.found_by = SearchMethod::Prefix;
                     return is_match;
                 }
-                if let Some(is_match) = linear.captures_by_machine_code(text, start, places) {
+                if let Some(is_match) = linear.captures_by_machine_code(text, start, positions) {
                     return is_match;
                 }
-                places.found_by = SearchMethod::Engine;
-                linear.regex.captures_read_at(&mut places.places, text, start).is_some()
+                positions.found_by = SearchMethod::Engine;
+                linear.regex.captures_read_at(&mut positions.locations, text, start).is_some()
             }
-            (Engine::Backtracking(regex), MatchPositions::Backtracking(places)) => {
-                resolve_match(regex.captures_read_at(places, text.as_bytes(), start).map(|found| found.is_some()))
+            (Engine::Backtracking(regex), MatchPositions::Backtracking(positions)) => {
+                resolve_match(regex.captures_read_at(positions, text.as_bytes(), start).map(|found| found.is_some()))
             }
             _ => false,
         }
@@ -272,9 +272,9 @@ impl Regex {
     /// [`Regex::captures_at`] for a match that begins at `start`.
     #[inline]
     pub fn captures_starting_at(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
-        if let (Engine::Linear(linear), MatchPositions::Linear(places)) = (&self.engine, &mut captures.0)
+        if let (Engine::Linear(linear), MatchPositions::Linear(positions)) = (&self.engine, &mut captures.0)
             && start <= text.len()
-            && let Some(is_match) = linear.captures_starting_at(text, start, places)
+            && let Some(is_match) = linear.captures_starting_at(text, start, positions)
         {
             return is_match;
         }
@@ -381,11 +381,11 @@ fn next_start(text: &str, (start, end): (usize, usize)) -> usize {
 
 /// PCRE2's error message, with the position in the user's pattern.
 fn pcre_fault(pattern: &str, error: &pcre2::Error) -> Fault {
-    let place = error.offset().map(|offset| offset.saturating_sub(PCRE_LIMITS.len()));
+    let position = error.offset().map(|offset| offset.saturating_sub(PCRE_LIMITS.len()));
     let text = error.to_string();
     let reason = text.rsplit_once(": ").map_or(text.as_str(), |(_, reason)| reason);
-    let place = place.map(|place| format!(" at byte {place}")).unwrap_or_default();
-    Fault::invalid(format!("regular expression '{pattern}' is not valid{place}: {reason}"))
+    let position = position.map(|position| format!(" at byte {position}")).unwrap_or_default();
+    Fault::invalid(format!("regular expression '{pattern}' is not valid{position}: {reason}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //!
 //! Unlike in `where`, values are literals and comparison is case-insensitive. A row without the field passes no test
 //! of that field, including `!=`, but it does pass `NOT field=x`. A multivalue passes if one of its values does.
-//! `field::value` compares texts; how `=` compares numbers depends on the place of the condition ([`NumberEquality`]).
+//! `field::value` compares texts; how `=` compares numbers depends on where the condition stands ([`NumberEquality`]).
+//!
 //! Not here: pruning of events by terms and time before they are read.
 
 mod field;
@@ -145,20 +146,20 @@ fn compile_parts(parts: &[SearchExpr], rule: NumberRule<'_>) -> Result<Vec<Filte
 /// of tests.
 fn merge_alternatives(parts: Vec<FilterNode>) -> Vec<FilterNode> {
     let mut joined: Vec<FilterNode> = Vec::new();
-    let mut places = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();
+    let mut by_name = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();
     for part in parts {
         match part {
-            FilterNode::Field(FieldName::Plain(name), tests) => match places.get_mut(&name) {
+            FilterNode::Field(FieldName::Plain(name), tests) => match by_name.get_mut(&name) {
                 Some((_, known)) => known.extend(tests.into_tests()),
                 None => {
-                    places.insert(name.clone(), (joined.len(), tests.into_tests()));
+                    by_name.insert(name.clone(), (joined.len(), tests.into_tests()));
                     joined.push(FilterNode::All);
                 }
             },
             other => joined.push(other),
         }
     }
-    for (name, (at, tests)) in places {
+    for (name, (at, tests)) in by_name {
         joined[at] = FilterNode::Field(FieldName::Plain(name), FieldTest::new(tests));
     }
     joined

@@ -119,15 +119,15 @@ pub fn batch_of<N: Into<String>>(
     let mut fields: Vec<Field> = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     // While there are few names, a linear search is fast enough.
-    let mut places: HashMap<String, usize, FixedState> = HashMap::default();
+    let mut positions: HashMap<String, usize, FixedState> = HashMap::default();
     for (name, array) in columns {
         let field = Field::new(name, array.data_type().clone(), true);
         let known = match fields.len() {
             ..LINEAR_LOOKUP_COLUMNS_MAX => fields.iter().position(|known| known.name() == field.name()),
             _ => {
-                let noted = places.len();
-                places.extend(fields[noted..].iter().zip(noted..).map(|(field, at)| (field.name().clone(), at)));
-                places.get(field.name()).copied()
+                let noted = positions.len();
+                positions.extend(fields[noted..].iter().zip(noted..).map(|(field, at)| (field.name().clone(), at)));
+                positions.get(field.name()).copied()
             }
         };
         match known {
@@ -219,19 +219,19 @@ pub fn filter(rows: &RecordBatch, keep: &BooleanArray) -> Result<RecordBatch, En
 }
 
 /// The rows at these positions, in this order.
-pub fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, EngineError> {
+pub fn take(rows: &RecordBatch, positions: &UInt32Array) -> Result<RecordBatch, EngineError> {
     if rows.num_columns() == 0 {
-        return rebuild(Vec::new(), Vec::new(), places.len());
+        return rebuild(Vec::new(), Vec::new(), positions.len());
     }
-    rows.columns().iter().try_for_each(|column| check_repetition(column, places))?;
-    Ok(arrow::compute::take_record_batch(rows, places)?)
+    rows.columns().iter().try_for_each(|column| check_repetition(column, positions))?;
+    Ok(arrow::compute::take_record_batch(rows, positions)?)
 }
 
 /// The values of a column at these positions, in this order; null at a position that is null. Fails if multivalues
 /// would have more than [`REPEATED_VALUES_MAX`] values.
-pub fn take_column(column: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef, EngineError> {
-    check_repetition(column, places)?;
-    Ok(arrow::compute::take(column, places, None)?)
+pub fn take_column(column: &ArrayRef, positions: &UInt32Array) -> Result<ArrayRef, EngineError> {
+    check_repetition(column, positions)?;
+    Ok(arrow::compute::take(column, positions, None)?)
 }
 
 /// Number of values of the multivalue in a row; 1 for other columns, which share or copy a single value.
@@ -240,11 +240,11 @@ pub fn count_values(column: &ArrayRef, row: usize) -> usize {
 }
 
 /// Fails if the multivalues at these positions have more than [`REPEATED_VALUES_MAX`] values.
-pub fn check_repetition(column: &ArrayRef, places: &UInt32Array) -> Result<(), EngineError> {
+pub fn check_repetition(column: &ArrayRef, positions: &UInt32Array) -> Result<(), EngineError> {
     if column.as_list_opt::<i32>().is_none() {
         return Ok(());
     }
-    let values: usize = places.iter().flatten().map(|place| count_values(column, place as usize)).sum();
+    let values: usize = positions.iter().flatten().map(|position| count_values(column, position as usize)).sum();
     if values <= REPEATED_VALUES_MAX {
         return Ok(());
     }

@@ -51,17 +51,19 @@ pub fn length_of(span: &Span) -> i64 {
     })
 }
 
-/// The shortest usual span that divides `from..to` into at most `spans` spans and is at least as long as `least`.
+/// The shortest usual span that divides `from..to` into at most `spans` spans and is at least as long as `least`; if
+/// there is none, a month, or `least` if that is longer.
 pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) -> Span {
     let range = to.saturating_sub(from).max(0);
-    let least = least.map_or(0, length_of);
+    let least_length = least.map_or(0, length_of);
     let fits = |span: &Span| {
         let length = length_of(span);
         let needed = range / length + i64::from(range % length > 0);
-        length >= least && needed <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
+        length >= least_length && needed <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
     };
     let mut usual = USUAL_SPANS.iter().map(|(amount, unit)| Span::new(*amount, *unit));
-    usual.find(fits).unwrap_or(Span::new(1, SpanUnit::Month))
+    let month = Span::new(1, SpanUnit::Month);
+    usual.find(fits).unwrap_or_else(|| *least.filter(|least| length_of(least) > length_of(&month)).unwrap_or(&month))
 }
 
 /// Time spans with their alignment.
@@ -119,8 +121,8 @@ impl TimeSpans {
     #[cold]
     fn span_of(&mut self, time: TimeNs) -> std::ops::Range<TimeNs> {
         let start = match (self.align, self.span.fixed_ns()) {
-            (Some(Align::At(align)), Some(length)) => time - (time - align).rem_euclid(length),
-            (Some(Align::Midnight), Some(length)) => time - (time - day().floor(time, &self.zone)).rem_euclid(length),
+            (Some(Align::At(align)), Some(length)) => floor_from(time, align, length),
+            (Some(Align::Midnight), Some(length)) => floor_from(time, day().floor(time, &self.zone), length),
             _ => self.floor.floor(time),
         };
         start..self.next(start)
@@ -153,6 +155,13 @@ impl TimeSpans {
     }
 }
 
+/// The last time before or at `time` that is a whole number of lengths away from `origin`.
+fn floor_from(time: TimeNs, origin: TimeNs, length: i64) -> TimeNs {
+    // The distance of two times may exceed 64 bits; the remainder does not.
+    let rest = (i128::from(time) - i128::from(origin)).rem_euclid(i128::from(length));
+    time.saturating_sub(i64::try_from(rest).unwrap_or(0))
+}
+
 fn day() -> Span {
     Span::new(1, SpanUnit::Day)
 }
@@ -161,8 +170,9 @@ fn divides_day(span: &Span) -> bool {
     is_below_day(span) && span.fixed_ns().is_some_and(|length| (24 * 3_600 * NS_PER_SEC) % length == 0)
 }
 
+/// Whether the unit of the span is shorter than a day.
 fn is_below_day(span: &Span) -> bool {
-    matches!(span.unit, SpanUnit::Hour | SpanUnit::Minute | SpanUnit::Second) || length_of(span) < NS_PER_SEC
+    !matches!(span.unit, SpanUnit::Day | SpanUnit::Week | SpanUnit::Month | SpanUnit::Quarter | SpanUnit::Year)
 }
 
 /// Spans of numbers.
@@ -203,8 +213,8 @@ impl NumberSpans {
         format!("{}-{}", format_number(low), format_number(high))
     }
 
-    /// The smallest power of ten that is at least `least` and at least one of `spans` equal parts of `low..high`, as
-    /// in Splunk.
+    /// The smallest power of ten that is at least `least` and divides `low..high` into at most `spans` spans, as in
+    /// Splunk.
     pub fn for_range(low: f64, high: f64, spans: usize, least: f64) -> NumberSpans {
         let range = (high - low).abs();
         let exact = (range / spans.max(1) as f64).max(least);
@@ -276,6 +286,19 @@ mod tests {
         assert_eq!(usual_span(0, 3 * hour + 1, 3, None), Span::parse("1d").unwrap());
         let least = Span::parse("1h").unwrap();
         assert_eq!(usual_span(0, hour, SPANS_MAX, Some(&least)), least);
+        for least in ["2mon", "1y"].map(|text| Span::parse(text).unwrap()) {
+            assert_eq!(usual_span(0, hour, SPANS_MAX, Some(&least)), least);
+        }
+    }
+
+    #[test]
+    fn spans_of_any_unit_below_a_day_are_aligned() {
+        for (text, is_aligned) in [("1500ms", true), ("10ms", true), ("36h", true), ("90m", true), ("1d", false)] {
+            assert_eq!(is_below_day(&Span::parse(text).unwrap()), is_aligned, "{text}");
+        }
+        assert_eq!(floor_from(17, 3, 5), 13);
+        assert_eq!(floor_from(i64::MAX, i64::MIN, 10), i64::MAX - 5);
+        assert_eq!(floor_from(i64::MIN, i64::MAX, 10), i64::MIN);
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl StreamStats {
     fn append_values_of_window(&self, at: usize, group: u32, results: &mut Vec<Value<'static>>) {
         let states = self.sliding[group as usize].iter().zip(&self.plan.columns).enumerate();
         let value = |(column, (sliding, aggregate)): (usize, (&Sliding, &AggregateColumn))| {
-            sliding.value(aggregate.body, &self.windows[at], column, group)
+            sliding.value(aggregate.body, &self.windows[at], column)
         };
         results.extend(states.map(value));
     }

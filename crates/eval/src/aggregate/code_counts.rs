@@ -51,7 +51,7 @@ enum Counts {
     /// Counts by time and, if there is a dictionary, by code within each time.
     Times {
         dictionary: Option<ArrayRef>,
-        places: usize,
+        cells: usize,
         counts: BTreeMap<i64, Vec<u32>>,
     },
 }
@@ -131,18 +131,18 @@ impl DirectCounts {
             Counts::Integers(counts) => counts.for_each_part(|form, values, counts| {
                 found(CountedValues::Integers(form, values), counts);
             }),
-            Counts::Codes(dictionaries, bits, places) => {
-                let mut count_of = |place: usize, count: i64| {
+            Counts::Codes(dictionaries, bits, cells) => {
+                let mut count_of = |cell: usize, count: i64| {
                     let texts = |at: usize, code: usize| text_of(&dictionaries[at], code);
                     match dictionaries.len() {
-                        1 => found(CountedValues::Texts(&[texts(0, place)]), &[count]),
+                        1 => found(CountedValues::Texts(&[texts(0, cell)]), &[count]),
                         _ => found(
-                            CountedValues::Texts(&[texts(0, place >> bits), texts(1, place & ((1 << bits) - 1))]),
+                            CountedValues::Texts(&[texts(0, cell >> bits), texts(1, cell & ((1 << bits) - 1))]),
                             &[count],
                         ),
                     }
                 };
-                places.for_each(&mut count_of);
+                cells.for_each(&mut count_of);
             }
             Counts::Times { dictionary, counts, .. } => {
                 for (time, counts) in counts {
@@ -173,7 +173,7 @@ impl DirectCounts {
     pub(crate) fn bytes(&self) -> usize {
         match &self.counts {
             Counts::Nothing => 0,
-            Counts::Times { places, counts, .. } => counts.len() * places * size_of::<u32>(),
+            Counts::Times { cells, counts, .. } => counts.len() * cells * size_of::<u32>(),
             Counts::Integers(integers) => integers.counts.len() * size_of::<u32>(),
             Counts::Codes(_, _, CountArray::Plain(counts)) => counts.len() * size_of::<u32>(),
             Counts::Codes(_, _, CountArray::Lanes(counts)) => counts.len() * size_of::<[u32; LANES]>(),
@@ -187,26 +187,26 @@ fn text_of(values: &ArrayRef, code: usize) -> &str {
 }
 
 impl CountArray {
-    fn new(places: usize) -> CountArray {
-        match places <= LANE_CODES_MAX {
-            true => CountArray::Lanes(vec![[0; LANES]; places]),
-            false => CountArray::Plain(vec![0; places]),
+    fn new(cells: usize) -> CountArray {
+        match cells <= LANE_CODES_MAX {
+            true => CountArray::Lanes(vec![[0; LANES]; cells]),
+            false => CountArray::Plain(vec![0; cells]),
         }
     }
 
     fn for_each(&self, found: &mut dyn FnMut(usize, i64)) {
-        let mut found = |place, count| {
+        let mut found = |cell, count| {
             if count > 0 {
-                found(place, count);
+                found(cell, count);
             }
         };
         match self {
             CountArray::Plain(counts) => {
-                counts.iter().enumerate().for_each(|(place, count)| found(place, i64::from(*count)));
+                counts.iter().enumerate().for_each(|(cell, count)| found(cell, i64::from(*count)));
             }
             CountArray::Lanes(counts) => {
                 let total = |lanes: &[u32; LANES]| lanes.iter().map(|lane| i64::from(*lane)).sum::<i64>();
-                counts.iter().enumerate().for_each(|(place, lanes)| found(place, total(lanes)));
+                counts.iter().enumerate().for_each(|(cell, lanes)| found(cell, total(lanes)));
             }
         }
     }
@@ -325,16 +325,16 @@ impl Counts {
     fn add_codes(&mut self, left: &DictionaryColumn, right: Option<&DictionaryColumn>) -> bool {
         if let Counts::Nothing = self {
             let bits = right.map_or(0, |right| right.texts.len().max(1).next_power_of_two().trailing_zeros());
-            let places = left.texts.len() << bits;
-            if places > CODES_MAX || places / CODES_PER_ROW > left.codes.len() {
+            let cells = left.texts.len() << bits;
+            if cells > CODES_MAX || cells / CODES_PER_ROW > left.codes.len() {
                 return false;
             }
             let dictionaries = [Some(left), right].into_iter().flatten().map(|column| column.values.clone());
-            *self = Counts::Codes(dictionaries.collect(), bits, CountArray::new(places));
+            *self = Counts::Codes(dictionaries.collect(), bits, CountArray::new(cells));
         }
-        let Counts::Codes(dictionaries, bits, places) = self else { return false };
+        let Counts::Codes(dictionaries, bits, cells) = self else { return false };
         match (dictionaries.as_slice(), right) {
-            ([known], None) if left.has_dictionary(known) => match places {
+            ([known], None) if left.has_dictionary(known) => match cells {
                 CountArray::Lanes(lanes) => add_in_lanes(lanes, left.codes.values()),
                 CountArray::Plain(counts) => left.codes.values().iter().for_each(|code| counts[*code as usize] += 1),
             },
@@ -343,7 +343,7 @@ impl Counts {
             {
                 let pairs = left.codes.values().iter().zip(right.codes.values());
                 let pairs = pairs.map(|(left, right)| (*left as usize) << *bits | *right as usize);
-                match places {
+                match cells {
                     CountArray::Lanes(lanes) => pairs.enumerate().for_each(|(row, at)| lanes[at][row % LANES] += 1),
                     CountArray::Plain(counts) => pairs.for_each(|at| counts[at] += 1),
                 }
@@ -359,25 +359,25 @@ impl Counts {
             return false;
         }
         if let Counts::Nothing = self {
-            let places = column.map_or(1, |column| column.texts.len());
-            if places > TIME_CODES_MAX {
+            let cells = column.map_or(1, |column| column.texts.len());
+            if cells > TIME_CODES_MAX {
                 return false;
             }
             let dictionary = column.map(|column| column.values.clone());
-            *self = Counts::Times { dictionary, places, counts: BTreeMap::new() };
+            *self = Counts::Times { dictionary, cells, counts: BTreeMap::new() };
         }
-        let Counts::Times { dictionary, places, counts } = self else { return false };
+        let Counts::Times { dictionary, cells, counts } = self else { return false };
         let same = match (dictionary, column) {
             (None, None) => true,
             (Some(known), Some(column)) => column.has_dictionary(known),
             _ => false,
         };
-        if !same || (counts.len() + changes + 1) * *places > INTEGERS_MAX {
+        if !same || (counts.len() + changes + 1) * *cells > INTEGERS_MAX {
             return false;
         }
         let mut start = 0;
         for run in times.chunk_by(|a, b| a == b) {
-            let counts = counts.entry(run[0]).or_insert_with(|| vec![0; *places]);
+            let counts = counts.entry(run[0]).or_insert_with(|| vec![0; *cells]);
             match column {
                 None => counts[0] += run.len() as u32,
                 Some(column) => {

@@ -219,7 +219,7 @@ impl Digest {
     }
 
     fn compress(&mut self) {
-        assert!(!self.exact, "points of exact sketches are never joined");
+        assert!(!self.exact, "points of exact sketches are never merged");
         let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
         let mut kept: Vec<(f64, f64)> = Vec::with_capacity(COMPRESSION as usize);
         let mut before = 0.0;

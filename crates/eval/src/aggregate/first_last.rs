@@ -136,6 +136,7 @@ impl Fold for PickFold {
                         known.slice = input.slice;
                         let texts = texts();
                         if texts > known.values {
+                            self.bytes = (self.bytes + bytes_of(&texts)).saturating_sub(bytes_of(&known.values));
                             known.values = texts;
                         }
                     }

@@ -144,15 +144,16 @@ impl Folder {
         self
     }
 
-    /// Adds rows of a slice; `place` rows of the slice were added before. Slice numbers ascend in the order of rows.
-    pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
+    /// Adds rows of a slice; `position` is the number of rows of the slice that were added before. Slice numbers ascend in
+    /// the order of rows.
+    pub fn add(&mut self, rows: &RecordBatch, slice: u64, position: u64) -> Result<(), EngineError> {
         match self.meter.clone() {
-            Some(meter) => meter.call(rows::event_count(rows), || self.add_rows(rows, slice, place)),
-            None => self.add_rows(rows, slice, place),
+            Some(meter) => meter.call(rows::event_count(rows), || self.add_rows(rows, slice, position)),
+            None => self.add_rows(rows, slice, position),
         }
     }
 
-    fn add_rows(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
+    fn add_rows(&mut self, rows: &RecordBatch, slice: u64, position: u64) -> Result<(), EngineError> {
         let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
         let rows = shaped.as_ref().unwrap_or(rows);
         let columns: Vec<ColumnReader> = self.plan.key_fields().map(|name| rows::reader(rows, name)).collect();
@@ -186,7 +187,7 @@ impl Folder {
                 times: times.as_ref(),
                 events: events.map(|events| events.values().as_ref()),
                 slice,
-                row_base: (slice << ROW_BITS) + place,
+                row_base: (slice << ROW_BITS) + position,
             };
             let folds = self.folds.iter_mut().filter(|folds| folds.argument == at);
             folds.flat_map(|folds| &mut folds.parts).for_each(|fold| fold.update(&input, &members));
@@ -410,20 +411,20 @@ impl Folder {
 }
 
 impl FinishedGroups {
-    /// The BY fields and aggregates of all groups, or of the groups at `places`.
-    pub fn rows(&self, plan: &AggregatePlan, places: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
-        let keys = plan.by.iter().zip(self.groups.key_columns(places));
+    /// The BY fields and aggregates of all groups, or of the groups at `positions`.
+    pub fn rows(&self, plan: &AggregatePlan, positions: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
+        let keys = plan.by.iter().zip(self.groups.key_columns(positions));
         let mut columns: Vec<(&String, ArrayRef)> =
             keys.map(|(name, keys)| (name, keys::display_key(name, &keys))).collect();
-        let chosen = places.map(|places| arrow::array::UInt32Array::from(places.to_vec()));
+        let chosen = positions.map(|positions| arrow::array::UInt32Array::from(positions.to_vec()));
         for (column, values) in plan.columns.iter().zip(&self.columns) {
             let values = match &chosen {
                 None => Arc::clone(values),
-                Some(places) => arrow::compute::take(values, places, None)?,
+                Some(positions) => arrow::compute::take(values, positions, None)?,
             };
             columns.push((&column.name, values));
         }
-        batch_of(columns, places.map_or_else(|| self.groups.len(), <[u32]>::len))
+        batch_of(columns, positions.map_or_else(|| self.groups.len(), <[u32]>::len))
     }
 }
 
@@ -462,11 +463,11 @@ impl AggregatePlan {
         context: &CommandContext,
     ) -> Result<Folded, EngineError> {
         let mut folder = Folder::new(self, context);
-        let mut place = 0;
+        let mut position = 0;
         for rows in batches {
             let rows = rows?;
-            folder.add(&rows, 0, place)?;
-            place += rows.num_rows() as u64;
+            folder.add(&rows, 0, position)?;
+            position += rows.num_rows() as u64;
         }
         self.gather(vec![folder], context)
     }

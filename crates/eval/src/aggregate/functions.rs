@@ -185,7 +185,7 @@ impl FunctionBody {
 }
 
 impl Percentile {
-    /// Whether the percentile is never computed from rounded numbers.
+    /// Whether all distinct numbers are kept, however many there are.
     pub(crate) fn is_exact(self) -> bool {
         self.kind == PercentileKind::Exact
     }

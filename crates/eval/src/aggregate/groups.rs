@@ -12,10 +12,9 @@ use quarry_stdx::number::u32_of;
 use super::integers::UNSET;
 use super::pairs::PairTable;
 use super::values::{IntegerForm, ValueTable};
+use crate::messages::{GROUPS_PER_ROW_MAX, Loss, record_loss};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Maximum number of groups for one row with multivalue BY fields (cross product of its values).
-const GROUPS_PER_ROW_MAX: usize = 10_000;
 /// Maximum number of code pairs of two dictionaries translated by one table.
 const CODE_PAIRS_MAX: usize = 64 << 10;
 
@@ -242,7 +241,8 @@ impl GroupTable {
         }
     }
 
-    /// Adds a row to the group of each combination of its BY values.
+    /// Adds a row to the group of each combination of its BY values (their cross product), up to
+    /// [`GROUPS_PER_ROW_MAX`].
     fn combine(&mut self, columns: &[ColumnReader], row: usize) {
         let mut values: Vec<Vec<_>> = columns.iter().map(|column| column.values(row).collect()).collect();
         for (values, text) in values.iter_mut().zip(&self.texts_of_null) {
@@ -253,15 +253,16 @@ impl GroupTable {
         if values.iter().any(Vec::is_empty) {
             return;
         }
-        let mut places = vec![0; values.len()];
+        let mut chosen = vec![0; values.len()];
         for _ in 0..GROUPS_PER_ROW_MAX {
-            let group = self.group_of(values.iter().zip(&places).map(|(values, at)| values[*at].as_ref()));
+            let group = self.group_of(values.iter().zip(&chosen).map(|(values, at)| values[*at].as_ref()));
             self.members.push((u32_of(row), group));
             // The last field varies fastest.
-            let Some(at) = (0..places.len()).rev().find(|at| places[*at] + 1 < values[*at].len()) else { return };
-            places[at] += 1;
-            places[at + 1..].fill(0);
+            let Some(at) = (0..chosen.len()).rev().find(|at| chosen[*at] + 1 < values[*at].len()) else { return };
+            chosen[at] += 1;
+            chosen[at + 1..].fill(0);
         }
+        record_loss(Loss::Groups);
     }
 
     /// Merges the groups of another table and returns, for each of them, its number in this table.
@@ -274,17 +275,17 @@ impl GroupTable {
         for ((values, other_values), (pairs, other_pairs)) in fields.zip(self.pairs.iter_mut().zip(&other.pairs)) {
             let rights = values.absorb(other_values);
             pairs.reserve(lefts, values.len());
-            let place = |(left, right): &(u32, u32)| pairs.number(numbers[*left as usize], rights[*right as usize]);
-            numbers = other_pairs.pairs().iter().map(place).collect();
+            let number = |(left, right): &(u32, u32)| pairs.number(numbers[*left as usize], rights[*right as usize]);
+            numbers = other_pairs.pairs().iter().map(number).collect();
             lefts = pairs.pairs().len();
         }
         assert_eq!(numbers.len(), other.len(), "every group of the other table has a number here");
         numbers
     }
 
-    /// The keys of all groups, or of the groups at `places`, as one text column per field.
-    pub(crate) fn key_columns(&self, places: Option<&[u32]>) -> Vec<ArrayRef> {
-        let mut numbers: Vec<u32> = places.map_or_else(|| (0..u32_of(self.len())).collect(), <[u32]>::to_vec);
+    /// The keys of all groups, or of the groups at `positions`, as one text column per field.
+    pub(crate) fn key_columns(&self, positions: Option<&[u32]>) -> Vec<ArrayRef> {
+        let mut numbers: Vec<u32> = positions.map_or_else(|| (0..u32_of(self.len())).collect(), <[u32]>::to_vec);
         let mut columns = Vec::with_capacity(self.fields.len());
         for (at, values) in self.fields.iter().enumerate().rev() {
             let pairs = at.checked_sub(1).map(|before| self.pairs[before].pairs());
@@ -334,4 +335,26 @@ fn code_bits(left: &DictionaryColumn, right: &DictionaryColumn) -> Option<(u32, 
     let bits = |column: &DictionaryColumn| column.texts.len().max(1).next_power_of_two().trailing_zeros();
     let (left, right) = (bits(left), bits(right));
     (left + right <= CODE_PAIRS_MAX.trailing_zeros()).then_some((left, right))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::{Messages, enter_scope};
+    use crate::rows::ColumnBuilder;
+
+    #[test]
+    fn combinations_beyond_the_limit_are_reported() {
+        let columns = |values: usize| -> Vec<ColumnReader> {
+            let mut column = ColumnBuilder::new(1);
+            column.push_multi((0..values).map(|value| value.to_string()));
+            vec![ColumnReader::new(&column.finish()); 2]
+        };
+        let messages = Arc::new(Messages::default());
+        let _scope = enter_scope(Some(Arc::clone(&messages)));
+        assert_eq!(GroupTable::new(vec![None; 2]).members(&columns(100), 1).groups, GROUPS_PER_ROW_MAX);
+        assert!(messages.list().is_empty());
+        assert_eq!(GroupTable::new(vec![None; 2]).members(&columns(101), 1).groups, GROUPS_PER_ROW_MAX);
+        assert!(messages.list()[0].contains("in 1 row,"), "{:?}", messages.list());
+    }
 }

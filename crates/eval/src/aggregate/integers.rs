@@ -153,6 +153,7 @@ fn entry_of(hashed: &mut HashTable<(i64, u32)>, value: i64, number: &mut impl Fn
     new
 }
 
+/// A set of integers.
 #[derive(Clone, Default)]
 pub(crate) struct IntegerSet {
     base: i64,
@@ -176,8 +177,8 @@ impl IntegerSet {
             None => {
                 let (bits, base) = (self.bits.as_mut_slice(), self.base);
                 for value in values {
-                    let place = (value - base) as usize;
-                    bits[place >> 6] |= 1 << (place & 63);
+                    let bit = (value - base) as usize;
+                    bits[bit >> 6] |= 1 << (bit & 63);
                 }
             }
         }

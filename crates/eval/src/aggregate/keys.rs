@@ -18,7 +18,7 @@ const RECORD_UNIT: usize = 8;
 const RECORD_HEADER_BYTES: usize = 8;
 /// Initial number of slots.
 const INITIAL_SLOTS: usize = 4;
-/// At least one slot in this many stays free.
+/// At least one in this many slots is free, which limits the length of probes.
 const SLOTS_PER_FREE: usize = 4;
 /// Number of keys prefetched before the first is looked up.
 const PREFETCH_KEYS: usize = 256;
@@ -102,7 +102,7 @@ impl KeyTable {
         let record = self.records.len() / RECORD_UNIT;
         assert!(
             record < FREE_SLOT as usize && self.records.len().is_multiple_of(RECORD_UNIT),
-            "its start fits in 32 bits"
+            "records are aligned, and their starts fit in 32 bits"
         );
         let record = record as u32;
         self.records.extend_from_slice(&number.to_le_bytes());

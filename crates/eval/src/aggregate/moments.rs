@@ -69,7 +69,7 @@ impl Moments {
         if first.abs() >= LARGE_NUMBER_MIN && first.is_finite() { first } else { 0.0 }
     }
 
-    /// Compares a number with the first number; `differ`: whether it represents several different numbers.
+    /// Compares a number with the first number; `differ` is true if it is the first of numbers that differ.
     #[inline]
     fn compare_with_first(&mut self, one: (f64, f64), differ: bool) {
         match self.count > 0.0 {

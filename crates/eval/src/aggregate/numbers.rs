@@ -15,7 +15,7 @@ use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
 
 use crate::rows::{ColumnReader, DictionaryColumn, MixedColumn};
 
-/// Scale if a number has more digits than a decimal.
+/// Scale of a number that has more digits than a [`Decimal`].
 pub const NO_SCALE: u8 = u8::MAX;
 /// Scale of a timestamp.
 const TIME_SCALE: u8 = 9;
@@ -31,8 +31,8 @@ const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 pub struct NumberParts {
     /// The nearest double.
     pub value: f64,
-    /// Excess over the double in billionths. Never 0 for an integer beyond 2^53, to distinguish it from a double: 1 is
-    /// stored instead and must be ignored.
+    /// Excess of the number over its double, in billionths. For an integer beyond 2^53, one billionth is added: it is
+    /// never part of the number, and makes the rest differ from 0, the rest of a double.
     pub rest: i64,
     /// Decimal places, or [`NO_SCALE`].
     pub scale: u8,
@@ -120,7 +120,7 @@ impl NumberParts {
 pub struct NumberColumn {
     /// Doubles; null where a row has no number.
     pub values: Float64Array,
-    /// Remainders of the doubles, for numbers beyond their precision.
+    /// The rest of each number; `None` if all rests are 0.
     rests: Option<Vec<i64>>,
     scales: Scales,
 }

@@ -2,8 +2,10 @@
 //!
 //! Not here: rows that leave a window again (the engine's `streamstats`).
 
+use std::cmp::Ordering;
+
 use quarry_event::TimeNs;
-use quarry_event::value::{Number, compare, format_number, parse_exact_number, parse_number};
+use quarry_event::value::{Number, format_number, parse_exact_number, parse_number};
 
 use super::digest::Digest;
 use super::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
@@ -209,11 +211,21 @@ impl RunningState {
 }
 
 fn add_extreme((low, high): &mut (Option<String>, Option<String>), value: &str) {
-    if low.as_deref().is_none_or(|low| compare(value, low).is_lt()) {
+    if low.as_deref().is_none_or(|low| compare_extremes(value, low).is_lt()) {
         *low = Some(value.to_owned());
     }
-    if high.as_deref().is_none_or(|high| compare(value, high).is_gt()) {
+    if high.as_deref().is_none_or(|high| compare_extremes(value, high).is_gt()) {
         *high = Some(value.to_owned());
+    }
+}
+
+/// The order of `min` and `max`: numbers by value, then texts by bytes.
+fn compare_extremes(a: &str, b: &str) -> Ordering {
+    match (parse_exact_number(a), parse_exact_number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(b),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
     }
 }
 
@@ -224,6 +236,10 @@ fn add_ends(
     time: Option<TimeNs>,
 ) {
     let by_time = !is_by_arrival(body);
+    // As in `stats`, a row without a time is neither the earliest nor the latest.
+    if by_time && time.is_none() {
+        return;
+    }
     if first.as_ref().is_none_or(|(known, _)| by_time && time < *known) {
         *first = Some((time, values.to_vec()));
     }
@@ -283,7 +299,40 @@ fn text(text: Option<String>) -> Value<'static> {
     text.map_or(Value::Null, Value::owned_text)
 }
 
-/// A value that consists of several values.
+/// The multivalue of these values; null without values.
 pub fn multivalue(values: Vec<String>) -> Value<'static> {
     Value::multi(values.into_iter().map(std::borrow::Cow::Owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_spl::ast::StatsFunction;
+
+    use super::*;
+
+    fn text_of(function: &StatsFunction, rows: &[(&str, Option<TimeNs>)]) -> Option<String> {
+        let body = FunctionBody::of(function);
+        let mut running = RunningState::new(body);
+        rows.iter().for_each(|(value, time)| running.add(body, &[(*value).to_owned()], *time));
+        running.value(body).text().map(|text| text.into_owned())
+    }
+
+    #[test]
+    fn texts_are_greater_than_numbers_in_any_order() {
+        let values = ["10", "-", "9", "1a", "-5"];
+        for first in 0..values.len() {
+            let rows: Vec<_> = (0..values.len()).map(|at| (values[(first + at) % values.len()], None)).collect();
+            assert_eq!(text_of(&StatsFunction::Min, &rows).as_deref(), Some("-5"));
+            assert_eq!(text_of(&StatsFunction::Max, &rows).as_deref(), Some("1a"));
+        }
+    }
+
+    #[test]
+    fn rows_without_time_are_not_the_earliest() {
+        let rows = [("a", None), ("b", Some(20)), ("c", Some(10)), ("d", None)];
+        assert_eq!(text_of(&StatsFunction::Earliest, &rows).as_deref(), Some("c"));
+        assert_eq!(text_of(&StatsFunction::Latest, &rows).as_deref(), Some("b"));
+        assert_eq!(text_of(&StatsFunction::Latest, &rows[..1]), None);
+        assert_eq!(text_of(&StatsFunction::Last, &rows).as_deref(), Some("d"));
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! The span starts at the requested length or, by default, at one second. It doubles whenever a group exceeds
 //! [`REQUESTED_POINTS_MAX`] or, by default, [`POINTS_MAX`] points, so that no range has to be known in advance. At the
-//! end, the longest span applies to all groups.
+//! end, one span applies to all groups: the longest of their spans, doubled until the whole range has no more points
+//! than that.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +118,7 @@ impl Sparkline {
     }
 
     fn shrink(&mut self) {
-        let most = if self.given { REQUESTED_POINTS_MAX } else { POINTS_MAX };
-        while self.points.len() > most {
+        while self.points.len() > points_max(self.given) {
             self.widen(self.width * 2);
         }
     }
@@ -191,21 +191,31 @@ fn merge_point(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
     }
 }
 
+/// Maximum points of a sparkline; `given`: whether a span was requested.
+fn points_max(given: bool) -> usize {
+    if given { REQUESTED_POINTS_MAX } else { POINTS_MAX }
+}
+
 /// The values of all groups, over the same spans.
 pub(crate) fn values_of(mut groups: Vec<Sparkline>, value_of: Option<PointValue>) -> Vec<Vec<String>> {
-    let width = groups.iter().map(|group| group.width).max().unwrap_or(1).max(1);
-    groups.iter_mut().filter(|group| group.width != width).for_each(|group| group.widen(width));
     let starts = || groups.iter().flat_map(|group| group.points.keys().copied());
     let (Some(first), Some(last)) = (starts().min(), starts().max()) else {
         return groups.iter().map(|_| vec![SPARKLINE_MARK.to_owned()]).collect();
     };
+    let mut width = groups.iter().map(|group| group.width).max().unwrap_or(1).max(1);
+    let span_of = |start: i64, width: i64| start.div_euclid(width);
+    // A few points may be far apart.
+    let most = points_max(groups.iter().any(|group| group.given)) as i64;
+    while span_of(last, width) - span_of(first, width) >= most {
+        width *= 2;
+    }
+    groups.iter_mut().filter(|group| group.width != width).for_each(|group| group.widen(width));
     let value = |group: &Sparkline, start: i64| {
         let number = group.points.get(&start).zip(value_of).map_or(0.0, |(point, value_of)| value_of(point));
         format_number(number)
     };
-    let spans = ((last - first) / width).clamp(0, REQUESTED_POINTS_MAX as i64 - 1);
     let line = |group: &Sparkline| {
-        let points = (0..=spans).map(|at| value(group, first + at * width));
+        let points = (span_of(first, width)..=span_of(last, width)).map(|span| value(group, span * width));
         std::iter::once(SPARKLINE_MARK.to_owned()).chain(points).collect()
     };
     groups.iter().map(line).collect()
@@ -227,6 +237,21 @@ mod tests {
         let total: f64 = lines[0][1..].iter().map(|text| text.parse::<f64>().unwrap()).sum();
         assert_eq!(total, 1_000.0);
         assert_eq!(Sparkline::from_state(&long.to_state()), long);
+    }
+
+    #[test]
+    fn points_far_apart_are_all_shown() {
+        for (span, most) in [(None, POINTS_MAX), (Some(60), REQUESTED_POINTS_MAX)] {
+            let (mut line, mut other) = (Sparkline::new(span), Sparkline::new(span));
+            [0, 31_536_000].into_iter().for_each(|second| line.add(second * NS_PER_SEC, 1.0));
+            other.add(-1_000_000 * NS_PER_SEC, 1.0);
+            for (line, expected) in
+                values_of(vec![line, other], value_of_point(&StatsFunction::Count)).iter().zip([2.0, 1.0])
+            {
+                assert!(line.len() <= most + 1, "{}", line.len());
+                assert_eq!(line[1..].iter().map(|text| text.parse::<f64>().unwrap()).sum::<f64>(), expected);
+            }
+        }
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl SpilledPartials {
         }
         let placed: usize = rows_of.iter().map(Vec::len).sum();
         assert_eq!(placed, states.num_rows(), "every state is in one partition");
-        for (part, places) in rows_of.into_iter().enumerate().filter(|(_, places)| !places.is_empty()) {
-            self.states.push(&rows::take(states, &UInt32Array::from(places))?)?;
+        for (part, selected) in rows_of.into_iter().enumerate().filter(|(_, selected)| !selected.is_empty()) {
+            self.states.push(&rows::take(states, &UInt32Array::from(selected))?)?;
             self.parts.push(part as u8);
         }
         Ok(())

@@ -19,9 +19,9 @@ use super::{AggregatePlan, call_of};
 use crate::EngineError;
 use crate::rows::ColumnType;
 
-/// Digits of a position in a sequence entry.
+/// Digits of a row's position in a sequence entry.
 const POSITION_DIGITS: usize = 20;
-/// Digits of a value's index within its row.
+/// Digits of a value's index in its list.
 const INDEX_DIGITS: usize = 3;
 
 /// The columns of a fold's partial states: one row per group, first the group's keys, then the states of each
@@ -165,9 +165,9 @@ pub(crate) fn number_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Float64, true))
 }
 
-/// An entry of a `list` state; entries sort by the positions of their values.
-pub(crate) fn sequence_entry(position: u64, place: usize, value: &str) -> String {
-    format!("{position:0POSITION_DIGITS$}{place:0INDEX_DIGITS$}{value}")
+/// An entry of a `list` state. Entries sort by the position of their row, then by their index in the list of one folder.
+pub(crate) fn sequence_entry(position: u64, index: usize, value: &str) -> String {
+    format!("{position:0POSITION_DIGITS$}{index:0INDEX_DIGITS$}{value}")
 }
 
 /// The value of a sequence entry.

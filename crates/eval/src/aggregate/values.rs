@@ -203,11 +203,11 @@ impl DistinctValues {
 
     /// The numbers of values. Texts are looked up in bulk.
     fn numbers<'k>(&mut self, kinds: impl Iterator<Item = ValueForm<'k>>) -> Vec<u32> {
-        let (mut numbers, mut places, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, kind) in kinds.enumerate() {
+        let (mut numbers, mut positions, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, kind) in kinds.enumerate() {
             numbers.push(match kind {
                 ValueForm::Text(text) => {
-                    places.push(place);
+                    positions.push(position);
                     texts.push(text.as_bytes());
                     UNSET
                 }
@@ -217,7 +217,7 @@ impl DistinctValues {
         let mut found = Vec::with_capacity(texts.len());
         self.texts.intern_all(&texts, &mut found);
         // Indices of new texts ascend.
-        places.into_iter().zip(found).for_each(|(place, at)| numbers[place] = self.number_of_text(at));
+        positions.into_iter().zip(found).for_each(|(position, at)| numbers[position] = self.number_of_text(at));
         numbers
     }
 

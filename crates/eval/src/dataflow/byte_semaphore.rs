@@ -10,7 +10,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// would otherwise deadlock.
 const POLLS_MAX: usize = 100;
 
-/// The semaphore.
+/// A semaphore that counts bytes; see the module.
 #[derive(Debug)]
 pub struct ByteSemaphore {
     bytes_max: usize,
@@ -48,12 +48,12 @@ impl ByteSemaphore {
         is_over: impl Fn() -> bool,
     ) -> Option<BytePermit> {
         let mut held = self.lock_state();
-        let mut looks = 0;
-        while may_wait && held.bytes > 0 && held.bytes + bytes > self.bytes_max && looks < POLLS_MAX {
+        let mut polls = 0;
+        while may_wait && held.bytes > 0 && held.bytes + bytes > self.bytes_max && polls < POLLS_MAX {
             if is_over() {
                 return None;
             }
-            looks += 1;
+            polls += 1;
             held.waiting += 1;
             held = self.freed.wait_timeout(held, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
             held.waiting -= 1;

@@ -185,15 +185,15 @@ impl ResultCache {
     const CAPACITY: usize = 16;
 
     fn of(&mut self, double: f64, result: impl FnOnce() -> Option<Number>) -> Option<Number> {
-        /// Multiplier that distributes doubles that differ only a little (Knuth's multiplicative hashing).
+        /// Multiplier of Fibonacci hashing, which distributes doubles that differ only a little.
         const HASH_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
         let bits = double.to_bits();
-        let place = (bits.wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS - Self::CAPACITY.trailing_zeros())) as usize;
-        match self.0[place] {
+        let slot = (bits.wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS - Self::CAPACITY.trailing_zeros())) as usize;
+        match self.0[slot] {
             Some((known, result)) if known == bits => result,
             _ => {
                 let result = result();
-                self.0[place] = Some((bits, result));
+                self.0[slot] = Some((bits, result));
                 result
             }
         }

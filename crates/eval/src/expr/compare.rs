@@ -159,7 +159,7 @@ pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -
             let numbers = array.unary::<_, Float64Type>(|value| value as f64);
             compare_with_kernel(op, &numbers, &Float64Array::new_scalar(value))
         }
-        (ColumnReader::Float(array), Some(number)) => {
+        (ColumnReader::Float(array), Some(number)) if is_exact(number) => {
             compare_with_kernel(op, array, &Float64Array::new_scalar(number.as_f64()))
         }
         (ColumnReader::Time(array), Some(number)) => {
@@ -178,7 +178,16 @@ pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -
 }
 
 fn are_exact(array: &Int64Array) -> bool {
-    array.values().iter().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64)
+    array.values().iter().all(|value| is_exact(Number::Int(*value)))
+}
+
+/// Whether a double represents the number exactly.
+fn is_exact(number: Number) -> bool {
+    match number {
+        Number::Int(value) => value.unsigned_abs() <= MAX_EXACT_INTEGER as u64,
+        Number::Float(_) => true,
+        Number::Nanos(_) => false,
+    }
 }
 
 fn compare_with_kernel(
@@ -230,7 +239,7 @@ fn true_rows(truth: &BooleanArray) -> BooleanBuffer {
     truth.nulls().map_or_else(|| truth.values().clone(), |nulls| truth.values() & nulls.inner())
 }
 
-/// Compares decimals with a number; the texts of decimals contain a point, so they are never integers.
+/// Compares decimals with a number. A decimal is written with a point, so its text, too, would be read as a double.
 fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> BooleanArray {
     let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).total_cmp(literal)));
     (0..reader.len()).map(order).collect()
@@ -268,7 +277,7 @@ fn compare_integers_with_doubles(
     (0..a.len()).map(compare).collect()
 }
 
-/// `left op right` in a row. Values that are stored as numbers are not turned into other values first.
+/// `left op right` in a row; numbers are compared without creating values.
 #[inline]
 fn compare_rows(op: CompareOp, left: &ColumnReader, right: &ColumnReader, row: usize) -> Option<bool> {
     match (plain_number(left, row), plain_number(right, row)) {

@@ -289,6 +289,27 @@ fn numbers_with_exceptions_and_texts_agree() {
 }
 
 #[test]
+fn doubles_are_compared_exactly_with_long_integers() {
+    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![9_007_199_254_740_992.0, 1.5]));
+    let rows = batch_of([("x", doubles)], 2).unwrap();
+    for (text, expected) in [
+        ("x = 9007199254740993", [false, false]),
+        ("x < 9007199254740993", [true, true]),
+        ("x = 9007199254740992", [true, false]),
+    ] {
+        let mask = compiled(text).matches(&rows).unwrap();
+        assert_eq!(mask.iter().map(|row| row.unwrap()).collect::<Vec<_>>(), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_texts_of_multivalues_have_a_weight() {
+    let values = multi(&[&["a", "b"], &["a text that is not stored in its view", "c"], &[]]);
+    assert!(weight_of(&values) > 100, "{}", weight_of(&values));
+    assert!(weight_of(&values.slice(0, 1)) < weight_of(&values));
+}
+
+#[test]
 fn random_differs_by_row_and_repeats_by_search() {
     let values = |expr: &CompiledExpr| texts(&expr.evaluate(&sample()).unwrap());
     let (first, second) = (compiled("random()"), compiled("random()"));

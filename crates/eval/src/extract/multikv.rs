@@ -143,20 +143,20 @@ fn is_header(words: &[Word<'_>]) -> bool {
 
 fn words_of(line: &str) -> Vec<Word<'_>> {
     let (mut words, mut start) = (Vec::new(), None);
-    let mut place = 0;
+    let mut position = 0;
     for (at, c) in line.char_indices() {
         match (c.is_whitespace(), start) {
             (true, Some((from, column))) => {
-                words.push(Word { text: &line[from..at], start: column, end: place });
+                words.push(Word { text: &line[from..at], start: column, end: position });
                 start = None;
             }
-            (false, None) => start = Some((at, place)),
+            (false, None) => start = Some((at, position)),
             _ => {}
         }
-        place += 1;
+        position += 1;
     }
     if let Some((from, column)) = start {
-        words.push(Word { text: &line[from..], start: column, end: place });
+        words.push(Word { text: &line[from..], start: column, end: position });
     }
     words
 }
@@ -199,10 +199,10 @@ fn assign_words<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Ve
         let to = columns.len() - (words.len() - at);
         let distance =
             |column: &Column| column.start.saturating_sub(word.end).max(word.start.saturating_sub(column.end));
-        let nearest = (from..=to).min_by_key(|place| distance(&columns[*place]));
-        if let Some(place) = nearest {
-            taken.push((&columns[place], word.text.to_owned()));
-            from = place + 1;
+        let nearest = (from..=to).min_by_key(|at| distance(&columns[*at]));
+        if let Some(nearest) = nearest {
+            taken.push((&columns[nearest], word.text.to_owned()));
+            from = nearest + 1;
         }
     }
     taken

@@ -30,7 +30,8 @@ impl Rex {
         Rex { command, regex, groups, memo: Arc::default() }
     }
 
-    /// All matches in one text, up to the limit, as the texts of each group, and the positions of the groups.
+    /// Appends the texts that each group captured in the matches of one text, and writes their positions to `offsets`.
+    /// Returns whether there is a match.
     fn matches<'t>(
         &self,
         text: &'t str,
@@ -39,7 +40,7 @@ impl Rex {
         offsets: Option<&mut String>,
     ) -> bool {
         let limit = if self.command.max_match == 0 { usize::MAX } else { self.command.max_match };
-        let (mut from, mut count, mut places) = (0, 0, Vec::new());
+        let (mut from, mut count, mut positions) = (0, 0, Vec::new());
         while count < limit && self.regex.captures_at(text, from, captures) {
             let Some((start, end)) = captures.get(0) else { break };
             for (values, (group, name)) in found.iter_mut().zip(&self.groups) {
@@ -48,7 +49,7 @@ impl Rex {
                     if offsets.is_some()
                         && let Some((start, end)) = captures.get(*group)
                     {
-                        places.push(format!("{name}={start}-{}", end.saturating_sub(1)));
+                        positions.push(format!("{name}={start}-{}", end.saturating_sub(1)));
                     }
                 }
             }
@@ -56,7 +57,7 @@ impl Rex {
             from = if end > start { end } else { next_character(text, end) };
         }
         if let Some(offsets) = offsets {
-            *offsets = places.join("&");
+            *offsets = positions.join("&");
         }
         count > 0
     }
@@ -75,13 +76,13 @@ impl Rex {
         let mut offsets = self.command.offset_field.as_ref().map(|_| ColumnBuilder::new(0));
         let (mut scratch, mut captures) = (String::new(), self.regex.new_captures());
         for row in 0..count {
-            let mut places = offsets.as_ref().map(|_| String::new());
+            let mut positions = offsets.as_ref().map(|_| String::new());
             let text = source.text(row, &mut scratch);
             let mut found: Vec<Vec<&str>> = vec![Vec::new(); self.groups.len()];
-            let matched = text.is_some_and(|text| self.matches(text, &mut captures, &mut found, places.as_mut()));
+            let matched = text.is_some_and(|text| self.matches(text, &mut captures, &mut found, positions.as_mut()));
             columns.iter_mut().zip(found).for_each(|(column, values)| column.push_multi(values));
-            if let (Some(offsets), Some(places)) = (&mut offsets, places) {
-                if matched { offsets.push_text(&places) } else { offsets.push_null() }
+            if let (Some(offsets), Some(positions)) = (&mut offsets, positions) {
+                if matched { offsets.push_text(&positions) } else { offsets.push_null() }
             }
         }
         columns.into_iter().chain(offsets).map(ColumnBuilder::finish).collect()

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
-use quarry_event::time::Format;
+use quarry_event::time::{Format, NS_PER_SEC};
+use quarry_event::value::Number;
 use quarry_spl::functions::{EvalFunction, ResultType, Volatility};
 
 use super::network::Network;
@@ -19,7 +20,7 @@ use crate::rows::Value;
 
 /// Maximum number of values that a function such as `mvrange` or `split` may create.
 pub const VALUES_MAX: usize = 100_000;
-/// Maximum bytes of the values that `mvmap` may create for one field of a row.
+/// Maximum bytes of the values that a function such as `mvmap` or `mvzip` may create for one field of a row.
 const VALUES_BYTES_MAX: usize = 64 << 20;
 /// Maximum width or precision of `printf`, in bytes.
 pub const PRINTF_WIDTH_MAX: usize = 10_000;
@@ -72,7 +73,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Whether a multivalue may have this many values of this many bytes together; if not, the expression fails.
+    /// Whether a multivalue may have this many values with this many bytes in total; if not, the expression fails.
     pub(crate) fn allows(&self, values: usize, bytes: usize) -> bool {
         let (is_many, is_long) = (values > VALUES_MAX, bytes > VALUES_BYTES_MAX);
         if is_many {
@@ -165,9 +166,13 @@ pub(super) fn number(args: &[Value<'_>], at: usize) -> Option<f64> {
     args.get(at).and_then(Value::number)
 }
 
-/// An argument as an integer, truncated towards zero.
+/// An argument as an integer, truncated towards zero; a number beyond 64 bits becomes the nearest integer of 64 bits.
 pub(super) fn integer(args: &[Value<'_>], at: usize) -> Option<i64> {
-    number(args, at).filter(|value| value.is_finite()).map(|value| value as i64)
+    match args.get(at)?.exact_number()? {
+        Number::Int(value) => Some(value),
+        Number::Nanos(ns) => Some(ns / NS_PER_SEC),
+        Number::Float(value) => value.is_finite().then_some(value as i64),
+    }
 }
 
 /// Applies `change` to every text of a value.

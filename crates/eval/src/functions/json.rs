@@ -189,7 +189,7 @@ fn set<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Value<'a
     let Some(mut document) = document(args) else { return Value::Null };
     for pair in args[1..].chunks_exact(2) {
         let Some(path) = pair[0].text() else { return Value::Null };
-        document.set(&read_path(&path), to_json(&pair[1]));
+        document.set(&read_path(&path), &to_json(&pair[1]));
     }
     Value::owned_text(document.to_string())
 }
@@ -204,23 +204,17 @@ fn json_delete<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     Value::owned_text(document.to_string())
 }
 
-/// Appends values to arrays; `flatten` appends the elements of an array individually.
+/// Appends a value to every array at its path; `flatten` appends the elements of an array individually.
 fn append_to_arrays<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
     let Some(mut document) = document(args) else { return Value::Null };
     for pair in args[1..].chunks_exact(2) {
         let Some(path) = pair[0].text() else { return Value::Null };
-        let path = parse_path(&path);
-        let mut found = Vec::new();
-        document.find(&path, &mut found);
-        let mut items = match found.first() {
-            Some(Json::Array(items)) => items.clone(),
-            _ => continue,
-        };
-        match to_json(&pair[1]) {
-            Json::Array(more) if flatten => items.extend(more),
-            one => items.push(one),
-        }
-        document.set(&path, Json::Array(items));
+        let value = to_json(&pair[1]);
+        document.change_each(&parse_path(&path), &mut |found| match (found, &value) {
+            (Json::Array(items), Json::Array(more)) if flatten => items.extend_from_slice(more),
+            (Json::Array(items), one) => items.push(one.clone()),
+            _ => {}
+        });
     }
     Value::owned_text(document.to_string())
 }

@@ -10,6 +10,10 @@ use quarry_event::value::write_nanos;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
+/// Maximum number of steps of a path along which [`Json::set`] creates objects: deeper documents cannot be parsed, and
+/// the functions on documents are recursive.
+const NESTING_MAX: usize = 127;
+
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -97,35 +101,58 @@ impl Json {
         }
     }
 
-    /// Sets the value at a path, creating objects on the way; false if an existing value does not fit the path.
-    pub fn set(&mut self, path: &[Step], value: Json) -> bool {
-        match path.split_first() {
-            None => *self = value,
-            Some((Step::Key(key), rest)) => {
-                if *self == Json::Null {
-                    *self = Json::Object(Vec::new());
+    /// Sets every value at a path. Where a key or its object is missing, it is created, unless an index follows or the
+    /// path has more than [`NESTING_MAX`] steps. Values that do not fit the path are unchanged.
+    pub fn set(&mut self, path: &[Step], value: &Json) {
+        let Some((step, rest)) = path.split_first() else {
+            *self = value.clone();
+            return;
+        };
+        let is_creatable = path.len() <= NESTING_MAX && rest.iter().all(|step| matches!(step, Step::Key(_)));
+        match (step, self) {
+            (Step::Key(key), document @ Json::Null) if is_creatable => {
+                *document = Json::Object(vec![(key.clone(), Json::Null)]);
+                document.set(path, value);
+            }
+            (Step::Key(key), Json::Object(entries)) => match entries.iter().rposition(|(name, _)| name == key) {
+                Some(at) => entries[at].1.set(rest, value),
+                None if is_creatable => {
+                    let mut created = Json::Null;
+                    created.set(rest, value);
+                    entries.push((key.clone(), created));
                 }
-                let Json::Object(entries) = self else { return false };
-                let at = entries.iter().rposition(|(name, _)| name == key).unwrap_or_else(|| {
-                    entries.push((key.clone(), Json::Null));
-                    entries.len() - 1
-                });
-                return entries[at].1.set(rest, value);
+                None => {}
+            },
+            (Step::At(at), Json::Array(items)) => {
+                if let Some(item) = element_index(*at, items.len()).and_then(|at| items.get_mut(at)) {
+                    item.set(rest, value);
+                }
             }
-            Some((Step::At(at), rest)) => {
-                let Json::Array(items) = self else { return false };
-                let Some(item) = element_index(*at, items.len()).and_then(|at| items.get_mut(at)) else { return false };
-                return item.set(rest, value);
-            }
-            Some((Step::Each, rest)) => {
-                let Json::Array(items) = self else { return false };
-                return items.iter_mut().all(|item| item.set(rest, value.clone()));
-            }
+            (Step::Each, Json::Array(items)) => items.iter_mut().for_each(|item| item.set(rest, value)),
+            _ => {}
         }
-        true
     }
 
-    /// Removes the value at a path.
+    /// Passes every value at a path to `change`.
+    pub fn change_each(&mut self, path: &[Step], change: &mut dyn FnMut(&mut Json)) {
+        let Some((step, rest)) = path.split_first() else { return change(self) };
+        match (step, self) {
+            (Step::Key(key), Json::Object(entries)) => {
+                if let Some((_, value)) = entries.iter_mut().rev().find(|(name, _)| name == key) {
+                    value.change_each(rest, change);
+                }
+            }
+            (Step::At(at), Json::Array(items)) => {
+                if let Some(item) = element_index(*at, items.len()).and_then(|at| items.get_mut(at)) {
+                    item.change_each(rest, change);
+                }
+            }
+            (Step::Each, Json::Array(items)) => items.iter_mut().for_each(|item| item.change_each(rest, change)),
+            _ => {}
+        }
+    }
+
+    /// Removes every value at a path.
     pub fn remove(&mut self, path: &[Step]) {
         match (path, self) {
             ([Step::Key(key)], Json::Object(entries)) => entries.retain(|(name, _)| name != key),
@@ -236,12 +263,12 @@ fn write_quoted(text: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 struct WrittenNumbers<'t> {
     text: &'t str,
     at: Cell<usize>,
-    /// Number of numbers after `at` that were parsed but whose text was not needed.
+    /// Count of the numbers after `at` that were parsed without reading their text.
     passed: Cell<usize>,
 }
 
 impl WrittenNumbers<'_> {
-    /// Skips a number whose text is not needed.
+    /// Notes that a number was parsed whose text is not needed.
     fn skip(&self) {
         self.passed.set(self.passed.get() + 1);
     }
@@ -284,7 +311,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Digits that every double keeps.
+/// Number of decimal digits that a double preserves (`f64::DIGITS`).
 const DOUBLE_DIGITS_MAX: usize = 15;
 
 /// Whether a double may lose digits of the number; a number with an exponent is treated as a double.

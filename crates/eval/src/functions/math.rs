@@ -213,10 +213,10 @@ fn avg<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     from_exact(sum.divided_by(Number::Int(count)))
 }
 
-/// `random`: 0 to 2^31 - 1, from a well-mixed counter, so that the same search at the same time returns the same
-/// numbers.
+/// `random`: 0 to 2^31 - 1, by the generator SplitMix64 with the start of the search as its seed, so that the same
+/// search at the same time returns the same numbers.
 fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
-    /// The golden ratio in 64 bits; steps of this size visit every state.
+    /// 2^64 divided by the golden ratio. The number is odd, so that the counter visits every state.
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let state: &AtomicU64 = &call.state.random;
     let mut mixed = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -234,7 +234,7 @@ fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     combined.map_or(Value::Null, Value::Int)
 }
 
-/// Shifts bits; the result is 0 if `places` is at least the number of bits.
+/// Shifts bits; the result is 0 if `places` is at least 64.
 fn shift_bits(places: u64, shift: impl FnOnce(u32) -> Option<u64>) -> u64 {
     u32::try_from(places).ok().and_then(shift).unwrap_or(0)
 }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
-use quarry_event::time::{NS_PER_SEC, apply_modifier};
+use quarry_event::time::apply_modifier;
 
 use super::call::{Call, FunctionImpl, Prepared, VALUES_MAX, integer, take};
 use super::time::instant;
+use crate::messages::{Loss, TEXT_BYTES_MAX, record_loss};
 use crate::pattern::Regex;
 use crate::rows::Value;
 
@@ -38,18 +39,14 @@ fn mvindex<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let end = if args.len() > 2 { integer(args, 2) } else { start };
     let (Some(start), Some(end)) = (start, end) else { return Value::Null };
     let value = take(args, 0);
-    if !matches!(value, Value::Multi(_)) {
-        let picks_first = matches!(start, 0 | -1) && matches!(end, 0 | -1);
-        return if picks_first || (start <= 0 && end >= 0 && args.len() > 2) { value } else { Value::Null };
-    }
-    let mut values = value.into_values();
-    let count = values.len() as i64;
-    let place = |index: i64| if index < 0 { index + count } else { index };
-    let (first, last) = (place(start), place(end));
-    let single = args.len() < 3;
-    if last < first || first >= count || last < 0 || (single && first < 0) {
+    let count = if let Value::Multi(values) = &value { values.len() as i64 } else { 1 };
+    let position = |index: i64| if index < 0 { index + count } else { index };
+    let (first, last) = (position(start), position(end));
+    let is_range = args.len() > 2;
+    if last < first || first >= count || last < 0 || (!is_range && first < 0) {
         return Value::Null;
     }
+    let Value::Multi(mut values) = value else { return value };
     values.truncate((last.min(count - 1) + 1) as usize);
     values.drain(..first.max(0) as usize);
     Value::multi(values)
@@ -59,9 +56,20 @@ fn mvjoin<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let (value, delimiter) = (take(args, 0), take(args, 1));
     let Some(delimiter) = delimiter.text() else { return Value::Null };
     match value {
-        Value::Multi(values) => Value::owned_text(values.join(&delimiter)),
+        Value::Multi(values) => {
+            let delimiters = delimiter.len().saturating_mul(values.len().saturating_sub(1));
+            if bytes_of(&values).saturating_add(delimiters) > TEXT_BYTES_MAX {
+                record_loss(Loss::Text);
+                return Value::Null;
+            }
+            Value::owned_text(values.join(&delimiter))
+        }
         single => single.into_text().map_or(Value::Null, Value::Text),
     }
+}
+
+fn bytes_of(values: &[Cow<'_, str>]) -> usize {
+    values.iter().map(|text| text.len()).sum()
 }
 
 fn mvappend<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
@@ -71,7 +79,9 @@ fn mvappend<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         (Some(only), None) => return std::mem::replace(only, Value::Null),
         _ => {}
     }
-    Value::multi(call.collect_limited((0..args.len()).flat_map(|at| take(args, at).into_values())))
+    let values = call.collect_limited((0..args.len()).flat_map(|at| take(args, at).into_values()));
+    // Nested calls double their values, so the count alone does not limit the bytes.
+    if call.state.allows(values.len(), bytes_of(&values)) { Value::multi(values) } else { Value::Null }
 }
 
 fn mvdedup<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
@@ -111,7 +121,7 @@ fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let step = if args.len() > 2 { take(args, 2) } else { Value::Int(1) };
     let (start, end) = (take(args, 0), take(args, 1));
     let (Some(first), Some(last)) = (start.number(), end.number()) else { return Value::Null };
-    let Some(width) = step.number() else { return time_range(&start, last, &step, call) };
+    let Some(width) = step.number() else { return time_range(&start, &end, &step, call) };
     if width == 0.0 {
         return Value::Null;
     }
@@ -121,12 +131,15 @@ fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     Value::multi(call.collect_limited(numbers.filter_map(|value| Value::from_f64(value).into_text())))
 }
 
-fn time_range<'a>(start: &Value<'a>, last: f64, step: &Value<'a>, call: &Call<'_>) -> Value<'a> {
-    let (Some(mut time), Some(step)) = (instant(start), step.text()) else { return Value::Null };
+/// Times from `start` up to, but not including, `end`.
+fn time_range<'a>(start: &Value<'a>, end: &Value<'a>, step: &Value<'a>, call: &Call<'_>) -> Value<'a> {
+    let (Some(mut time), Some(end), Some(step)) = (instant(start), instant(end), step.text()) else {
+        return Value::Null;
+    };
     let step = if step.starts_with(['+', '-']) { step.into_owned() } else { format!("+{step}") };
     let mut values: Vec<Cow<'a, str>> = Vec::new();
     // One value more than allowed, so that the limit is noticed.
-    while values.len() <= VALUES_MAX && (time as f64) < last * NS_PER_SEC as f64 {
+    while values.len() <= VALUES_MAX && time < end {
         values.extend(Value::Time(time).into_text());
         match apply_modifier(&step, time, call.zone) {
             Ok(next) if next > time => time = next,
@@ -156,10 +169,14 @@ fn mvsort<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-fn mvzip<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+fn mvzip<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let delimiter = if args.len() > 2 { take(args, 2).into_text() } else { Some(Cow::Borrowed(",")) };
     let (left, right) = (take(args, 0).into_values(), take(args, 1).into_values());
     let Some(delimiter) = delimiter else { return Value::Null };
-    let joined = left.iter().zip(&right).map(|(a, b)| Cow::Owned(format!("{a}{delimiter}{b}")));
-    Value::multi(joined.collect())
+    let pairs = left.iter().zip(&right);
+    let bytes = pairs.clone().map(|(a, b)| a.len() + delimiter.len() + b.len()).sum();
+    if !call.state.allows(pairs.len(), bytes) {
+        return Value::Null;
+    }
+    Value::multi(pairs.map(|(a, b)| Cow::Owned(format!("{a}{delimiter}{b}"))).collect())
 }

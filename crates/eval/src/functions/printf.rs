@@ -1,7 +1,8 @@
 //! `printf(format, values...)`.
 //!
 //! Conversions `d i u o x X c s f F e E g G a A %` with the flags `- + space # 0 '`, width and precision (also `*`). A
-//! missing or unsuitable value prints as empty for `s` and `c` and as 0 for numbers.
+//! missing or unsuitable value prints as empty for `s` and `c` and as 0 for numbers. `c` prints the character of a code
+//! point, or the first character of a text.
 
 use std::borrow::Cow;
 
@@ -10,6 +11,8 @@ use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
 
 use super::call::{Call, PRINTF_WIDTH_MAX};
+use super::text::null_if_too_long;
+use crate::messages::TEXT_BYTES_MAX;
 use crate::rows::Value;
 
 /// Number of decimals if no precision is specified.
@@ -33,7 +36,8 @@ pub(super) fn printf<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let mut values = args[1..].iter();
     let mut out = String::with_capacity(format.len() + 16);
     let mut rest = format.as_str();
-    while let Some(at) = rest.find('%') {
+    // A text beyond its limit becomes null, so the rest of it is not needed.
+    while let Some(at) = rest.find('%').filter(|_| out.len() <= TEXT_BYTES_MAX) {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('%') {
@@ -53,7 +57,7 @@ pub(super) fn printf<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         conversion.write(kind, &mut values, &mut out);
     }
     out.push_str(rest);
-    Value::owned_text(out)
+    null_if_too_long(Value::owned_text(out))
 }
 
 impl Conversion {
@@ -102,7 +106,9 @@ impl Conversion {
             'X' => self.write_integer(false, &format!("{:X}", exact as u64), "0X", out),
             'c' => {
                 let text = value.and_then(Value::text).unwrap_or_default();
-                self.pad("", text.chars().next().map(String::from).as_deref().unwrap_or_default(), false, out);
+                let code_point = value.and_then(Value::exact_number).and_then(|_| u32::try_from(exact).ok());
+                let character = code_point.and_then(char::from_u32).or_else(|| text.chars().next());
+                self.pad("", character.map(String::from).as_deref().unwrap_or_default(), false, out);
             }
             's' => {
                 let text = value.and_then(Value::text).unwrap_or_default();

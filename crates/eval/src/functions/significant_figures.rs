@@ -10,7 +10,7 @@ use quarry_spl::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::rows::Value;
 
 /// Distance of a digit from the decimal point, in either direction, beyond which nothing is rounded.
-const DECIMAL_PLACES_MAX: i32 = 18;
+const DECIMAL_PLACES_MAX: u32 = 18;
 
 /// A calculation with significant figures.
 #[derive(Clone, Debug)]
@@ -74,7 +74,9 @@ impl Figures {
                     _ => a.number.remainder(b.number)?,
                 };
                 let place = match op {
-                    BinaryOp::Mul | BinaryOp::Div => a.figures().min(b.figures()) - 1 - magnitude(number),
+                    BinaryOp::Mul | BinaryOp::Div => {
+                        (a.figures().min(b.figures()) - 1).saturating_sub(magnitude(number))
+                    }
                     _ => a.place.min(b.place),
                 };
                 Some(SignificantNumber { number, place })
@@ -85,7 +87,7 @@ impl Figures {
 
 impl SignificantNumber {
     fn figures(self) -> i32 {
-        (self.place + magnitude(self.number) + 1).max(1)
+        self.place.saturating_add(magnitude(self.number) + 1).max(1)
     }
 }
 
@@ -110,7 +112,7 @@ fn parse_significant(text: &str) -> Option<SignificantNumber> {
 
 /// Rounds half away from zero.
 fn round_at(number: Number, place: i32) -> Number {
-    if place.abs() > DECIMAL_PLACES_MAX {
+    if place.unsigned_abs() > DECIMAL_PLACES_MAX {
         return number;
     }
     let unit = Number::Int(10i64.pow(place.unsigned_abs()));

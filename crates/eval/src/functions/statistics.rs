@@ -12,7 +12,7 @@ pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("range", range),
     ("stdev", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
     ("stdevp", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
-    ("sumsq", |args, _| compute_on_numbers(args, |numbers| Some(numbers.iter().map(|number| number * number).sum()))),
+    ("sumsq", sumsq),
     ("var", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 1))),
     ("varp", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 0))),
 ];
@@ -44,15 +44,26 @@ fn variance(numbers: &[f64], less: usize) -> Option<f64> {
     Some(squares / (count - less) as f64)
 }
 
+fn sumsq<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let mut sum: Option<Number> = None;
+    for_each_number(args, |number| {
+        let square = number.times(number);
+        sum = Some(sum.map_or(square, |sum| sum.plus(square)));
+    });
+    sum.map_or(Value::Null, Value::from_number)
+}
+
 /// The middle value; for an even count, the mean of the two middle values.
 fn median<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    compute_on_numbers(args, |numbers| {
-        let mut sorted = numbers.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let high = *sorted.get(middle)?;
-        Some(if sorted.len() % 2 == 1 { high } else { (sorted.get(middle - 1)? + high) / 2.0 })
-    })
+    let mut sorted = Vec::new();
+    for_each_number(args, |number| sorted.push(number));
+    sorted.sort_by(|a, b| a.total_cmp(*b));
+    let middle = sorted.len() / 2;
+    let found = match (middle.checked_sub(1).and_then(|below| sorted.get(below)), sorted.get(middle)) {
+        (Some(low), Some(high)) if sorted.len().is_multiple_of(2) => low.plus(*high).divided_by(Number::Int(2)),
+        (_, high) => high.copied(),
+    };
+    found.map_or(Value::Null, Value::from_number)
 }
 
 /// The most frequent text; the first one in case of a tie.

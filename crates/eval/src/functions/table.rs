@@ -13,7 +13,7 @@ use super::json_tree::Json;
 use crate::lookup::{LookupIndex, LookupTable, csv_columns};
 use crate::rows::Value;
 
-/// Maximum number of sets of input columns per call; further sets have no matches.
+/// Maximum number of indexes per call, one per set of input columns; a further index replaces one of them.
 const INDEXES_MAX: usize = 16;
 
 pub(super) static BODIES: &[(&str, FunctionImpl)] = &[("lookup", lookup)];
@@ -50,14 +50,14 @@ impl EvalTable {
         (!known).then(|| format!("lookup {} has no column {column}; it has {}", self.name, self.columns.join(", ")))
     }
 
-    /// The index on these columns; `None` if the table lacks one of the columns, or has too many indexes already.
+    /// The index on these columns; `None` if the table lacks one of the columns.
     fn index(&self, columns: Vec<String>) -> Option<Arc<LookupIndex>> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = indexes.get(&columns) {
             return known.clone();
         }
         if indexes.len() >= INDEXES_MAX {
-            return None;
+            indexes.pop_first();
         }
         let command = LookupCommand {
             table: self.name.to_string(),
@@ -92,4 +92,21 @@ fn lookup<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         Some((column, Json::Text(cell)))
     });
     Value::owned_text(Json::Object(cells.collect()).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_sets_of_columns_replace_earlier_indexes() {
+        let names: Vec<String> = (0..INDEXES_MAX + 4).map(|at| format!("c{at}")).collect();
+        let table = EvalTable::new("t", LookupTable::of_csv(format!("{0}\n{0}\n", names.join(",")))).unwrap();
+        for name in names.iter().chain(&names) {
+            let index = table.index(vec![name.clone()]).unwrap();
+            assert_eq!(index.first_match(std::slice::from_ref(name)), Some(0), "{name}");
+        }
+        assert!(table.index(vec!["nothing".to_owned()]).is_none());
+        assert!(table.indexes.lock().unwrap().len() <= INDEXES_MAX);
+    }
 }

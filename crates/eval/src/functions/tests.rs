@@ -92,13 +92,23 @@ fn numbers() {
         ("pow(2, 10)", "1024"),
         ("pi()", "3.141592653589793"),
         ("exact(3.0)", "3"),
+        ("sigfig(\"1e-2147483647\" * \"0.5\")", "0"),
+        ("sigfig(\"1e-2147483647\" + \"1e-2147483647\")", "0"),
         ("min(3, \"10\", 2.5)", "2.5"),
         ("max(3, \"10\", 2.5)", "10"),
         ("max(3, \"abc\")", "abc"),
         ("min(mvappend(\"5\", \"4\"), 9)", "4"),
+        ("bit_and(9007199254740993, 9007199254740995)", "9007199254740993"),
+        ("bit_xor(\"9007199254740993\", 1)", "9007199254740992"),
         ("sum(1, \"x\", 2.5)", "3.5"),
         ("avg(1, 2, 6)", "3"),
         ("sum(\"x\")", "-"),
+        ("median(9007199254740993, 1, 9007199254740995)", "9007199254740993"),
+        ("median(9007199254740993, 9007199254740995)", "9007199254740994"),
+        ("median(\"x\")", "-"),
+        ("median(3, \"1\", mvappend(\"2\", \"x\"), 10)", "2.5"),
+        ("sumsq(94906267, 1)", "9007199515875290"),
+        ("sumsq(\"x\")", "-"),
         ("atan2(0, 1)", "0"),
         ("cos(0)", "1"),
         ("hypot(3, 4)", "5"),
@@ -140,6 +150,10 @@ fn texts() {
         ("tostring(\"1700000001.125456789\", \"commas\")", "1,700,000,001.13"),
         ("tostring(9007199254740993, \"hex\")", "0x20000000000001"),
         ("tostring(-5.9, \"binary\")", "-101"),
+        ("tostring(-0.5, \"hex\")", "0x0"),
+        ("tostring(\"1700000000.999999999\", \"hex\")", "0x6553F100"),
+        ("tostring(-0.0000001, \"duration\")", "00:00:00"),
+        ("tostring(-1.5, \"duration\")", "-00:00:01.500000"),
         ("tostring(615, \"duration\")", "00:10:15"),
         ("tostring(90061, \"duration\")", "1+01:01:01"),
         ("tostring(\"x\", \"commas\")", "x"),
@@ -167,6 +181,7 @@ fn formatted_prints() {
         ("printf(\"%*d\", 5, 42)", "   42"),
         ("printf(\"100%%\")", "100%"),
         ("printf(\"%c%c\", \"xyz\", \"é\")", "xé"),
+        ("printf(\"%c,%c,%c,%c\", 65, \"Foo\", \"945\", 55296)", "A,F,α,5"),
         ("printf(\"%a\", 3)", "0x1.8p+1"),
         ("printf(\"%d\")", "0"),
     ]);
@@ -209,6 +224,10 @@ fn multivalues() {
         ("mvindex(split(\"a,b,c\", \",\"), 5)", "-"),
         ("mvindex(\"x\", 0)", "x"),
         ("mvindex(\"x\", 1)", "-"),
+        ("mvindex(\"x\", -3, -1)", "x"),
+        ("mvindex(\"x\", -2, 5)", "x"),
+        ("mvindex(\"x\", 0, -2)", "-"),
+        ("mvindex(\"x\", -2)", "-"),
         ("mvjoin(split(\"a,b\", \",\"), \"; \")", "a; b"),
         ("mvappend(\"a\", null(), split(\"b,c\", \",\"))", "a,b,c"),
         ("mvdedup(split(\"b,a,b\", \",\"))", "b,a"),
@@ -216,6 +235,7 @@ fn multivalues() {
         ("mvfind(\"x\", \"y\")", "-"),
         ("mvrange(1, 6, 2)", "1,3,5"),
         ("mvrange(0, 172801, \"1d\")", "0,86400,172800"),
+        ("mvrange(\"1732108454.140891\", \"1732108455.140891\", \"1s\")", "1732108454.140891"),
         ("mvsort(split(\"b,10,9,a\", \",\"))", "10,9,a,b"),
         ("mvzip(split(\"a,b\", \",\"), split(\"1,2,3\", \",\"), \":\")", "a:1,b:2"),
     ]);
@@ -292,7 +312,17 @@ fn direct(name: &str, args: &[&str]) -> Option<String> {
 
 #[test]
 fn json_documents_change() {
-    let cases: [(&str, &[&str], &str); 6] = [
+    let (deep, endless) = (vec!["a"; 200].join("."), vec!["a"; 100_000].join("."));
+    let cases: [(&str, &[&str], &str); 11] = [
+        (
+            "json_append",
+            &[r#"{"a":[{"b":[1]},{"b":[2]},{"b":3}]}"#, "a{}.b", "9"],
+            r#"{"a":[{"b":[1,9]},{"b":[2,9]},{"b":3}]}"#,
+        ),
+        ("json_set", &[r#"[{"b":1},2,{"b":3}]"#, "{}.b", "9"], r#"[{"b":9},2,{"b":9}]"#),
+        ("json_set", &[r#"{"a":{},"c":null}"#, "a.b{0}", "9", "c.d{}", "9"], r#"{"a":{},"c":null}"#),
+        ("json_set", &["{}", &deep, "1"], "{}"),
+        ("json_set", &["{}", &endless, "1"], "{}"),
         ("json_delete", &[r#"{"a":1,"b":{"c":2,"d":3}}"#, "a", "b.c"], r#"{"b":{"d":3}}"#),
         ("json_append", &[r#"{"a":[1]}"#, "a", "[2]"], r#"{"a":[1,[2]]}"#),
         ("json_extend", &[r#"{"a":[1]}"#, "a", "[2,3]"], r#"{"a":[1,2,3]}"#),
@@ -304,6 +334,28 @@ fn json_documents_change() {
         assert_eq!(direct(name, args).as_deref(), Some(wanted), "{name} {args:?}");
     }
     assert_eq!(direct("json_delete", &["{", "a"]), None);
+}
+
+#[test]
+fn values_that_are_too_long_are_refused_before_they_are_built() {
+    use std::borrow::Cow;
+
+    use super::{Call, CallState, Prepared, Value, find};
+
+    let (zone, prepared) = (jiff::tz::TimeZone::UTC, Prepared::Nothing);
+    let texts = |text: &'static str| Value::Multi(vec![Cow::Borrowed(text); 1_000]);
+    let long: &'static str = Box::leak("x".repeat(100_000).into_boxed_str());
+    for (name, mut args, fails) in [
+        ("mvzip", vec![texts("a"), texts("b"), Value::borrowed_text(long)], true),
+        ("mvappend", vec![texts(long), texts(long)], true),
+        ("mvjoin", vec![texts("a"), Value::borrowed_text(long)], false),
+        ("printf", vec![Value::owned_text("%9999d".repeat(2_000))], false),
+    ] {
+        let state = CallState::default();
+        let call = Call { now: NOW, zone: &zone, state: &state, prepared: &prepared };
+        assert_eq!((find(name).unwrap().run)(&mut args, &call), Value::Null, "{name}");
+        assert_eq!(state.check().is_err(), fails, "{name}");
+    }
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{Number, parse_exact_number};
 
 use super::call::{Call, FunctionImpl, Prepared, integer, map_texts, part_of, take};
 use super::math::format_fixed;
 use super::printf;
-use crate::messages::TEXT_BYTES_MAX;
-use crate::messages::{Loss, record_loss};
+use crate::messages::{Loss, TEXT_BYTES_MAX, record_loss};
 use crate::pattern::{Regex, Replacement};
 use crate::rows::Value;
 
@@ -82,15 +82,15 @@ fn substring(text: &str, start: i64, length: i64) -> &str {
         0 => 0,
         _ => start - 1,
     };
-    let place = |text: &str, count: i64| {
+    let offset = |text: &str, count: i64| {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if text.is_ascii() {
             return count.min(text.len());
         }
         text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
     };
-    let rest = &text[place(text, first)..];
-    &rest[..place(rest, length)]
+    let rest = &text[offset(text, first)..];
+    &rest[..offset(rest, length)]
 }
 
 fn trim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
@@ -105,7 +105,7 @@ fn rtrim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     trim_with(args, |text, set| text.trim_end_matches(|character| set.contains(character)))
 }
 
-fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
+fn trim_with<'a>(args: &mut [Value<'a>], trimmed: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
     /// Characters that are trimmed by default.
     const BLANKS: &str = " \t";
     let set = match args.len() {
@@ -115,11 +115,11 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
             None => return Value::Null,
         },
     };
-    map_texts(take(args, 0), |text| part_of(text, |text| cut(text, &set)))
+    map_texts(take(args, 0), |text| part_of(text, |text| trimmed(text, &set)))
 }
 
 /// The value; null if a text exceeds [`TEXT_BYTES_MAX`].
-fn null_if_too_long(value: Value<'_>) -> Value<'_> {
+pub(super) fn null_if_too_long(value: Value<'_>) -> Value<'_> {
     let has_exceeded_limit = match &value {
         Value::Text(text) => text.len() > TEXT_BYTES_MAX,
         Value::Multi(values) => values.iter().any(|text| text.len() > TEXT_BYTES_MAX),
@@ -210,13 +210,15 @@ fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// The number's sign, followed by its whole part as `write` formats it.
+/// The number's sign, followed by its whole part as `write` formats it; zero has no sign.
 fn format_with_sign(number: Number, write: impl Fn(u64) -> String) -> String {
     let whole = match number {
         Number::Int(integer) => integer.unsigned_abs(),
-        other => other.as_f64().abs() as u64,
+        // The nearest double of the time may already be the next integer.
+        Number::Nanos(ns) => (ns / NS_PER_SEC).unsigned_abs(),
+        Number::Float(value) => value.abs() as u64,
     };
-    format!("{}{}", if number.as_f64() < 0.0 { "-" } else { "" }, write(whole))
+    format!("{}{}", if number.as_f64() < 0.0 && whole > 0 { "-" } else { "" }, write(whole))
 }
 
 /// A number with thousands separators, and with two decimals if there is a fraction.
@@ -246,7 +248,7 @@ fn duration(number: f64) -> String {
     let micros = (number.abs() * 1e6).round() as u64;
     let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
     let mut out = String::new();
-    if number < 0.0 {
+    if number < 0.0 && (seconds, micros) != (0, 0) {
         out.push('-');
     }
     let days = seconds / 86_400;

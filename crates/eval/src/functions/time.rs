@@ -83,8 +83,8 @@ fn strptime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let Some(text) = text.text() else { return Value::Null };
-    // A day without a year is in the latest year in which it is at most two days from now; a time without a day is on
-    // the current day.
+    // A day without a year is in the latest year that does not put it more than two days into the future; a time
+    // without a day is on the current day.
     let context = ResolveContext { now: call.now, tz: call.zone, last: None };
     let read = |format: &Format| {
         let (parts, _) = format.parse_prefix(text.as_bytes())?;

@@ -1,7 +1,7 @@
 //! Values at paths of an XML text, for `spath`, `xmlkv`, `xpath` and `KV_MODE=xml`.
 //!
 //! A path is element names joined by dots, from the root; `{2}` after a name selects the second element of that name,
-//! and `{@id}` at the end selects an attribute. The text is read once from front to back and need not be well-formed:
+//! and `{@id}` at the end selects an attribute, also after a position: `order.item{2}{@id}`. The text is read once from front to back and need not be well-formed:
 //! an element that is never closed has no value. The reader ([`for_each_node`]) passes values as written; their
 //! entities are resolved when they are requested. Not here: namespaces (a prefix is part of the name), entities of a
 //! DTD.
@@ -121,17 +121,28 @@ struct Step {
     attribute: Option<String>,
 }
 
+impl Step {
+    /// Parses `name`, `name{2}`, `name{@id}` or `name{2}{@id}`; `name{}` is the same as `name`.
+    fn parse(part: &str) -> Option<Step> {
+        let (name, selectors) = part.split_once('{').unwrap_or((part, "}"));
+        let selectors = selectors.strip_suffix('}')?;
+        let (index, attribute) = match selectors.split_once("}{@") {
+            Some((index, attribute)) => (index, Some(attribute)),
+            None => selectors.strip_prefix('@').map_or((selectors, None), |attribute| ("", Some(attribute))),
+        };
+        let position = if index.is_empty() { None } else { Some(index.parse().ok()?) };
+        let attribute = attribute.map(str::to_owned);
+        (!name.is_empty()).then(|| Step { name: name.to_owned(), position, attribute })
+    }
+}
+
 impl XmlPath {
     /// Parses a path; `None` if it selects nothing in any text.
     pub fn parse(path: &str) -> Option<XmlPath> {
-        let steps = path.split('.').map(|part| {
-            let (name, index) = part.split_once('{').unwrap_or((part, "}"));
-            let index = index.strip_suffix('}')?;
-            let attribute = index.strip_prefix('@').map(str::to_owned);
-            let position = if index.is_empty() || attribute.is_some() { None } else { Some(index.parse().ok()?) };
-            (!name.is_empty()).then(|| Step { name: name.to_owned(), position, attribute })
-        });
-        steps.collect::<Option<Vec<Step>>>().map(|steps| XmlPath { steps })
+        let steps = path.split('.').map(Step::parse).collect::<Option<Vec<Step>>>()?;
+        let (_, enclosing) = steps.split_last()?;
+        // An attribute contains no elements.
+        enclosing.iter().all(|step| step.attribute.is_none()).then_some(XmlPath { steps })
     }
 
     /// The values at the path, in order.
@@ -231,7 +242,7 @@ impl<'t> XmlNode<'_, 't> {
     }
 }
 
-/// Passes each attribute and each closed element to `see`. `positions`: whether elements are counted.
+/// Passes each attribute and each closed element to `see`. Positions of elements are counted only if `positions` is true.
 pub fn for_each_node<'t>(text: &'t str, positions: bool, see: &mut dyn FnMut(&XmlNode<'_, 't>)) {
     let mut open: Vec<OpenElement<'t>> = Vec::new();
     let mut at = 0;
@@ -246,8 +257,8 @@ pub fn for_each_node<'t>(text: &'t str, positions: bool, see: &mut dyn FnMut(&Xm
         if let Some(name) = tag.strip_prefix("</") {
             let name = name.trim_end_matches('>').trim_end();
             // The end of an enclosing element drops the elements in it that were never closed; they have no value.
-            let Some(place) = open.iter().rposition(|element| element.name == name) else { continue };
-            open.truncate(place + 1);
+            let Some(innermost) = open.iter().rposition(|element| element.name == name) else { continue };
+            open.truncate(innermost + 1);
             close_tag(&mut open, text, start, see);
         } else {
             if open.len() == NESTING_MAX {
@@ -402,6 +413,8 @@ mod tests {
             ("order.item", &["pen & ink", "<ink>"][..]),
             ("order.item{2}", &["<ink>"]),
             ("order.item{@n}", &["1", "2"]),
+            ("order.item{2}{@n}", &["2"]),
+            ("order{@id}.item", &[]),
             ("order{@id}", &["7"]),
             ("order{@note}", &["a > b"]),
             ("order.to", &["<city>Rome</city>"]),

@@ -46,8 +46,8 @@ impl Lookup {
             let found = index.valid_at(found, moments.and_then(|moments| time_ns(moments, row)));
             for (column, table) in columns.iter_mut().zip(&table) {
                 let mut values: Vec<String> = Vec::new();
-                for place in &found {
-                    let cells = table.values(*place as usize).map(std::borrow::Cow::into_owned);
+                for matched in &found {
+                    let cells = table.values(*matched as usize).map(std::borrow::Cow::into_owned);
                     cells.for_each(|cell| {
                         if !values.contains(&cell) {
                             values.push(cell)
@@ -79,15 +79,15 @@ impl RowCommand for Lookup {
         };
         let moments = rows::reader(&rows, command.time_field.as_deref().unwrap_or("_time"));
         let found = by_value.unwrap_or_else(|| self.outputs(&inputs, Some(&moments), rows.num_rows()));
-        let asks_nothing = rows_without_input(&inputs, rows.num_rows());
+        let lacks_input = rows_without_input(&inputs, rows.num_rows());
         let mut result = rows.clone();
         for ((_, field), column) in self.index.outputs.iter().zip(found) {
-            let column = match &asks_nothing {
-                Some(asks_nothing) => match rows::column(&rows, field) {
-                    Some(old) => choose_values(old, &column, asks_nothing),
+            let column = match &lacks_input {
+                Some(lacks_input) => match rows::column(&rows, field) {
+                    Some(old) => choose_values(old, &column, lacks_input),
                     // Unlike copying each value, this keeps the dictionary.
                     None if column.data_type() == &DataType::Null => column,
-                    None => nullif(&column, &BooleanArray::from(asks_nothing.clone()))?,
+                    None => nullif(&column, &BooleanArray::from(lacks_input.clone()))?,
                 },
                 None => column,
             };
@@ -121,7 +121,8 @@ fn choose_values(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> A
     column.finish()
 }
 
-/// Matches for a row; for multivalue inputs, each combination of values is tried in turn.
+/// Matches for a row. For multivalue inputs, the first [`DEFAULT_MATCHES_MAX`] combinations of values are looked up in
+/// turn.
 fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize, key: &mut Vec<u8>) -> Vec<u32> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for reader in inputs {
@@ -133,9 +134,9 @@ fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize
     }
     let mut found: Vec<u32> = Vec::new();
     for values in &combinations {
-        for place in index.find(values, key) {
-            if !found.contains(&place) {
-                found.push(place);
+        for matched in index.find(values, key) {
+            if !found.contains(&matched) {
+                found.push(matched);
             }
         }
     }

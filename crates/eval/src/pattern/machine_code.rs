@@ -61,7 +61,7 @@ enum Starts {
 /// Positions of the groups of one match, and the credit left after earlier matches.
 #[derive(Clone, Debug)]
 pub(super) struct MachineCodeMatch {
-    places: pcre2::bytes::CaptureLocations,
+    locations: pcre2::bytes::CaptureLocations,
     credit: u32,
 }
 
@@ -103,7 +103,7 @@ impl MachineCode {
 
     /// Space for the result of a search.
     pub(super) fn new_match(&self) -> MachineCodeMatch {
-        MachineCodeMatch { places: self.bytes.capture_locations(), credit: CREDIT_MAX }
+        MachineCodeMatch { locations: self.bytes.capture_locations(), credit: CREDIT_MAX }
     }
 
     /// Whether there is a match at or after `start`; `linear` is the same expression. `None` if the linear engine must
@@ -177,7 +177,7 @@ impl MachineCode {
 impl MachineCodeMatch {
     #[inline]
     fn run(&mut self, code: &pcre2::bytes::Regex, text: &str, start: usize) -> Option<bool> {
-        match code.captures_read_at(&mut self.places, text.as_bytes(), start) {
+        match code.captures_read_at(&mut self.locations, text.as_bytes(), start) {
             Ok(matched) => {
                 self.credit = (self.credit + 1).min(CREDIT_MAX);
                 Some(matched.is_some())
@@ -192,7 +192,7 @@ impl MachineCodeMatch {
     /// Start and end of a group that took part in the match.
     #[inline]
     pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {
-        self.places.get(group)
+        self.locations.get(group)
     }
 }
 

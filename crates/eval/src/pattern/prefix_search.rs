@@ -45,13 +45,13 @@ impl PrefixSearch {
 
     /// Whether there is a match at or after `start`; `None` if the linear engine must decide.
     #[inline]
-    pub(super) fn captures_at(&self, text: &str, start: usize, places: &mut OnePassMatch) -> Option<bool> {
+    pub(super) fn captures_at(&self, text: &str, start: usize, groups: &mut OnePassMatch) -> Option<bool> {
         let mut from = start;
         for _ in 0..CANDIDATES_MAX {
             let Some(found) = self.literals.find(text.as_bytes(), Span { start: from, end: text.len() }) else {
                 return Some(false);
             };
-            if self.automaton.captures_starting_at(text, found.start, places)? {
+            if self.automaton.captures_starting_at(text, found.start, groups)? {
                 return Some(true);
             }
             from = found.start + 1;

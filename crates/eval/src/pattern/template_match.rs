@@ -132,9 +132,9 @@ impl FlatTemplate {
         listed
     }
 
-    /// The parts between two positions; literals are cut at positions inside them.
+    /// The parts between two positions; a literal is split at a position inside it.
     pub fn between(&self, from: TemplatePosition, to: TemplatePosition) -> FlatTemplate {
-        let cut = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
+        let slice = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
             (FlatPart::Literal(bytes), first, last) => {
                 let start = if first { from.offset } else { 0 };
                 let end = if last { to.offset } else { bytes.len() };
@@ -143,10 +143,10 @@ impl FlatTemplate {
             (FlatPart::Variable(..), _, true) => None,
             (variable, _, false) => Some(variable.clone()),
         };
-        FlatTemplate::new((from.part..=to.part).filter_map(cut))
+        FlatTemplate::new((from.part..=to.part).filter_map(slice))
     }
 
-    /// The template from a position to its end; a literal is cut at a position inside it.
+    /// The template from a position to its end; a literal is split at a position inside it.
     pub fn suffix_from(mut self, from: TemplatePosition) -> FlatTemplate {
         self.parts.drain(..from.part.min(self.parts.len()));
         if let Some(FlatPart::Literal(bytes)) = self.parts.first_mut().filter(|_| from.offset > 0) {
@@ -277,15 +277,15 @@ pub struct Window {
 impl Window {
     /// Last position of the template that is part of the window or one of its groups.
     pub fn last_position(&self) -> TemplatePosition {
-        let places = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
-        places.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
+        let positions = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.positions));
+        positions.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
     }
 
     /// The window relative to `origin`, which must not be after the window.
     pub fn relative_to(&self, origin: TemplatePosition) -> Window {
-        let place = |place: TemplatePosition| place.relative_to(origin);
+        let position = |position: TemplatePosition| position.relative_to(origin);
         let groups = |groups: &GroupRanges| {
-            let moved = groups.iter().map(|group| group.map(|(start, end)| (place(start), place(end))));
+            let moved = groups.iter().map(|group| group.map(|(start, end)| (position(start), position(end))));
             moved.collect::<GroupRanges>()
         };
         let parts = |parts: &[usize]| parts.iter().map(|part| part - origin.part).collect::<Vec<_>>();
@@ -293,17 +293,17 @@ impl Window {
             fillers.iter().map(|(part, filler)| (part - origin.part, filler.clone())).collect::<Vec<_>>()
         };
         Window {
-            context: place(self.context),
-            start: place(self.start),
-            starts_end: place(self.starts_end),
-            end: place(self.end),
+            context: position(self.context),
+            start: position(self.start),
+            starts_end: position(self.starts_end),
+            end: position(self.end),
             variables: parts(&self.variables),
             read: parts(&self.read),
             fillers: fillers(&self.fillers),
             certain: self.certain,
             groups: self.groups.as_ref().map(groups),
             decision: self.decision.as_ref().map(|decision| Decision {
-                places: groups(&decision.places),
+                positions: groups(&decision.positions),
                 read: parts(&decision.read),
                 fillers: fillers(&decision.fillers),
             }),
@@ -342,10 +342,11 @@ impl Window {
         text.clear();
         for part in self.context.part..=self.end.part {
             let first = if part == self.context.part { self.context.offset } else { 0 };
-            let place =
-                |place: TemplatePosition| (place.part == part).then(|| text.len() + place.offset.saturating_sub(first));
-            start = place(self.start).unwrap_or(start);
-            starts_end = starts_end.or(place(self.starts_end));
+            let position = |position: TemplatePosition| {
+                (position.part == part).then(|| text.len() + position.offset.saturating_sub(first))
+            };
+            start = position(self.start).unwrap_or(start);
+            starts_end = starts_end.or(position(self.starts_end));
             if let Some(literal) = template.literal(part) {
                 let last = if part == self.end.part { self.end.offset } else { literal.len() };
                 text.extend_from_slice(literal.get(first..last).unwrap_or_default());
@@ -537,11 +538,11 @@ impl Planner {
         while let Some(kind) = template.part(next) {
             let part = next;
             next += 1;
-            let places = match kind {
+            let positions = match kind {
                 FlatPart::Literal(bytes) => bytes.len(),
                 FlatPart::Variable(..) => 1,
             };
-            for offset in 0..places {
+            for offset in 0..positions {
                 let start = TemplatePosition { part, offset };
                 let starts = match kind {
                     FlatPart::Literal(bytes) => self.firsts.contains(bytes[offset]),

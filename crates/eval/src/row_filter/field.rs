@@ -238,6 +238,9 @@ impl SpelledNumbers {
     }
 }
 
+/// Bound below which every integer has 64 bits: 2^63.
+const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
+
 /// A key that is equal for equal numbers.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum NumberKey {
@@ -248,7 +251,8 @@ enum NumberKey {
 impl EqualitySet {
     /// Adds a test if a lookup can answer it.
     fn try_add(&mut self, test: &ValueTest) -> bool {
-        if test.network.is_some() {
+        // A number with more digits than a double has no key.
+        if test.network.is_some() || matches!(test.literal.number(), Some(Number::Nanos(_))) {
             return false;
         }
         let Some(text) = test.wildcard.folded_text().filter(|_| test.op == CompareOp::Eq) else { return false };
@@ -267,19 +271,26 @@ impl EqualitySet {
             self.texts.contains(text.as_bytes())
         };
         known
-            || (!self.numbers.is_empty()
-                && parse_exact_number(text).is_some_and(|number| self.numbers.contains(&number_key(number))))
+            || (!self.numbers.is_empty() && parse_exact_number(text).is_some_and(|number| self.contains_number(number)))
+    }
+
+    fn contains_number(&self, number: Number) -> bool {
+        let nearest = Number::Float(number.as_f64());
+        match number {
+            Number::Nanos(_) => self.numbers.contains(&number_key(nearest)) && nearest.total_cmp(number).is_eq(),
+            Number::Int(_) | Number::Float(_) => self.numbers.contains(&number_key(number)),
+        }
     }
 }
 
 fn number_key(number: Number) -> NumberKey {
     match number {
         Number::Int(value) => NumberKey::Int(value),
-        Number::Nanos(_) => NumberKey::Float(number.as_f64().to_bits()),
-        Number::Float(value) => match Number::of_float(value) {
-            Number::Int(value) => NumberKey::Int(value),
-            _ => NumberKey::Float(value.to_bits()),
-        },
+        Number::Float(_) | Number::Nanos(_) => {
+            let value = number.as_f64();
+            let is_integer = value.fract() == 0.0 && value.abs() < INTEGERS_END;
+            if is_integer { NumberKey::Int(value as i64) } else { NumberKey::Float(value.to_bits()) }
+        }
     }
 }
 
@@ -288,5 +299,43 @@ fn set_bits(found: &BooleanArray) -> BooleanBuffer {
     match found.nulls() {
         Some(nulls) => found.values() & nulls.inner(),
         None => found.values().clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_are_looked_up_as_they_are_compared() {
+        let texts = [
+            "1700000000.1234567",
+            "1700000000.1234568",
+            "1700000000.123456789",
+            "1700000000.5",
+            "1.7000000005e9",
+            "10000000000000000",
+            "1e16",
+            "9007199254740992",
+            "9007199254740993",
+            "9007199254740993.0",
+            "9223372036854775807",
+            "9.3e18",
+            "007",
+            "7.0",
+            "-0.0",
+            "0",
+            "ab",
+            "AB",
+        ];
+        let test = |value: &str| ValueTest::new(CompareOp::Eq, value, false, NumberEquality::Value);
+        let others = || (0..SET_TESTS_MIN).map(|at| test(&format!("other{at}")));
+        for value in texts {
+            let (one, many) =
+                (FieldTest::new(vec![test(value)]), FieldTest::new(others().chain([test(value)]).collect()));
+            for text in texts {
+                assert_eq!(many.passes(text), one.passes(text), "{value} = {text}");
+            }
+        }
     }
 }

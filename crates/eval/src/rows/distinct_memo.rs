@@ -98,7 +98,7 @@ impl DistinctMemo {
         if !is_number || self.is_skipping() {
             return Ok(None);
         }
-        let Some((values, places)) = distinct_numbers(column)? else {
+        let Some((values, indices)) = distinct_numbers(column)? else {
             self.skipped.store(BATCHES_SKIPPED, Ordering::Relaxed);
             return Ok(None);
         };
@@ -108,7 +108,7 @@ impl DistinctMemo {
             DataType::Int64 => IndexedColumn::Values(made),
             _ => IndexedColumn::new(made),
         };
-        made.into_iter().map(|made| spreadable(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
+        made.into_iter().map(|made| spreadable(made).spread(&indices)).collect::<Result<Vec<_>, _>>().map(Some)
     }
 
     fn is_skipping(&self) -> bool {
@@ -135,16 +135,16 @@ impl DistinctMemo {
         };
         if let DictionaryResults::Results(results) = made {
             let last = u32_of(column.texts.len());
-            let places: Vec<u32> =
+            let indices: Vec<u32> =
                 (0..column.codes.len()).map(|row| column.code(row).map_or(last, |code| code as u32)).collect();
-            return results.iter().map(|made| made.spread(&places)).collect::<Result<Vec<_>, _>>().map(Some);
+            return results.iter().map(|made| made.spread(&indices)).collect::<Result<Vec<_>, _>>().map(Some);
         }
-        let (values, places) = occurring_texts(column)?;
-        if values.len() * REPEATS_MIN > places.len() {
+        let (values, indices) = occurring_texts(column)?;
+        if values.len() * REPEATS_MIN > indices.len() {
             return Ok(None);
         }
         let Some(made) = compute(&values)? else { return Ok(None) };
-        made.into_iter().map(|made| IndexedColumn::new(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
+        made.into_iter().map(|made| IndexedColumn::new(made).spread(&indices)).collect::<Result<Vec<_>, _>>().map(Some)
     }
 
     /// Counts rows; returns whether there were enough rows to evaluate the whole dictionary, and the dictionary's
@@ -230,29 +230,29 @@ fn with_null(texts: &StringViewArray) -> Result<ArrayRef, EngineError> {
 /// The texts of codes that occur, followed by null, and the index of each row's text.
 fn occurring_texts(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineError> {
     let rows = column.codes.len();
-    let mut places = Vec::with_capacity(rows);
+    let mut indices = Vec::with_capacity(rows);
     let mut chosen: Vec<usize> = Vec::new();
-    let mut add = |place: &mut u32, code: usize| {
-        if *place == ABSENT {
-            *place = u32_of(chosen.len());
+    let mut add = |index: &mut u32, code: usize| {
+        if *index == ABSENT {
+            *index = u32_of(chosen.len());
             chosen.push(code);
         }
-        *place
+        *index
     };
     if column.texts.len() <= rows.saturating_mul(TABLE_RATIO) {
         let mut table = vec![ABSENT; column.texts.len()];
-        places.extend((0..rows).map(|row| column.code(row).map_or(ABSENT, |code| add(&mut table[code], code))));
+        indices.extend((0..rows).map(|row| column.code(row).map_or(ABSENT, |code| add(&mut table[code], code))));
     } else {
         let mut table: HashMap<usize, u32, FixedState> = HashMap::default();
-        places.extend(
+        indices.extend(
             (0..rows).map(|row| column.code(row).map_or(ABSENT, |code| add(table.entry(code).or_insert(ABSENT), code))),
         );
     }
-    places.iter_mut().filter(|place| **place == ABSENT).for_each(|place| *place = u32_of(chosen.len()));
+    indices.iter_mut().filter(|index| **index == ABSENT).for_each(|index| *index = u32_of(chosen.len()));
     let views = column.texts.views();
     let picked: ScalarBuffer<u128> = chosen.iter().map(|code| views[*code]).collect();
     let texts = StringViewArray::try_new(picked, column.texts.data_buffers().to_vec(), None)?;
-    Ok((with_null(&texts)?, places))
+    Ok((with_null(&texts)?, indices))
 }
 
 /// The distinct numbers of a column as commands read them, followed by null, and the index of each row's number. `None`
@@ -267,13 +267,13 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
     let most = column.len() / REPEATS_MIN;
     let mut known: HashMap<i64, u32, FixedState> = HashMap::default();
     let mut rows: Vec<Option<u32>> = Vec::new();
-    let mut places = Vec::with_capacity(column.len());
+    let mut indices = Vec::with_capacity(column.len());
     for (row, number) in (0u32..).zip(numbers) {
         let Some(number) = number else {
-            places.push(ABSENT);
+            indices.push(ABSENT);
             continue;
         };
-        places.push(*known.entry(number).or_insert_with(|| {
+        indices.push(*known.entry(number).or_insert_with(|| {
             rows.push(Some(row));
             u32_of(rows.len()) - 1
         }));
@@ -281,10 +281,10 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
             return Ok(None);
         }
     }
-    places.iter_mut().filter(|place| **place == ABSENT).for_each(|place| *place = u32_of(rows.len()));
+    indices.iter_mut().filter(|index| **index == ABSENT).for_each(|index| *index = u32_of(rows.len()));
     rows.push(None);
     let values = arrow::compute::take(column, &UInt32Array::from(rows), None)?;
-    Ok(Some((decode_column(&values)?, places)))
+    Ok(Some((decode_column(&values)?, indices)))
 }
 
 /// A column indexed by value instead of row.
@@ -305,19 +305,19 @@ impl IndexedColumn {
     }
 
     /// The column for rows with these indices.
-    fn spread(&self, places: &[u32]) -> Result<ArrayRef, EngineError> {
+    fn spread(&self, indices: &[u32]) -> Result<ArrayRef, EngineError> {
         match self {
             IndexedColumn::Coded(codes, texts) => {
-                let code = |place: &u32| codes[*place as usize];
+                let code = |index: &u32| codes[*index as usize];
                 let keys: UInt32Array =
-                    match codes.contains(&ABSENT) && places.iter().any(|place| code(place) == ABSENT) {
-                        true => places.iter().map(|place| Some(code(place)).filter(|code| *code != ABSENT)).collect(),
-                        false => places.iter().map(code).collect::<Vec<_>>().into(),
+                    match codes.contains(&ABSENT) && indices.iter().any(|index| code(index) == ABSENT) {
+                        true => indices.iter().map(|index| Some(code(index)).filter(|code| *code != ABSENT)).collect(),
+                        false => indices.iter().map(code).collect::<Vec<_>>().into(),
                     };
                 Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(texts))?))
             }
             IndexedColumn::Values(values) => {
-                Ok(arrow::compute::take(values, &UInt32Array::from(places.to_vec()), None)?)
+                Ok(arrow::compute::take(values, &UInt32Array::from(indices.to_vec()), None)?)
             }
         }
     }

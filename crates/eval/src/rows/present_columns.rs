@@ -4,7 +4,7 @@
 //! are reduced to the columns that have values; their names identify the columns of the schema. Batches are
 //! concatenated column by column, each column only from the batches that contain it.
 //!
-//! Not here: cutting batches so that few columns have values ([`super::sparse_rows`]).
+//! Not here: splitting batches so that few columns have values ([`super::sparse_rows`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::EngineError;
 /// The schema to which reduced batches refer.
 pub(super) struct PresentColumns {
     fields: Vec<FieldRef>,
-    places: HashMap<String, usize, FixedState>,
+    positions: HashMap<String, usize, FixedState>,
     /// One null of each type.
     nulls: Vec<ArrayRef>,
-    /// For each column, a null column of the same name.
+    /// For each column, a field of the same name whose type is null.
     missing: Vec<FieldRef>,
 }
 
@@ -43,7 +43,7 @@ impl PresentColumns {
         };
         let fields: Vec<FieldRef> = schema.fields().iter().map(plain).collect();
         PresentColumns {
-            places: fields.iter().enumerate().map(|(at, field)| (field.name().clone(), at)).collect(),
+            positions: fields.iter().enumerate().map(|(at, field)| (field.name().clone(), at)).collect(),
             nulls: fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect(),
             missing: fields.iter().map(|field| with_type(field, DataType::Null)).collect(),
             fields,
@@ -69,7 +69,7 @@ impl PresentColumns {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
             if array.logical_null_count() < array.len()
-                && let Some(at) = self.places.get(field.name())
+                && let Some(at) = self.positions.get(field.name())
             {
                 fields.push(Arc::clone(&self.fields[*at]));
                 columns.push(conform_column(array, self.kind(*at)));
@@ -93,7 +93,7 @@ impl PresentColumns {
         let mut fields = self.missing.clone();
         let mut columns = vec![nothing; fields.len()];
         for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-            if let Some(at) = self.places.get(field.name()) {
+            if let Some(at) = self.positions.get(field.name()) {
                 fields[*at] = Arc::clone(&self.fields[*at]);
                 columns[*at] = Arc::clone(array);
             }
@@ -105,11 +105,11 @@ impl PresentColumns {
     pub(super) fn gather(
         &self,
         batches: &[RecordBatch],
-        places: &[(usize, usize)],
+        positions: &[(usize, usize)],
     ) -> Result<Vec<RecordBatch>, EngineError> {
         let mut numbers: HashMap<usize, usize, FixedState> = HashMap::default();
         let mut sources = Vec::new();
-        let numbered: Vec<(usize, usize)> = (places.iter())
+        let numbered: Vec<(usize, usize)> = (positions.iter())
             .map(|(batch, row)| {
                 let number = numbers.entry(*batch).or_insert_with(|| {
                     sources.push(&batches[*batch]);
@@ -118,16 +118,16 @@ impl PresentColumns {
                 (*number, *row)
             })
             .collect();
-        let mut by_place: BTreeMap<usize, Vec<(usize, &ArrayRef)>> = BTreeMap::new();
+        let mut by_position: BTreeMap<usize, Vec<(usize, &ArrayRef)>> = BTreeMap::new();
         for (number, batch) in sources.iter().enumerate() {
             for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-                if let Some(at) = self.places.get(field.name()) {
-                    by_place.entry(*at).or_default().push((number, array));
+                if let Some(at) = self.positions.get(field.name()) {
+                    by_position.entry(*at).or_default().push((number, array));
                 }
             }
         }
-        let (mut fields, mut columns) = (Vec::with_capacity(by_place.len()), Vec::with_capacity(by_place.len()));
-        for (at, arrays) in by_place {
+        let (mut fields, mut columns) = (Vec::with_capacity(by_position.len()), Vec::with_capacity(by_position.len()));
+        for (at, arrays) in by_position {
             let mut all: Vec<&dyn Array> = vec![self.nulls[at].as_ref()];
             // A batch that lacks the column contributes the leading null.
             let mut array_of = vec![None; sources.len()];
@@ -143,7 +143,7 @@ impl PresentColumns {
                 columns.push(column);
             }
         }
-        let (rows, _) = compact(&rebuild(fields, columns, places.len())?)?;
+        let (rows, _) = compact(&rebuild(fields, columns, positions.len())?)?;
         split_sparse(rows)?.iter().map(|part| self.without_null_columns(part)).collect()
     }
 

@@ -44,7 +44,7 @@ pub struct RowBuffer {
     held: MemoryReservation,
     /// Maximum bytes held.
     held_max: usize,
-    places: VecDeque<BatchLocation>,
+    locations: VecDeque<BatchLocation>,
     file: Option<BufferFile>,
     unified: Unified,
     rows: usize,
@@ -69,7 +69,7 @@ impl RowBuffer {
             held: dataflow.reservation(what, true),
             held_max: dataflow.memory_bytes() / MEMORY_DIVISOR,
             dataflow: Arc::clone(dataflow),
-            places: VecDeque::new(),
+            locations: VecDeque::new(),
             file: None,
             unified: Unified::default(),
             rows: 0,
@@ -104,10 +104,10 @@ impl RowBuffer {
         self.rows += batch.num_rows();
         self.bytes += bytes as u64;
         if self.held.size() + bytes > self.held_max || self.held.try_grow(bytes).is_err() {
-            self.places.push_back(BatchLocation::InMemory(batch, 0));
+            self.locations.push_back(BatchLocation::InMemory(batch, 0));
             return self.spill_batches();
         }
-        self.places.push_back(BatchLocation::InMemory(batch, bytes));
+        self.locations.push_back(BatchLocation::InMemory(batch, bytes));
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl RowBuffer {
 
     /// Number of batches.
     pub fn num_batches(&self) -> usize {
-        self.places.len()
+        self.locations.len()
     }
 
     /// Total bytes of all rows ever added.
@@ -145,21 +145,21 @@ impl RowBuffer {
 
     /// Rows of the first batch.
     pub fn first_rows(&self) -> Option<usize> {
-        self.places.front().map(BatchLocation::rows)
+        self.locations.front().map(BatchLocation::rows)
     }
 
     /// Drops the first batch.
     pub fn pop_front(&mut self) {
-        if let Some(place) = self.places.pop_front() {
-            self.rows -= place.rows();
-            self.release(&place);
+        if let Some(location) = self.locations.pop_front() {
+            self.rows -= location.rows();
+            self.release(&location);
         }
     }
 
     /// Batch number `at`, counted from the first one not dropped.
     pub fn batch(&self, at: usize) -> Result<RecordBatch, EngineError> {
         self.dataflow.check_cancelled()?;
-        match &self.places[at] {
+        match &self.locations[at] {
             BatchLocation::InMemory(batch, _) => Ok(batch.clone()),
             BatchLocation::InFile { start, len, .. } => self.read(*start, *len),
         }
@@ -168,12 +168,12 @@ impl RowBuffer {
     /// Reads the rows again, for a reader that outlives this reference.
     pub fn iter_shared(self: &Arc<RowBuffer>) -> RowIter {
         let kept = Arc::clone(self);
-        Box::new((0..kept.places.len()).map(move |at| kept.batch(at)))
+        Box::new((0..kept.locations.len()).map(move |at| kept.batch(at)))
     }
 
     /// The batches in order; can be called repeatedly.
     pub fn iter(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
-        (0..self.places.len()).map(|at| self.batch(at))
+        (0..self.locations.len()).map(|at| self.batch(at))
     }
 
     /// The batches in order; each is dropped after it is read.
@@ -192,15 +192,15 @@ impl RowBuffer {
         Box::new(self.into_rows().map(move |batch| conform(&batch?, &schema)))
     }
 
-    fn release(&mut self, place: &BatchLocation) {
-        if let BatchLocation::InMemory(_, bytes) = place {
+    fn release(&mut self, location: &BatchLocation) {
+        if let BatchLocation::InMemory(_, bytes) = location {
             self.held.shrink(*bytes);
         }
     }
 
     /// Spills all batches in memory, if there are any.
     pub fn spill(&mut self) -> Result<(), EngineError> {
-        let is_held = self.places.iter().any(|place| matches!(place, BatchLocation::InMemory(..)));
+        let is_held = self.locations.iter().any(|location| matches!(location, BatchLocation::InMemory(..)));
         if is_held { self.spill_batches() } else { Ok(()) }
     }
 
@@ -211,8 +211,8 @@ impl RowBuffer {
             none => none.insert(BufferFile { file: self.dataflow.spill_file()?, written: 0 }),
         };
         let mut out = Counting { out: BufWriter::new(file.file.open_writer()?), written: file.written };
-        for place in &mut self.places {
-            let BatchLocation::InMemory(batch, _) = place else { continue };
+        for location in &mut self.locations {
+            let BatchLocation::InMemory(batch, _) = location else { continue };
             self.dataflow.check_cancelled()?;
             let start = out.written;
             // If columns point into the same text, each column would write the whole text.
@@ -221,7 +221,7 @@ impl RowBuffer {
             writer.write(&own)?;
             writer.finish()?;
             drop(writer);
-            *place = BatchLocation::InFile { start, len: out.written - start, rows: batch.num_rows() };
+            *location = BatchLocation::InFile { start, len: out.written - start, rows: batch.num_rows() };
         }
         out.flush().map_err(|error| ArrowError::from_external_error(Box::new(error)))?;
         file.written = out.written;
@@ -232,13 +232,18 @@ impl RowBuffer {
     fn read(&self, start: u64, len: u64) -> Result<RecordBatch, EngineError> {
         let failed = |error: std::io::Error| ArrowError::from_external_error(Box::new(error));
         let path = self.file.as_ref().and_then(|kept| kept.file.path());
-        let path = path.ok_or_else(|| EngineError::invalid("rows kept in a file have no file"))?;
+        let path = path.ok_or_else(|| unreadable("a batch is in a file only after the file was created"))?;
         let mut file = File::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(start)).map_err(failed)?;
         let mut reader = StreamReader::try_new(BufReader::new(file.take(len)), None)?;
         let batch = reader.next().transpose()?;
-        batch.ok_or_else(|| EngineError::invalid("a file of kept rows ends too early"))
+        batch.ok_or_else(|| unreadable("the file contains every batch that was written to it"))
     }
+}
+
+/// The error if the stated invariant does not hold.
+fn unreadable(invariant: &str) -> EngineError {
+    EngineError::Internal { stage: "reading spilled rows", message: format!("this does not hold: {invariant}") }
 }
 
 impl BatchLocation {
@@ -278,10 +283,10 @@ impl Iterator for DrainingIter {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let places = &mut self.kept.places;
-        let place = if self.backwards { places.pop_back()? } else { places.pop_front()? };
-        self.kept.release(&place);
-        Some(self.kept.dataflow.check_cancelled().and_then(|()| match place {
+        let locations = &mut self.kept.locations;
+        let location = if self.backwards { locations.pop_back()? } else { locations.pop_front()? };
+        self.kept.release(&location);
+        Some(self.kept.dataflow.check_cancelled().and_then(|()| match location {
             BatchLocation::InMemory(batch, _) => Ok(batch),
             BatchLocation::InFile { start, len, .. } => self.kept.read(start, len),
         }))

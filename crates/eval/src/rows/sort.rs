@@ -170,11 +170,11 @@ impl RunBuffer {
         let count = batches.iter().map(RecordBatch::num_rows).sum();
         let key_bytes = batches.iter().flat_map(|batch| self.order.columns(batch)).map(|key| value_bytes(&key)).sum();
         let mut keys = self.converter.empty_rows(count, key_bytes);
-        let mut places: Vec<(u32, u32)> = Vec::with_capacity(count);
+        let mut positions: Vec<(u32, u32)> = Vec::with_capacity(count);
         for (at, batch) in (0u32..).zip(&batches) {
             self.dataflow.check_cancelled()?;
             self.converter.append(&mut keys, &self.order.columns(batch))?;
-            places.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
+            positions.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
         let prefix = common_prefix(&keys);
         let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| key_head(key.as_ref(), prefix)).zip(0..).collect();
@@ -183,10 +183,10 @@ impl RunBuffer {
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
         };
         sort_first(&mut sorted, self.order.limit, order, || self.dataflow.check_cancelled())?;
-        let sorted = sorted.into_iter().map(|(_, place)| place).collect();
+        let sorted = sorted.into_iter().map(|(_, position)| position).collect();
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());
-        Ok(SortedBatches { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })
+        Ok(SortedBatches { order, batches, positions, sorted, next: 0, ready: VecDeque::new(), _held: held })
     }
 }
 
@@ -214,7 +214,7 @@ fn key_head(key: &[u8], prefix: usize) -> u64 {
 struct SortedBatches {
     order: Arc<SortOrder>,
     batches: Vec<RecordBatch>,
-    places: Vec<(u32, u32)>,
+    positions: Vec<(u32, u32)>,
     sorted: Vec<u32>,
     next: usize,
     /// Finished batches.
@@ -231,12 +231,12 @@ impl SortedBatches {
         if some.is_empty() {
             return Ok(());
         }
-        let place = |at: &u32| {
-            let (batch, row) = self.places[*at as usize];
+        let position = |at: &u32| {
+            let (batch, row) = self.positions[*at as usize];
             (batch as usize, row as usize)
         };
-        let places: Vec<(usize, usize)> = some.iter().map(place).collect();
-        self.ready = self.order.schema.gather(&self.batches, &places)?.into();
+        let positions: Vec<(usize, usize)> = some.iter().map(position).collect();
+        self.ready = self.order.schema.gather(&self.batches, &positions)?.into();
         Ok(())
     }
 }
@@ -353,7 +353,7 @@ impl Merge {
         first.keys.row(first.row).cmp(&second.keys.row(second.row)).then(a.cmp(&b))
     }
 
-    /// Moves the cursor at this heap position down to its place.
+    /// Restores the heap below this position, whose cursor has moved.
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1)..(2 * at + 3).min(self.heap.len());
@@ -369,23 +369,23 @@ impl Merge {
     /// Builds the next batches; no batch at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
-        let mut places = Vec::with_capacity(most);
-        while places.len() < most
+        let mut positions = Vec::with_capacity(most);
+        while positions.len() < most
             && let Some(number) = self.heap.first().copied()
         {
             let cursor = &mut self.cursors[number];
-            places.push((cursor.source, cursor.row));
+            positions.push((cursor.source, cursor.row));
             cursor.row += 1;
             if cursor.row == cursor.keys.num_rows() && !self.open(number)? {
                 self.heap.swap_remove(0);
             }
             self.sift_down(0);
         }
-        if places.is_empty() {
+        if positions.is_empty() {
             return Ok(());
         }
-        self.left -= places.len();
-        self.ready = self.order.schema.gather(&self.sources, &places)?.into();
+        self.left -= positions.len();
+        self.ready = self.order.schema.gather(&self.sources, &positions)?.into();
         self.drop_unused_batches();
         Ok(())
     }

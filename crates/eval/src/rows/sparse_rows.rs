@@ -1,7 +1,7 @@
 //! Sparse rows: many columns, few values.
 //!
 //! A batch has a cell for each row in each column. For events with many different keys, there are hundreds of empty
-//! cells per value. Such a batch is cut into short batches: a column without values in these few rows takes no space,
+//! cells per value. Such a batch is split into short batches: a column without values in these few rows takes no space,
 //! and a column with values has cells for these rows only. Names and order of columns are kept.
 //!
 //! Not here: readers of such rows (scan).
@@ -19,23 +19,23 @@ use crate::EngineError;
 
 /// Number of rows of a short batch.
 const SHORT_ROWS: usize = 64;
-/// Minimum number of columns for which cutting pays off.
+/// Minimum number of columns for which splitting pays off.
 const WIDE_COLUMNS: usize = 32;
-/// Minimum number of cells per value for which a batch is cut.
-const PLACES_PER_VALUE: usize = 8;
+/// Minimum number of cells per value for which a batch is split.
+const CELLS_PER_VALUE: usize = 8;
 
-/// Cuts a sparse batch into short batches; any other batch is returned whole.
+/// Splits a sparse batch into short batches; any other batch is returned whole.
 pub(super) fn split_sparse(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
     if !is_sparse(&batch) {
         return Ok(vec![batch]);
     }
-    let places: Vec<u32> = (0..u32_of(batch.num_rows())).collect();
-    split_rows(&batch, &places)
+    let positions: Vec<u32> = (0..u32_of(batch.num_rows())).collect();
+    split_rows(&batch, &positions)
 }
 
-/// The rows at these positions, in this order, as batches cut in the same way.
-pub fn take_sparse(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
-    if is_sparse(batch) { split_rows(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
+/// The rows at these positions, in this order, as batches split in the same way.
+pub fn take_sparse(batch: &RecordBatch, positions: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
+    if is_sparse(batch) { split_rows(batch, positions.values()) } else { Ok(vec![take(batch, positions)?]) }
 }
 
 fn is_sparse(batch: &RecordBatch) -> bool {
@@ -44,10 +44,10 @@ fn is_sparse(batch: &RecordBatch) -> bool {
         return false;
     }
     let values: usize = batch.columns().iter().map(|column| rows - column.logical_null_count()).sum();
-    values.saturating_mul(PLACES_PER_VALUE) <= rows.saturating_mul(columns)
+    values.saturating_mul(CELLS_PER_VALUE) <= rows.saturating_mul(columns)
 }
 
-fn split_rows(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
+fn split_rows(batch: &RecordBatch, positions: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
     let missing: Vec<FieldRef> = (batch.schema_ref().fields().iter())
         .map(|field| match field.data_type() {
             DataType::Null => Arc::clone(field),
@@ -55,22 +55,22 @@ fn split_rows(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, E
         })
         .collect();
     let nulls: Vec<Option<NullBuffer>> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
-    places.chunks(SHORT_ROWS).map(|places| build_batch(batch, places, &missing, &nulls)).collect()
+    positions.chunks(SHORT_ROWS).map(|positions| build_batch(batch, positions, &missing, &nulls)).collect()
 }
 
 /// Some rows of a batch; columns without values in these rows take no space.
 fn build_batch(
     batch: &RecordBatch,
-    places: &[u32],
+    positions: &[u32],
     missing: &[FieldRef],
     nulls: &[Option<NullBuffer>],
 ) -> Result<RecordBatch, EngineError> {
-    let nothing: ArrayRef = Arc::new(NullArray::new(places.len()));
-    let taken = UInt32Array::from(places.to_vec());
+    let nothing: ArrayRef = Arc::new(NullArray::new(positions.len()));
+    let taken = UInt32Array::from(positions.to_vec());
     let (mut fields, mut arrays) = (Vec::with_capacity(missing.len()), Vec::with_capacity(missing.len()));
     let columns = batch.schema_ref().fields().iter().zip(batch.columns()).zip(missing.iter().zip(nulls));
     for ((field, array), (missing, nulls)) in columns {
-        if nulls.as_ref().is_some_and(|nulls| places.iter().all(|row| nulls.is_null(*row as usize))) {
+        if nulls.as_ref().is_some_and(|nulls| positions.iter().all(|row| nulls.is_null(*row as usize))) {
             fields.push(Arc::clone(missing));
             arrays.push(Arc::clone(&nothing));
         } else {
@@ -79,7 +79,7 @@ fn build_batch(
             arrays.push(arrow::compute::take(array, &taken, None)?);
         }
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+    let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
 }
 

@@ -1,4 +1,4 @@
-//! Batches cut by bytes.
+//! Splitting batches by bytes.
 //!
 //! The number of rows of a batch is limited, but a single row may have a megabyte. Here, the bytes that are sent or
 //! written at once are limited.

@@ -33,7 +33,7 @@ pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
 pub(crate) struct Unified {
     /// Name, type, and whether there are integers that a double cannot represent exactly.
     fields: Vec<(String, DataType, bool)>,
-    places: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
+    indices: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
     /// The last schema and the indices of its fields, because most batches have the same schema.
     last: Option<(SchemaRef, Vec<usize>)>,
 }
@@ -42,32 +42,32 @@ impl Unified {
     /// Adds a batch.
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
         let known = self.last.take().filter(|(schema, _)| schema == batch.schema_ref());
-        let (schema, places) = known.unwrap_or_else(|| self.places_of(batch.schema()));
-        for (at, array) in places.iter().zip(batch.columns()) {
+        let (schema, indices) = known.unwrap_or_else(|| self.indices_of(batch.schema()));
+        for (at, array) in indices.iter().zip(batch.columns()) {
             let (_, _, wide) = &mut self.fields[*at];
             *wide |= has_wide_integers(array);
         }
-        self.last = Some((schema, places));
+        self.last = Some((schema, indices));
     }
 
-    fn places_of(&mut self, schema: SchemaRef) -> (SchemaRef, Vec<usize>) {
-        let mut places = Vec::with_capacity(schema.fields().len());
+    fn indices_of(&mut self, schema: SchemaRef) -> (SchemaRef, Vec<usize>) {
+        let mut indices = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
-            let at = match self.places.get(field.name()) {
+            let at = match self.indices.get(field.name()) {
                 Some(at) => {
                     let (_, kind, _) = &mut self.fields[*at];
                     *kind = promote(kind, field.data_type());
                     *at
                 }
                 None => {
-                    self.places.insert(field.name().clone(), self.fields.len());
+                    self.indices.insert(field.name().clone(), self.fields.len());
                     self.fields.push((field.name().clone(), field.data_type().clone(), false));
                     self.fields.len() - 1
                 }
             };
-            places.push(at);
+            indices.push(at);
         }
-        (schema, places)
+        (schema, indices)
     }
 
     /// Columns in order of first appearance.

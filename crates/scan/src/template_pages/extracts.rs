@@ -276,7 +276,7 @@ impl NamedRule<'_> {
             return Finding::ByTemplate(part, column);
         }
         let by_codes = match decision {
-            Some(decision) => match self.location_of(&decision.places, flat, template_set) {
+            Some(decision) => match self.location_of(&decision.positions, flat, template_set) {
                 RuleLocation::ByValue => return open(),
                 location => listed_values(flat, deciding, template_set, values)
                     .and_then(|parts| self.matches_by_code(first, flat, &parts, &location).ok()),

@@ -254,7 +254,7 @@ mod tests {
             self.evict(at);
             let states = self.sliding[group as usize].iter().zip(&self.bodies).enumerate();
             let value = |(column, (sliding, body)): (usize, (&Sliding, &FunctionBody))| {
-                sliding.value(*body, &self.windows[at], column, group)
+                sliding.value(*body, &self.windows[at], column)
             };
             let results = states.map(value).collect();
             values.into_iter().for_each(|values| self.push(at, group, values));

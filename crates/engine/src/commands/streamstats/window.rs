@@ -95,7 +95,7 @@ pub(super) enum Sliding {
     Sums(Box<WindowSums>),
     /// For variances.
     Moments(Stacks<Moments>),
-    /// Smallest and largest value, separately for numbers and other texts, because only values of one kind are ordered.
+    /// Smallest and largest value, separately for texts and numbers, which have orders of their own.
     Extremes(Box<[Kind; 2]>),
     /// Number of times that each value occurs, and the approximate bytes of this table.
     Distinct(HashMap<Box<str>, usize, FixedState>, usize),
@@ -166,6 +166,8 @@ impl Sliding {
                 *bytes += value.len() + VALUE_COUNT_BYTES;
                 tally.insert(value.as_str().into(), 1);
             }),
+            // A row without a time is neither the earliest nor the latest.
+            Sliding::Times(_) if row.time.is_none() => {}
             Sliding::Times(ends) => {
                 push_candidate(&mut ends.0, (at, 0), |known| row.time < window.row(known.0).time);
                 push_candidate(&mut ends.1, (at, 0), |known| row.time > window.row(known.0).time);
@@ -213,22 +215,20 @@ impl Sliding {
         }
     }
 
-    /// The function's value over the group's rows in the window.
-    pub(super) fn value(&self, body: FunctionBody, window: &Window, column: usize, group: u32) -> Value<'static> {
+    /// The function's value over the rows of this state.
+    pub(super) fn value(&self, body: FunctionBody, window: &Window, column: usize) -> Value<'static> {
         let values = |row: u64| window.values(row, column).texts();
         match self {
             Sliding::Count(count) => Value::Int(*count),
             Sliding::Sums(sums) => RunningState::Sums(sums.total()).value(body),
             Sliding::Moments(stacks) => RunningState::Moments(stacks.total()).value(body),
-            Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
-                // Numbers and texts mixed have no total order, so the result depends on the order of rows.
-                let rows = window.rows.iter().zip(&window.values[column]).filter(|(row, _)| row.group == group);
-                fold_rows(body, rows.map(|(row, values)| (values.texts(), row.time)))
-            }
             Sliding::Extremes(kinds) => {
-                let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
+                // Texts are greater than numbers.
+                let [texts, numbers] = &**kinds;
+                let low = if numbers.count > 0 { &numbers.low } else { &texts.low };
+                let high = if texts.count > 0 { &texts.high } else { &numbers.high };
                 let text = |end: &Candidates| end.front().map(|(row, value)| values(*row)[*value].clone());
-                RunningState::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(body)
+                RunningState::Extremes(Box::new((text(low), text(high)))).value(body)
             }
             Sliding::Distinct(tally, _) if matches!(body, FunctionBody::Distinct(DistinctResult::Values)) => {
                 let mut all: Vec<String> = tally.keys().map(|value| value.to_string()).collect();
@@ -430,7 +430,7 @@ mod tests {
                         body,
                         window.rows.iter().zip(&window.values[0]).map(|(row, values)| (values.texts(), row.time)),
                     );
-                    assert_eq!(sliding.value(body, &window, 0, 0), anew, "{function:?} over {size} at {at}");
+                    assert_eq!(sliding.value(body, &window, 0), anew, "{function:?} over {size} at {at}");
                 }
             }
         }
@@ -460,7 +460,7 @@ mod tests {
                     let mut anew = RunningState::new(body);
                     let rows = window.rows.iter().zip(&window.values[0]).filter(|(row, _)| row.group == group);
                     rows.for_each(|(_, values)| values.add_to(&mut anew, body, None));
-                    assert_eq!(sliding.value(body, &window, 0, group), anew.value(body), "{function:?} at {at}");
+                    assert_eq!(sliding.value(body, &window, 0), anew.value(body), "{function:?} at {at}");
                 }
             }
         }

@@ -97,30 +97,30 @@ impl TableRule {
     /// Passes each row of the tables in a text to `see`.
     pub fn rows(&self, text: &str, several_tables: bool, named: bool, see: CellVisitor<'_>) {
         let lines: Vec<&str> = text.lines().collect();
-        let mut place = 0;
-        while place < lines.len() {
-            let Some(next) = self.table(&lines, place, named, see) else { return };
-            if next <= place || !several_tables {
+        let mut start = 0;
+        while start < lines.len() {
+            let Some(end) = self.table(&lines, start, named, see) else { return };
+            if end <= start || !several_tables {
                 return;
             }
-            place = next;
+            start = end;
         }
     }
 
     /// Passes the rows of the next table to `see`; returns the end of the table, if there is one.
     fn table(&self, lines: &[&str], from: usize, named: bool, see: CellVisitor<'_>) -> Option<usize> {
-        let mut place = from;
+        let mut line = from;
         if let Some(pre) = &self.pre {
-            let (start, end) = pre.section_range(lines, place, 0)?;
-            place = start.max(end);
+            let (start, end) = pre.section_range(lines, line, 0)?;
+            line = start.max(end);
         }
         let (mut names, mut header_line) = (Vec::new(), String::new());
         if let Some(header) = &self.header {
             // A header that is only a list of names occupies no lines.
             let is_list = matches!(header.tokens, Some(Tokens::List(_)));
-            let unsaid = usize::from(!is_list || !matches!(header.start, SectionStart::Here));
-            let (start, end) = header.section_range(lines, place, unsaid)?;
-            place = end;
+            let default_count = usize::from(!is_list || !matches!(header.start, SectionStart::Here));
+            let (start, end) = header.section_range(lines, line, default_count)?;
+            line = end;
             header_line = header.members(&lines[start..end]).next().unwrap_or_default();
             names = match &header.tokens {
                 Some(tokens) => tokens.of(&header_line, &header_line, 0),
@@ -130,20 +130,20 @@ impl TableRule {
         if !named {
             names.clear();
         }
-        let (start, end) = self.body.section_range(lines, place, usize::MAX)?;
-        for (line, text) in self.body.members_of(&lines[start..end]) {
+        let (start, end) = self.body.section_range(lines, line, usize::MAX)?;
+        for (row, text) in self.body.members_of(&lines[start..end]) {
             let default = Tokens::default();
             let values = self.body.tokens.as_ref().unwrap_or(&default).of(&text, &header_line, names.len());
             let cells = values.into_iter().enumerate().filter(|(_, value)| !value.is_empty());
-            see(line, cells.map(|(at, value)| (name_of(&names, at), value)).collect());
+            see(row, cells.map(|(at, value)| (name_of(&names, at), value)).collect());
         }
-        place = end;
+        line = end;
         if let Some(post) = &self.post
-            && let Some((_, end)) = post.section_range(lines, place, usize::MAX)
+            && let Some((_, end)) = post.section_range(lines, line, usize::MAX)
         {
-            place = end;
+            line = end;
         }
-        Some(place)
+        Some(line)
     }
 }
 
@@ -177,9 +177,9 @@ impl Section {
         Ok(())
     }
 
-    /// First line and end of the section; `unsaid` is the number of lines if no setting defines the number. `None` if
-    /// the section does not start.
-    fn section_range(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
+    /// First line and end of the section, which has `default_count` lines unless a setting defines its end. `None` if the
+    /// section does not start.
+    fn section_range(&self, lines: &[&str], from: usize, default_count: usize) -> Option<(usize, usize)> {
         let (start, is_found) = match &self.start {
             SectionStart::Here => (from, false),
             SectionStart::After(count) => (from.saturating_add(*count), false),
@@ -187,10 +187,10 @@ impl Section {
         };
         let rest = lines.get(start..)?;
         let count = match &self.end {
-            SectionEnd::Unspecified => unsaid,
+            SectionEnd::Unspecified => default_count,
             SectionEnd::Count(count) => *count,
             SectionEnd::Before(regex) => {
-                // Includes the line that matched the start.
+                // The line that matched the start is part of the section, even if it also matches the end.
                 let first = usize::from(is_found);
                 let end = rest.iter().skip(first).position(|line| regex.is_match(line));
                 end.map_or(rest.len(), |end| end + first)

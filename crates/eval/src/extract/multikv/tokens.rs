@@ -90,7 +90,7 @@ impl Tokens {
             Tokens::Chop(pieces) => {
                 let piece =
                     |(start, length): &(usize, usize)| -> String { line.chars().skip(*start).take(*length).collect() };
-                pieces.iter().map(|place| piece(place).trim().to_owned()).collect()
+                pieces.iter().map(|range| piece(range).trim().to_owned()).collect()
             }
             Tokens::Split { most, delimiters, consumes } => {
                 let most = match most {

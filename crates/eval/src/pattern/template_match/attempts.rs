@@ -72,35 +72,35 @@ impl Planner {
         start: TemplatePosition,
     ) -> Result<Attempt, LimitExceeded> {
         let mut attempts = Attempts::default();
-        let mut place = start;
+        let mut position = start;
         let in_variable = template.literal(start.part).is_none();
         self.begin(template, start, &mut attempts)?;
         if let Some(FlatPart::Variable(_, traits)) = template.part(start.part) {
             let inside =
                 ValueTraits { firsts: traits.bytes, min_len: 1, value_set: None, forms: None, ..traits.clone() };
             self.step_variable(&mut attempts, &inside)?;
-            place = TemplatePosition { part: start.part + 1, offset: 0 };
+            position = TemplatePosition { part: start.part + 1, offset: 0 };
         }
         while !attempts.live.is_empty() {
-            match template.part(place.part) {
+            match template.part(position.part) {
                 None => {
                     self.finish_attempts(&mut attempts)?;
                     break;
                 }
                 Some(FlatPart::Variable(_, traits)) => {
                     self.step_variable(&mut attempts, traits)?;
-                    place = TemplatePosition { part: place.part + 1, offset: 0 };
+                    position = TemplatePosition { part: position.part + 1, offset: 0 };
                 }
                 Some(FlatPart::Literal(bytes)) => {
-                    place.offset = self.step_literal(&mut attempts, bytes, place.offset)?;
-                    if place.offset == bytes.len() {
-                        place = TemplatePosition { part: place.part + 1, offset: 0 };
+                    position.offset = self.step_literal(&mut attempts, bytes, position.offset)?;
+                    if position.offset == bytes.len() {
+                        position = TemplatePosition { part: position.part + 1, offset: 0 };
                     }
                 }
             }
         }
         let certain = attempts.matched && !attempts.failed && !in_variable;
-        Ok(Attempt { end: place, matched: attempts.matched, certain })
+        Ok(Attempt { end: position, matched: attempts.matched, certain })
     }
 
     /// The end of an attempt that fails within the literal in which it starts, as nearly all attempts do.

@@ -18,7 +18,7 @@ use crate::pattern::{Captures, Regex};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Positions of the requested groups if there is a match.
-    pub places: GroupRanges,
+    pub positions: GroupRanges,
     /// The variables whose values decide whether there is a match, in order.
     pub read: Vec<usize>,
     /// The other variables of the window, each with a valid value to use in place of the actual one.

@@ -131,9 +131,9 @@ impl Planner {
             window.groups = found.groups;
             (window.read, window.fillers) = split_by_dependence(template, &window.variables, &found.read);
             window.group_dependence = found.apart;
-            window.decision = found.decision.map(|(places, deciding)| {
+            window.decision = found.decision.map(|(positions, deciding)| {
                 let (read, fillers) = split_by_dependence(template, &window.variables, &deciding);
-                Decision { places, read, fillers }
+                Decision { positions, read, fillers }
             });
             if window.groups.is_some() {
                 window.certain = true;
@@ -151,7 +151,7 @@ impl Planner {
         if let Some(known) = self.dependence_cache.get(&key) {
             return known
                 .as_ref()
-                .map(|known| known.map_positions(|place| place.absolute_from(origin)))
+                .map(|known| known.map_positions(|position| position.absolute_from(origin)))
                 .ok_or(Undecidable);
         }
         if self.dependence_steps > PLANNER_STEPS_MAX || !self.nfa.look_set_any().iter().all(is_followed) {
@@ -175,7 +175,7 @@ impl Planner {
         // The part of the template that the walk saw beyond the window is not in the cache key, so the result cannot be
         // cached.
         if reached <= window.end && self.dependence_cache.len() < CACHED_WINDOWS_MAX {
-            let kept = found.as_ref().ok().map(|found| found.map_positions(|place| place.relative_to(origin)));
+            let kept = found.as_ref().ok().map(|found| found.map_positions(|position| position.relative_to(origin)));
             self.dependence_cache.insert(key, kept);
         }
         found
@@ -213,7 +213,7 @@ impl Dependence {
         Dependence {
             groups: self.groups.as_ref().map(groups),
             read: parts(&self.read),
-            decision: self.decision.as_ref().map(|(places, deciding)| (groups(places), parts(deciding))),
+            decision: self.decision.as_ref().map(|(positions, deciding)| (groups(positions), parts(deciding))),
             apart: self.apart.as_ref().map(|apart| GroupDependence {
                 matched: parts(&apart.matched),
                 groups: apart.groups.iter().map(|group| parts(group)).collect(),
@@ -310,45 +310,45 @@ impl<'a> Walk<'a> {
     /// The configurations at the end of the walk.
     fn run(&mut self) -> Result<Vec<Configuration>, Undecidable> {
         let (start, starts_end) = (self.window.start, self.window.starts_end);
-        let mut place = start;
+        let mut position = start;
         self.list += 1;
         let behind = self.byte_before_start()?;
         let mut first = Configuration { behind, list: Vec::new(), matched: None };
-        self.start_attempt(&mut first, Position::Fixed(place))?;
+        self.start_attempt(&mut first, Position::Fixed(position))?;
         let mut all = vec![first];
         let key = PrefixKey::Start(start, starts_end, behind);
         let known = self.prefixes.find(&key).map(|(number, _)| number);
         let mut prefix = known.or_else(|| self.prefixes.insert(key, &all, &[]));
         let mut entered = None;
-        while !all.iter().all(|one| self.is_final(one, place)) {
-            let Some(part) = self.template.part(place.part) else { break };
-            if place.offset == 0 || place == start {
+        while !all.iter().all(|one| self.is_final(one, position)) {
+            let Some(part) = self.template.part(position.part) else { break };
+            if position.offset == 0 || position == start {
                 let key = prefix.map(|before| PrefixKey::of_part(before, part));
                 if let Some((number, state)) = key.as_ref().and_then(|key| self.prefixes.find(key)) {
                     (all, self.layers) = (state.configurations.clone(), state.layers.clone());
-                    (prefix, place) = (Some(number), TemplatePosition { part: place.part + 1, offset: 0 });
-                    self.reached = place;
+                    (prefix, position) = (Some(number), TemplatePosition { part: position.part + 1, offset: 0 });
+                    self.reached = position;
                     continue;
                 }
                 entered = key;
             }
             // A part that cannot be passed has been seen as well.
             self.reached = match part {
-                FlatPart::Literal(_) => TemplatePosition { part: place.part, offset: place.offset + 1 },
-                FlatPart::Variable(..) => TemplatePosition { part: place.part + 1, offset: 0 },
+                FlatPart::Literal(_) => TemplatePosition { part: position.part, offset: position.offset + 1 },
+                FlatPart::Variable(..) => TemplatePosition { part: position.part + 1, offset: 0 },
             };
-            (all, place) = match part {
-                FlatPart::Literal(bytes) => self.pass_byte(all, bytes, place)?,
-                FlatPart::Variable(_, traits) => self.pass_variable(&all, place.part, traits)?,
+            (all, position) = match part {
+                FlatPart::Literal(bytes) => self.pass_byte(all, bytes, position)?,
+                FlatPart::Variable(_, traits) => self.pass_variable(&all, position.part, traits)?,
             };
-            self.reached = place;
-            if place.offset == 0 {
+            self.reached = position;
+            if position.offset == 0 {
                 prefix = entered.take().and_then(|key| self.prefixes.insert(key, &all, &self.layers));
             }
         }
-        if self.template.part(place.part).is_none() {
+        if self.template.part(position.part).is_none() {
             for one in &mut all {
-                let resolved = self.resolve_assertions(one, ByteAfter::End, Position::Fixed(place))?;
+                let resolved = self.resolve_assertions(one, ByteAfter::End, Position::Fixed(position))?;
                 let (behind, matched) = (resolved.behind, resolved.matched.clone());
                 *one = Configuration { behind, list: Vec::new(), matched };
             }
@@ -369,18 +369,18 @@ impl<'a> Walk<'a> {
         &mut self,
         mut all: Vec<Configuration>,
         bytes: &[u8],
-        place: TemplatePosition,
+        position: TemplatePosition,
     ) -> Result<(Vec<Configuration>, TemplatePosition), Undecidable> {
-        let Some(byte) = bytes.get(place.offset) else { return Err(Undecidable) };
-        let at = place.offset + 1;
+        let Some(byte) = bytes.get(position.offset) else { return Err(Undecidable) };
+        let at = position.offset + 1;
         let after = match at == bytes.len() {
-            true => TemplatePosition { part: place.part + 1, offset: 0 },
-            false => TemplatePosition { part: place.part, offset: at },
+            true => TemplatePosition { part: position.part + 1, offset: 0 },
+            false => TemplatePosition { part: position.part, offset: at },
         };
         let starts = after < self.window.starts_end && !is_inside_character(bytes, at);
         let (mut behind, mut next) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
         for one in &all {
-            let stepped = self.step(one, *byte, Position::Fixed(place), Position::Fixed(after), starts)?;
+            let stepped = self.step(one, *byte, Position::Fixed(position), Position::Fixed(after), starts)?;
             next.push(intern(&mut behind, stepped)?);
         }
         self.spare.extend(all.drain(..).map(|one| one.list));
@@ -400,23 +400,23 @@ impl<'a> Walk<'a> {
         traits: &ValueTraits,
     ) -> Result<(Vec<Configuration>, TemplatePosition), Undecidable> {
         let (mut behind, mut next) = (Vec::new(), Vec::new());
-        let place = TemplatePosition { part: variable + 1, offset: 0 };
+        let position = TemplatePosition { part: variable + 1, offset: 0 };
         for one in all {
             let mut outcomes = self.outcomes(one, variable, traits)?;
             for one in &mut outcomes {
-                one.move_here(Position::Fixed(place));
+                one.move_here(Position::Fixed(position));
                 one.number_within(variable);
             }
             let numbers = outcomes.into_iter().map(|one| intern(&mut behind, one));
             next.push(numbers.collect::<Result<_, _>>()?);
         }
         self.layers.push(Arc::new(Layer { variable: Some(variable), next }));
-        Ok((behind, place))
+        Ok((behind, position))
     }
 
     /// Whether no further byte can change a configuration's result.
-    fn is_final(&self, one: &Configuration, place: TemplatePosition) -> bool {
-        one.list.is_empty() && (one.matched.is_some() || place >= self.window.starts_end)
+    fn is_final(&self, one: &Configuration, position: TemplatePosition) -> bool {
+        one.list.is_empty() && (one.matched.is_some() || position >= self.window.starts_end)
     }
 
     /// Kind of the byte before the window, if it is the same for all texts.
@@ -772,7 +772,7 @@ impl Configuration {
     fn with_absolute_positions(&self, part: usize, earlier: &[Position]) -> Configuration {
         self.with_positions(|position| match position {
             Position::Earlier(number) => earlier.get(number).copied().unwrap_or(position),
-            Position::Fixed(place) => Position::Fixed(TemplatePosition { part: part + place.part, ..place }),
+            Position::Fixed(position) => Position::Fixed(TemplatePosition { part: part + position.part, ..position }),
             Position::Within(_, number) => Position::Within(part, number),
             Position::Here => Position::Here,
         })

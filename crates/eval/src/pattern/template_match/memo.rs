@@ -5,10 +5,10 @@ use quarry_stdx::number::u32_of;
 
 /// Maximum number of cached combinations per template and slab; beyond that, each row is evaluated separately.
 pub const COMBINATIONS_MAX: usize = 65_536;
-/// Maximum number of places (entries) of a [`PairTable`]: two megabytes. Further pairs are hashed.
-const PAIR_PLACES_MAX: usize = 1 << 19;
-/// Size of an empty row, in places.
-const ROW_PLACES: usize = size_of::<Vec<u32>>() / size_of::<u32>();
+/// Maximum number of cells of a [`PairTable`]: two megabytes. Further pairs are hashed.
+const PAIR_CELLS_MAX: usize = 1 << 19;
+/// Size of an empty row, in cells.
+const ROW_CELLS: usize = size_of::<Vec<u32>>() / size_of::<u32>();
 
 /// An answer for each requested combination of dictionary codes, up to [`COMBINATIONS_MAX`].
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct CombinationMemo<T> {
     answers: Vec<T>,
     /// Index of the answer plus one, by the code of a single variable.
     single: Vec<u32>,
-    /// The same by the codes of two variables; pairs for which the table has no place are in `far_pairs`.
+    /// The same by the codes of two variables; pairs for which the table has no cell are in `far_pairs`.
     pairs: PairTable,
     far_pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
@@ -28,8 +28,8 @@ pub struct CombinationMemo<T> {
 struct PairTable {
     /// By the first code, then by the second: the number plus one; 0 if there is none.
     rows: Vec<Vec<u32>>,
-    /// Number of places in all rows, including the size of the rows themselves.
-    places: usize,
+    /// Number of cells in all rows, including the size of the rows themselves.
+    cells: usize,
 }
 
 impl PairTable {
@@ -42,17 +42,17 @@ impl PairTable {
     fn insert(&mut self, first: u32, second: u32, number: u32) -> bool {
         let (first, second) = (first as usize, second as usize);
         let more_rows = (first + 1).saturating_sub(self.rows.len());
-        let more_places = (second + 1).saturating_sub(self.rows.get(first).map_or(0, Vec::len));
-        let places = self.places.saturating_add(more_rows.saturating_mul(ROW_PLACES)).saturating_add(more_places);
-        if places > PAIR_PLACES_MAX {
+        let more_cells = (second + 1).saturating_sub(self.rows.get(first).map_or(0, Vec::len));
+        let cells = self.cells.saturating_add(more_rows.saturating_mul(ROW_CELLS)).saturating_add(more_cells);
+        if cells > PAIR_CELLS_MAX {
             return false;
         }
-        self.places = places;
+        self.cells = cells;
         if more_rows > 0 {
             self.rows.resize_with(first + 1, Vec::new);
         }
         let row = &mut self.rows[first];
-        if more_places > 0 {
+        if more_cells > 0 {
             row.resize(second + 1, 0);
         }
         row[second] = number + 1;
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(memo.get(&[first, second]), Some(at));
         }
         assert_eq!(memo.get(&[3, 1]), None);
-        assert!(memo.pairs.places <= PAIR_PLACES_MAX && !memo.far_pairs.is_empty());
+        assert!(memo.pairs.cells <= PAIR_CELLS_MAX && !memo.far_pairs.is_empty());
     }
 
     #[test]

@@ -129,8 +129,9 @@ fn answer(
     values: &[&str],
     wanted: &[usize],
 ) -> Option<Vec<Option<String>>> {
-    let byte =
-        |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
+    let byte = |position: TemplatePosition| {
+        values[..position.part].iter().map(|value| value.len()).sum::<usize>() + position.offset
+    };
     let whole = values.concat();
     let (mut text, mut captures) = (Vec::new(), regex.new_captures());
     for window in windows {
@@ -160,8 +161,9 @@ fn answer(
 /// Compares the decisions for windows with the result of the expression itself: whether there is a match, and the
 /// positions of its groups.
 fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], sketch: &Sketch, values: &[&str]) {
-    let byte =
-        |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
+    let byte = |position: TemplatePosition| {
+        values[..position.part].iter().map(|value| value.len()).sum::<usize>() + position.offset
+    };
     let whole = values.concat();
     let (mut text, mut captures) = (Vec::new(), regex.new_captures());
     for window in windows {
@@ -169,7 +171,7 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
         let append = |part: usize, text: &mut Vec<u8>| text.extend_from_slice(values[part].as_bytes());
         let found = window.evaluate(&sketch.template, regex, append, &mut text, &mut captures).unwrap();
         let wanted = planner.requested_groups.iter().map(|group| {
-            let reported = decision.places[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
+            let reported = decision.positions[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
             (found.and_then(|text| captures.text(text, *group)).map(str::to_owned), reported)
         });
         let wanted: Vec<_> = wanted.collect();
@@ -459,9 +461,9 @@ fn forms_show_that_a_value_does_not_decide() {
         MatchPlan::Windows(windows) => windows,
         other => panic!("{other:?}"),
     };
-    let place = |part| TemplatePosition { part, offset: 0 };
+    let position = |part| TemplatePosition { part, offset: 0 };
     let known = planned(&sketch.with_forms(&[]));
-    assert_eq!(known[0].groups.as_ref().map(|groups| groups[4]), Some(Some((place(5), place(6)))));
+    assert_eq!(known[0].groups.as_ref().map(|groups| groups[4]), Some(Some((position(5), position(6)))));
     // Without forms, the first value may lack a number sign.
     assert!(planned(&sketch)[0].groups.is_none());
     assert!(check(&regex, &mut Planner::new(&regex, [1, 2, 4]).unwrap(), &sketch));
@@ -477,8 +479,8 @@ fn listed_values_that_all_match_decide_early() {
     };
     let listed = planned(&sketch.with_value_sets());
     assert_eq!(listed.len(), 1);
-    let place = |part| TemplatePosition { part, offset: 0 };
-    assert_eq!(listed[0].groups.as_ref().unwrap()[1], Some((place(1), place(2))));
+    let position = |part| TemplatePosition { part, offset: 0 };
+    assert_eq!(listed[0].groups.as_ref().unwrap()[1], Some((position(1), position(2))));
     assert!(listed[0].certain && listed[0].read == [1] && listed[0].end.part == 2, "{listed:?}");
     // Without listed values, the level may also be another word of four letters.
     assert!(planned(&sketch)[0].groups.is_none());
@@ -535,9 +537,9 @@ fn undecided_groups_do_not_affect_others() {
     // These groups are determined by the template, whatever the request contains.
     for (group, part) in [(1, 0), (2, 2), (6, 6)] {
         let found = planned(group);
-        let place = found[0].groups.as_ref().unwrap()[group];
+        let position = found[0].groups.as_ref().unwrap()[group];
         assert_eq!(
-            place,
+            position,
             Some((TemplatePosition { part, offset: 0 }, TemplatePosition { part: part + 1, offset: 0 })),
             "{group}"
         );
@@ -595,8 +597,8 @@ fn window_with_values(pattern: &str, text: &str) -> Window {
 fn listed_values_show_that_every_text_matches() {
     let (pattern, text) = (r"^(?<name>\S+) \d+ms$", "<anna|zo\u{eb}> <12ms|7ms>");
     assert_eq!(windows(pattern, text)[0].groups, None, "some text with these bytes does not match");
-    let place = |part| TemplatePosition { part, offset: 0 };
-    assert_eq!(window_with_values(pattern, text).groups.unwrap()[1], Some((place(0), place(1))));
+    let position = |part| TemplatePosition { part, offset: 0 };
+    assert_eq!(window_with_values(pattern, text).groups.unwrap()[1], Some((position(0), position(1))));
 }
 
 #[test]

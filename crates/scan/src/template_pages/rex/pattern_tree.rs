@@ -307,7 +307,7 @@ impl PatternTree {
             let decision =
                 decision.filter(|_| !has_few_combinations(template_set, &variables_of(&inside, &window.read)));
             if let Some(decision) = &decision {
-                window.groups = Some(decision.places.clone());
+                window.groups = Some(decision.positions.clone());
             }
             let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
             let of_groups = parts_needed(&window, work.groups);

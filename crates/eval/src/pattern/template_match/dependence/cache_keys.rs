@@ -119,9 +119,9 @@ impl Planner {
     pub(super) fn cache_key(&mut self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let mut view = Vec::with_capacity(256);
-        for place in [window.start, window.starts_end, last].map(|place| place.relative_to(first)) {
-            put_number(place.part, &mut view);
-            put_number(place.offset, &mut view);
+        for position in [window.start, window.starts_end, last].map(|position| position.relative_to(first)) {
+            put_number(position.part, &mut view);
+            put_number(position.offset, &mut view);
         }
         view.push(
             u8::from(window.start == TemplatePosition::START) | u8::from(template.part(last.part).is_none()) << 1,

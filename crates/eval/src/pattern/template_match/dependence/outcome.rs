@@ -23,10 +23,10 @@ pub(super) fn dependence_of(
             read.push(part);
         }
     };
-    let mut places: Vec<Option<GroupRanges>> = Vec::new();
+    let mut positions: Vec<Option<GroupRanges>> = Vec::new();
     for one in finals {
         let Some(registers) = &one.matched else {
-            places.push(None);
+            positions.push(None);
             continue;
         };
         let mut found: Option<GroupRanges> = Some(vec![None; groups]);
@@ -37,24 +37,28 @@ pub(super) fn dependence_of(
             (first..last).for_each(&mut add);
             match (start, end) {
                 (Position::Fixed(start), Position::Fixed(end)) => {
-                    if let Some(place) = found.as_mut().and_then(|found| found.get_mut(*group)) {
-                        *place = Some((start, end));
+                    if let Some(position) = found.as_mut().and_then(|found| found.get_mut(*group)) {
+                        *position = Some((start, end));
                     }
                 }
                 _ => found = None,
             }
         }
-        places.push(found);
+        positions.push(found);
     }
-    let same =
-        places.first().cloned().flatten().filter(|first| places.iter().all(|other| other.as_ref() == Some(first)));
+    let same = positions
+        .first()
+        .cloned()
+        .flatten()
+        .filter(|first| positions.iter().all(|other| other.as_ref() == Some(first)));
     read.sort_unstable();
     let of_matches = || {
-        let mut matches = finals.iter().zip(&places).filter(|(one, _)| one.matched.is_some()).map(|(_, place)| place);
+        let mut matches =
+            finals.iter().zip(&positions).filter(|(one, _)| one.matched.is_some()).map(|(_, position)| position);
         let first = matches.next()?.clone()?;
         matches.all(|other| other.as_ref() == Some(&first)).then_some(first)
     };
-    let decision = if same.is_some() { None } else { of_matches().map(|places| (places, deciding)) };
+    let decision = if same.is_some() { None } else { of_matches().map(|positions| (positions, deciding)) };
     Dependence { groups: same, read, decision, apart: None }
 }
 
@@ -94,8 +98,8 @@ pub(super) fn group_dependence_of(
 /// The first part after a position, or the part in which it is.
 fn part_of(position: Position, is_end: bool) -> usize {
     match position {
-        Position::Fixed(place) if is_end && place.offset > 0 => place.part + 1,
-        Position::Fixed(place) => place.part,
+        Position::Fixed(position) if is_end && position.offset > 0 => position.part + 1,
+        Position::Fixed(position) => position.part,
         Position::Within(part, _) if is_end => part + 1,
         Position::Within(part, _) => part,
         Position::Here | Position::Earlier(_) => 0,
