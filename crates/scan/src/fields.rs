@@ -42,6 +42,7 @@ use self::reports::{Report, RequestedReport};
 use self::table_rules::table_rule;
 use super::derive::RuleFieldNames;
 use super::event_fields::{is_intrinsic_field, metadata_text};
+use crate::metadata_cache::MetadataCache;
 
 /// Distinct fields per page; further fields are dropped.
 const PAGE_FIELDS_MAX: usize = 1_000;
@@ -166,7 +167,7 @@ pub(crate) struct FieldRules {
     renamed: OnceLock<BTreeSet<String>>,
     /// See [`FieldRules::fields_read`].
     fields_read: OnceLock<FieldNames>,
-    cache: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
+    cache: Mutex<MetadataCache<Arc<SourceRules>>>,
     /// Compiled patterns by text and field, shared by sources.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.

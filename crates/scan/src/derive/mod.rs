@@ -24,8 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use quarry_conf::{PropsResolver, SearchTimeRules};
 use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
@@ -47,6 +45,7 @@ pub(crate) use self::tables::Tables;
 use super::fields::Projection;
 use super::filter::EventFilter;
 use crate::labels::{LabelCondition, LabelSource};
+use crate::metadata_cache::MetadataCache;
 
 /// Search-time fields that knowledge objects add to the events of one search.
 pub(crate) struct Derivations {
@@ -73,38 +72,11 @@ pub(crate) struct Derivations {
 /// suffice.
 const CACHED_SEGMENTS_MAX: usize = 64;
 
-/// Maximum number of combinations of metadata whose plans are cached; beyond it, the cache is emptied and the rules of
-/// sources are resolved again.
-const CACHED_METADATA_MAX: usize = 65_536;
-
 /// Plans by metadata; sources with equal rules share a plan.
 #[derive(Default)]
 struct PlanCache {
     by_meta: MetadataCache<Arc<Plan>>,
     by_rules: Vec<(SearchTimeRules, Arc<Plan>)>,
-}
-
-/// Values by metadata, at most [`CACHED_METADATA_MAX`]. An index may have far more combinations of host, source and
-/// sourcetype than a search should keep.
-struct MetadataCache<T>(HashMap<Metadata, T, FixedState>);
-
-impl<T> Default for MetadataCache<T> {
-    fn default() -> MetadataCache<T> {
-        MetadataCache(HashMap::default())
-    }
-}
-
-impl<T> MetadataCache<T> {
-    fn get(&self, meta: &Metadata) -> Option<&T> {
-        self.0.get(meta)
-    }
-
-    fn insert(&mut self, meta: Metadata, value: T) {
-        if self.0.len() >= CACHED_METADATA_MAX {
-            self.0.clear();
-        }
-        self.0.insert(meta, value);
-    }
 }
 
 /// Fields and condition of a search.
@@ -360,27 +332,4 @@ fn append_label_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanAr
         column.push_multi(values);
     }
     column.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plans_are_cached_for_a_bounded_number_of_sources() {
-        let mut cache = MetadataCache::default();
-        let text: Arc<str> = "x".into();
-        let meta = |source: usize| Metadata {
-            index: Arc::clone(&text),
-            host: Arc::clone(&text),
-            source: source.to_string().into(),
-            sourcetype: Arc::clone(&text),
-        };
-        for source in 0..2 * CACHED_METADATA_MAX + 1 {
-            cache.insert(meta(source), source);
-            assert_eq!(cache.get(&meta(source)), Some(&source));
-            assert!(cache.0.len() <= CACHED_METADATA_MAX);
-        }
-        assert_eq!(cache.get(&meta(0)), None);
-    }
 }
