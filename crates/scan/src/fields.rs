@@ -3,8 +3,11 @@
 //! Fields come, in this order, from index-time fields, `EXTRACT` patterns, `REPORT` transforms ([`reports`]) and
 //! automatic `key=value` or JSON extraction; an earlier source wins. A pattern that reads a field instead of the text
 //! comes last, so that it can read all of these fields. If a transform reads a field that the pattern produces, the
-//! pattern comes before the transforms. Values are views into the page's text; only values with escapes are copied. The
-//! order follows Splunk's documentation of search-time operations, except that there all patterns come first.
+//! pattern comes before the transforms. The order follows Splunk's documentation of search-time operations, except that
+//! there all patterns come first.
+//!
+//! Values that patterns and automatic extraction find verbatim are views into the page's text; all other values are
+//! copied: values with escapes or entities, cells of tables, values of transforms, and index-time values.
 
 pub(crate) mod cells;
 mod dependencies;
@@ -19,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::buffer::Buffer;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use quarry_conf::{KvMode, PropsResolver, ReportRule};
 use quarry_eval::EngineError;
 use quarry_eval::extract::multikv::rules::TableRule;
@@ -44,9 +47,10 @@ use super::derive::RuleFieldNames;
 use super::event_fields::{is_intrinsic_field, metadata_text};
 use crate::metadata_cache::MetadataCache;
 
-/// Distinct fields per page; further fields are dropped.
+/// Distinct fields per page; further fields are dropped, except those that the search names.
 const PAGE_FIELDS_MAX: usize = 1_000;
-/// Distinct fields per search (compare limits.conf `[kv] maxcols`); further fields are dropped.
+/// Distinct fields per search (compare limits.conf `[kv] maxcols`); further fields are dropped, except those that the
+/// search names: without them, its conditions and commands would have other results.
 const SEARCH_FIELDS_MAX: usize = 1_000;
 
 /// Names of the fields a search has returned; [`SEARCH_FIELDS_MAX`] keeps binary data from creating columns without
@@ -92,6 +96,8 @@ pub(crate) struct Projection {
     pub patterns: Vec<String>,
     /// Patterns that only the condition tests; a subset of `patterns`.
     pub tested_patterns: Vec<String>,
+    /// Fields that the condition tests by name and that `all` or `patterns` already include.
+    pub tested_names: Vec<String>,
     pub raw: bool,
     /// `_indextime`.
     pub index_time: bool,
@@ -109,6 +115,7 @@ impl Projection {
             names: needs.fields.iter().cloned().collect(),
             patterns: needs.patterns.clone(),
             tested_patterns: Vec::new(),
+            tested_names: Vec::new(),
             raw: needs.all || named("_raw"),
             index_time: needs.all || named("_indextime"),
         }
@@ -172,7 +179,7 @@ pub(crate) struct FieldRules {
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.
     reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
-    /// The rules that copy values out of texts, by the field they produce.
+    /// Origins of the values of a field, by field; at most as many as [`origins`] caches.
     extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
 }
 
@@ -487,10 +494,11 @@ pub(crate) fn extract_fields(
     if !found.names_only {
         // All new fields of a page are admitted together, so the lock is taken once per field and page.
         let mut refused = false;
-        found.values.retain(|(name, places)| {
-            let admitted = !places.is_empty() && shown.try_admit(name);
-            refused |= !admitted && !places.is_empty();
-            admitted
+        let FieldExtractor { values, named, .. } = &mut found;
+        values.retain(|(name, places)| {
+            let is_admitted = !places.is_empty() && (shown.try_admit(name) || named.contains(name.as_str()));
+            refused |= !is_admitted && !places.is_empty();
+            is_admitted
         });
         found.overflow |= refused;
     }
@@ -500,7 +508,7 @@ pub(crate) fn extract_fields(
     found.into_columns(selected.len())
 }
 
-/// An extracted value: its row, its position in the text, and the source that found it.
+/// An extracted value: its row, and its position in the text of the page or, if copied, among the copies.
 #[derive(Clone, Copy)]
 struct ExtractedValue {
     row: u32,
@@ -515,6 +523,8 @@ struct FieldExtractor<'a> {
     projection: &'a Projection,
     /// Whether only named fields are requested, so that other names can be dropped without a lookup.
     names_only: bool,
+    /// Fields that the search names.
+    named: HashSet<&'a str, FixedState>,
     fields: HashMap<String, usize, FixedState>,
     values: Vec<(String, Vec<ExtractedValue>)>,
     text_start: usize,
@@ -546,6 +556,7 @@ impl<'a> FieldExtractor<'a> {
         let mut found = FieldExtractor {
             projection,
             names_only: !projection.all && projection.patterns.is_empty(),
+            named: projection.names.iter().chain(&projection.tested_names).map(String::as_str).collect(),
             fields: HashMap::default(),
             values: Vec::new(),
             text_start: events.raw.as_ptr() as usize,
@@ -728,7 +739,7 @@ impl<'a> FieldExtractor<'a> {
         if self.names_only || is_intrinsic_field(name) || is_hidden(name) || !self.projection.includes(name) {
             return None;
         }
-        if self.values.len() >= PAGE_FIELDS_MAX {
+        if self.values.len() >= PAGE_FIELDS_MAX && !self.named.contains(name) {
             self.overflow = true;
             return None;
         }
@@ -828,3 +839,6 @@ fn build_column(
     }
     Ok(Arc::new(lists.finish()))
 }
+
+#[cfg(test)]
+mod tests;

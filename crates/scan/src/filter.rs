@@ -505,8 +505,9 @@ impl Projection {
     /// Adds the fields that a filter tests.
     pub(crate) fn with_filter_fields(&self, filter: &EventFilter) -> Projection {
         let mut projection = self.clone();
-        let more = filter.names().filter(|name| !self.includes(name)).map(str::to_owned);
-        projection.names.extend(more);
+        let (included, more): (Vec<&str>, Vec<&str>) = filter.names().partition(|name| self.includes(name));
+        projection.names.extend(more.into_iter().map(str::to_owned));
+        projection.tested_names = included.into_iter().map(str::to_owned).collect();
         projection
     }
 

@@ -340,7 +340,8 @@ impl EventScan {
     /// Whether the first and last event can represent a page: all its events match, and their requested fields differ
     /// only in their times.
     fn is_represented_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
-        let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
+        let Projection { all, every, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+            &self.projection;
         let is_alike = |name: &String| {
             name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_uniform()
         };
@@ -658,7 +659,8 @@ impl EventScan {
 
     /// Whether only the number of events is requested.
     pub(super) fn only_counts(&self) -> bool {
-        let Projection { all, every: _, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
+        let Projection { all, every: _, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+            &self.projection;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
     }
