@@ -61,8 +61,8 @@ pub(crate) struct Derivations {
     /// Events for which a rule may produce a requested field; `None` if there are no such events.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    /// Whether a field requested by name can be obtained only from the event texts.
-    asks_texts: bool,
+    /// Whether the search requests labels, default fields or every field by `*`, which only the event texts yield.
+    needs_texts: bool,
     plans: Mutex<PlanCache>,
     column_plans: Mutex<PlanCache>,
     strategies: Mutex<Vec<(Arc<dyn Segment>, FieldStrategy)>>,
@@ -133,7 +133,7 @@ impl Derivations {
             tables,
             context: context.clone(),
             requested: wanted,
-            asks_texts: is_label || is_default || (search.projection.every && !search.projection.includes_unnamed()),
+            needs_texts: is_label || is_default || (search.projection.every && !search.projection.includes_unnamed()),
             of_columns,
             tested,
             labels: found,
@@ -145,7 +145,7 @@ impl Derivations {
         })
     }
 
-    /// The method of obtaining the requested fields of a segment's events, cached for recent segments.
+    /// The [`FieldStrategy`] of a segment, cached for recent segments.
     pub(crate) fn strategy_of(
         &self,
         segment: &Arc<dyn Segment>,
@@ -169,7 +169,7 @@ impl Derivations {
             return Ok(FieldStrategy::default());
         }
         let mut of_metas = Vec::with_capacity(metas.len());
-        let mut way = FieldStrategy { by_text: self.asks_texts, ..FieldStrategy::default() };
+        let mut way = FieldStrategy { by_text: self.needs_texts, ..FieldStrategy::default() };
         for meta in metas {
             let plan = self.column_plan(meta, messages)?;
             way.by_text |= !plan.reads_only_columns();
@@ -200,7 +200,7 @@ impl Derivations {
         self.plan_in(&self.plans, &self.requested, meta, messages)
     }
 
-    /// The rules to evaluate over columns for one metadata.
+    /// The rules that are evaluated over columns for events with these metadata.
     fn column_plan(&self, meta: &Metadata, messages: &Messages) -> Result<Arc<Plan>, EngineError> {
         self.plan_in(&self.column_plans, &self.of_columns, meta, messages)
     }

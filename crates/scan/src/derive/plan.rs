@@ -1,4 +1,5 @@
-//! The search-time rules of one source, reduced to those a search needs.
+//! The search-time rules of one source that produce requested fields, in Splunk's order: aliases, calculated fields,
+//! lookups.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use super::requested_fields::RequestedFields;
 use super::tables::{Tables, command_of};
 use crate::event_fields::is_intrinsic_field;
 
-/// The rules that produce a requested field, in order.
+/// The rules of a source that produce requested fields.
 pub(super) struct Plan {
     aliases: Vec<AliasRule>,
     evals: Vec<(String, CompiledExpr)>,
@@ -27,6 +28,7 @@ pub(super) struct Plan {
     lookups: Vec<(Lookup, Vec<String>)>,
     /// Whether an expression calls `searchmatch`.
     searches: bool,
+    /// See [`Plan::required_fields`].
     needs: BTreeSet<String>,
 }
 
@@ -123,7 +125,7 @@ impl Plan {
         self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty()
     }
 
-    /// Fields to extract for this plan.
+    /// Requested fields, and fields that the rules read; these are extracted from texts before the rules run.
     pub(super) fn required_fields(&self) -> &BTreeSet<String> {
         &self.needs
     }
@@ -133,7 +135,7 @@ impl Plan {
         !self.searches && !self.input_fields().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
     }
 
-    /// Stored fields that the rules read.
+    /// Fields that the rules read as extracted, before any rule has set them.
     pub(super) fn input_fields(&self) -> BTreeSet<&str> {
         let mut reads: BTreeSet<&str> = BTreeSet::new();
         for (lookup, outputs) in &self.lookups {
