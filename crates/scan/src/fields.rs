@@ -86,18 +86,19 @@ pub(crate) fn text_buffer(events: &Page) -> Buffer {
 /// Fields that a search requests of each event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projection {
-    /// All fields.
+    /// All fields, because whole events are shown.
     pub all: bool,
-    /// Whether a command requests all fields with `*`, including computed fields.
+    /// Whether a command requests all fields with `*`, including default fields, which are computed on request.
     pub every: bool,
     /// Fields by name.
     pub names: Vec<String>,
-    /// Fields by wildcard.
+    /// Fields by name pattern (`user_*`).
     pub patterns: Vec<String>,
     /// Patterns that only the condition tests; a subset of `patterns`.
     pub tested_patterns: Vec<String>,
     /// Fields that the condition tests by name and that `all` or `patterns` already include.
     pub tested_names: Vec<String>,
+    /// `_raw`.
     pub raw: bool,
     /// `_indextime`.
     pub index_time: bool,
@@ -167,6 +168,7 @@ pub(crate) struct FieldRules {
     props: Arc<PropsResolver>,
     /// Whether nothing is extracted from text, so that only index-time fields exist.
     index_time_only: bool,
+    /// See [`FieldRules::reads_indexed_text`].
     reads_indexed_text: bool,
     /// Fields that search-time rules may produce; computed on the first request.
     derived_names: OnceLock<Arc<RuleFieldNames>>,
@@ -229,14 +231,15 @@ impl Extract {
     }
 }
 
-/// A source's automatic extraction, and whether it can be evaluated on templates instead of on text.
+/// Automatic extraction of a source, and whether fields must be extracted from text instead of templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AutoExtraction {
-    /// Automatic extraction.
+    /// `KV_MODE`.
     pub kv_mode: KvMode,
     /// Whether texts that start with a brace are parsed as JSON.
     pub auto_json: bool,
-    /// Whether a pattern produces a requested field in a way that only works on text.
+    /// Whether rules that produce requested fields interact, so that they run on text only: one reads or repeats the
+    /// field of another, or appends values to it.
     pub by_pattern: bool,
 }
 
@@ -244,7 +247,7 @@ pub(crate) struct AutoExtraction {
 #[derive(Clone)]
 pub(crate) struct ExtractionClass {
     /// Automatic extraction.
-    pub cutting: AutoExtraction,
+    pub automatic: AutoExtraction,
     /// Patterns that read the event text and produce requested fields, in order; includes transforms that amount to a
     /// single pattern.
     pub text_patterns: Vec<Arc<Extract>>,
@@ -255,12 +258,12 @@ pub(crate) struct ExtractionClass {
 }
 
 impl ExtractionClass {
-    /// Whether this class extracts the same way as another.
+    /// Whether both classes extract by the same rules in the same order.
     pub(crate) fn is_equivalent(&self, other: &ExtractionClass) -> bool {
         fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
         }
-        self.cutting == other.cutting
+        self.automatic == other.automatic
             && are_same(&self.text_patterns, &other.text_patterns)
             && are_same(&self.field_patterns, &other.field_patterns)
             && are_same(&self.reports, &other.reports)
@@ -370,8 +373,8 @@ impl FieldRules {
         let are_independent = reports.iter().all(|report| !report.appends_values());
         let are_simple = of_fields.iter().enumerate().all(is_simple) && !of_fields.iter().any(|rule| rules.feeds(rule));
         let by_pattern = !are_distinct || !are_independent || !are_simple;
-        let cutting = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
-        ExtractionClass { cutting, text_patterns: of_text, field_patterns: of_fields, reports }
+        let automatic = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
+        ExtractionClass { automatic, text_patterns: of_text, field_patterns: of_fields, reports }
     }
 
     /// A compiled transform, shared by all sources that use it.
@@ -656,7 +659,7 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Adds the named groups of a match. `lies_elsewhere` tells whether `text` is outside the page.
+    /// Adds the named groups of a match. With `lies_elsewhere`, `text` is not part of the page, so values are copied.
     fn add_groups(&mut self, regex: &Regex, pattern: &RequestedPattern, text: &str, lies_elsewhere: bool) {
         let captures = &pattern.captures;
         if let Some(groups) = &pattern.groups {
@@ -678,7 +681,7 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Runs a pattern that reads a field, if the event has the field by now.
+    /// Applies a pattern that reads a field, if a value of the field has been found; with several values, to the last.
     fn extract_from_field(&mut self, event: &str, meta: &Metadata, extract: &Extract, pattern: &mut RequestedPattern) {
         let (regex, field) = (&extract.regex, extract.field.as_str());
         if METADATA_FIELDS.contains(&field) {
