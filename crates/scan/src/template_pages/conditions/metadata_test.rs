@@ -59,8 +59,8 @@ impl MetadataTest {
     }
 }
 
-/// The patterns of the early metadata test, and whether one of them must match (`true`) or none may match. `None` if the
-/// early test does not decide, as for networks.
+/// The patterns of the early metadata test, and whether one of them must match (`true`) or none may match. `None` if
+/// the early test does not decide, as for networks.
 fn early_metadata_patterns(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
     let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
     let is_network = |value: &SearchPattern| network_of(&value.text).is_some();

@@ -109,7 +109,8 @@ impl FieldTest {
     }
 }
 
-/// The values of a field as texts. The values of a multivalue field stay separate, because each of them may pass a test.
+/// The values of a field as texts. The values of a multivalue field stay separate, because each of them may pass a
+/// test.
 fn texts_to_test(values: ArrayRef) -> ArrayRef {
     match ColumnReader::new(&values) {
         ColumnReader::Multi(..) => values,
