@@ -318,8 +318,8 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
     }
 }
 
-/// Test that a metadata field equals a value. A network equals its addresses, which no pattern matches, so the final test
-/// decides.
+/// Test that a metadata field equals a value. A network equals its addresses, which no pattern matches, so the final
+/// test decides.
 fn metadata_test(field: MetaField, value: &SearchPattern, case_sensitive: bool) -> EarlyTest {
     match network_of(&value.text) {
         Some(_) => EarlyTest::Undecided,
