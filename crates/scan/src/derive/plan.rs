@@ -16,6 +16,7 @@ use quarry_spl::analyse::expr_fields;
 use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
+use super::defaults::is_default_field;
 use super::requested_fields::RequestedFields;
 use super::tables::{Tables, command_of};
 use crate::event_fields::is_intrinsic_field;
@@ -130,9 +131,10 @@ impl Plan {
         &self.needs
     }
 
-    /// Whether the rules read only stored columns.
+    /// Whether the rules read only stored columns. The text, its index time and the default fields are not columns.
     pub(super) fn reads_only_columns(&self) -> bool {
-        !self.searches && !self.input_fields().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
+        let is_computed = |name: &str| matches!(name, "_raw" | "_indextime") || is_default_field(name);
+        !self.searches && !self.input_fields().into_iter().any(is_computed)
     }
 
     /// Fields that the rules read as extracted, before any rule has set them.
