@@ -126,7 +126,7 @@ impl ScanEnvironment<'_> {
         Ok(())
     }
 
-    /// Compiles the condition and the demands, and prepares the search-time fields that the condition tests.
+    /// Compiles the condition and the demands, and prepares the search-time fields that rules derive.
     fn condition(
         &self,
         plan: &Scan,

@@ -58,11 +58,11 @@ pub struct EventScan {
     pub(crate) derivations: Derivations,
     /// Fields shown so far in the events list.
     pub(crate) shown: ShownFields,
-    /// `rex` commands that run while reading.
+    /// `rex` and `spath` commands, and functions of texts, that the scan evaluates.
     pub(crate) rexes: PushedCommands,
-    /// Extractors for patterns whose fields serve to compute other fields.
+    /// Idle pattern readers for the fields from which rules compute other fields; holds no commands.
     pub(crate) computed_rexes: PushedCommands,
-    /// Facts about template slabs, collected as needed.
+    /// Template slabs being read, with the locations of the search's fields.
     pub(crate) slabs: SlabCache,
     /// Slabs of which a few rows are read before their fields are located.
     pub(crate) needles: NeedleSlabs,
@@ -70,15 +70,15 @@ pub struct EventScan {
     pub(crate) top_k: Option<TopKThreshold>,
     /// A `dedup` for which only the first rows of each page are read.
     pub(crate) first: Option<FirstRows>,
-    /// Conditions that the commands after the scan impose on rows.
+    /// Conditions that the commands after the scan impose on each row.
     pub(crate) demands: PushedPredicates,
     /// Finds the rows that the first commands keep, before the other fields of the rows are extracted.
     pub(crate) selector: Option<RowSelector>,
     /// Summaries to read instead of events.
     pub summary: Option<SummaryReader>,
-    /// Whether a run of identical events may be represented by its first and last event.
+    /// Whether the first and the last event of a page may represent all its events if these differ only in `_time`.
     pub(crate) extremes: bool,
-    /// Whether events may be represented by distinct values with counts.
+    /// Whether events with equal values may be represented by one row with a count.
     pub(crate) counts: bool,
     /// Whether columns of ordered rows may hold numbers and, as exceptions, texts.
     pub(crate) keeps_numbers: bool,
@@ -229,7 +229,7 @@ impl EventScan {
         }
     }
 
-    /// Pages of a segment that may hold a match; `None` if the segment is damaged; the damage is reported.
+    /// Pages of a segment that may hold a match; `None`, after a report, if the segment is damaged.
     pub fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,
@@ -283,7 +283,7 @@ impl EventScan {
     }
 
     /// Reads a page like [`EventScan::read_coded`] if `coded`, else like [`EventScan::read`]; adds to `left` the
-    /// number of matching rows that are left out.
+    /// number of matching rows that are excluded.
     pub(crate) fn read_page(
         &self,
         page: &PageRef,
@@ -326,8 +326,8 @@ impl EventScan {
         self.finish_read(page, rows, context)
     }
 
-    /// Reads the matching rows of a page without counting it as read; adds to `left` the number of rows that the top-k
-    /// threshold or a demand excluded.
+    /// Reads the matching rows of a page without counting the page as read; adds to `left` the number of rows that the
+    /// top-k threshold or a demand excluded.
     fn rows_of_page(
         &self,
         page: &PageRef,
@@ -346,7 +346,7 @@ impl EventScan {
         }
     }
 
-    /// The matching rows of a page, coded, with their positions.
+    /// The matching rows of a page with their positions; columns may be dictionary-coded.
     pub(crate) fn positioned_rows(
         &self,
         page: &PageRef,
@@ -395,7 +395,7 @@ impl EventScan {
         if !is_read || !page.segment.may_hold_fields(page.page) {
             return FieldNames::NONE;
         }
-        // Rules that compute fields may read others.
+        // Rules that compute fields may read any field.
         if self.projection.includes_unnamed() || way.computed.is_some() {
             return FieldNames::ALL;
         }
@@ -404,8 +404,7 @@ impl EventScan {
         FieldNames::of(named).union(self.rules.fields_read())
     }
 
-    /// All columns, for events to which rules add fields. The fields are extracted from text, so the storage layout
-    /// does not matter.
+    /// All columns, for pages that are read as text.
     fn all_columns(&self, page: &PageRef) -> PageColumns {
         let has_fields = page.segment.may_hold_fields(page.page);
         PageColumns { raw: true, index_time: true, fields: if has_fields { FieldNames::ALL } else { FieldNames::NONE } }
@@ -415,7 +414,7 @@ impl EventScan {
     /// `left`.
     fn drop_excluded_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
-        // The same page always yields the same rows, whether or not it was prefetched.
+        // Template pages drop these rows early only where that saves work, and plain pages never.
         let rows = self.demands.filter_rows(rows)?;
         let rows = match &self.top_k {
             Some(top_k) => top_k.filter_rows(rows)?,
@@ -490,7 +489,7 @@ impl EventScan {
         Ok(found)
     }
 
-    /// Counts rows that matched but were left out.
+    /// Counts matching rows that were excluded.
     fn count_excluded_rows(&self, rows: usize) {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
@@ -524,7 +523,7 @@ impl EventScan {
         }
         // A selector decides only later, when the page is read, which rows to keep.
         let scan = self.selector.as_ref().filter(|_| !coded).map_or(self, |selector| &selector.scan);
-        // Rows that are left out are counted by the worker that reads the page.
+        // Excluded rows are counted by the worker that reads the page.
         scan.rows_of_page(page, coded, context, &mut 0).map(drop)
     }
 
@@ -560,7 +559,7 @@ impl EventScan {
         Ok(Some((batch, selected)))
     }
 
-    /// Drops columns that only the condition needed.
+    /// Drops columns that only the condition reads.
     pub(crate) fn drop_filter_columns(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let extra = self.projection.filter_only_columns(&self.filter);
         let projection = &self.projection;

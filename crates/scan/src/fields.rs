@@ -3,8 +3,11 @@
 //! Fields come, in this order, from index-time fields, `EXTRACT` patterns, `REPORT` transforms ([`reports`]) and
 //! automatic `key=value` or JSON extraction; an earlier source wins. A pattern that reads a field instead of the text
 //! comes last, so that it can read all of these fields. If a transform reads a field that the pattern produces, the
-//! pattern comes before the transforms. Values are views into the page's text; only values with escapes are copied. The
-//! order follows Splunk's documentation of search-time operations, except that there all patterns come first.
+//! pattern comes before the transforms. The order follows Splunk's documentation of search-time operations, except that
+//! there all patterns come first.
+//!
+//! Values that patterns and automatic extraction find verbatim are views into the page's text; all other values are
+//! copied: values with escapes or entities, cells of tables, values of transforms, and index-time values.
 
 pub(crate) mod cells;
 mod dependencies;
@@ -19,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::buffer::Buffer;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use quarry_conf::{KvMode, PropsResolver, ReportRule};
 use quarry_eval::EngineError;
 use quarry_eval::extract::multikv::rules::TableRule;
@@ -42,10 +45,12 @@ use self::reports::{Report, RequestedReport};
 use self::table_rules::table_rule;
 use super::derive::RuleFieldNames;
 use super::event_fields::{is_intrinsic_field, metadata_text};
+use crate::metadata_cache::MetadataCache;
 
-/// Distinct fields per page; further fields are dropped.
+/// Distinct fields per page; further fields are dropped, except those that the search names.
 const PAGE_FIELDS_MAX: usize = 1_000;
-/// Distinct fields per search (compare limits.conf `[kv] maxcols`); further fields are dropped.
+/// Distinct fields per search (compare limits.conf `[kv] maxcols`); further fields are dropped, except those that the
+/// search names: without them, its conditions and commands would have other results.
 const SEARCH_FIELDS_MAX: usize = 1_000;
 
 /// Names of the fields a search has returned; [`SEARCH_FIELDS_MAX`] keeps binary data from creating columns without
@@ -81,16 +86,19 @@ pub(crate) fn text_buffer(events: &Page) -> Buffer {
 /// Fields that a search requests of each event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projection {
-    /// All fields.
+    /// All fields, because whole events are shown.
     pub all: bool,
-    /// Whether a command requests all fields with `*`, including computed fields.
+    /// Whether a command requests all fields with `*`, including default fields, which are computed on request.
     pub every: bool,
     /// Fields by name.
     pub names: Vec<String>,
-    /// Fields by wildcard.
+    /// Fields by name pattern (`user_*`).
     pub patterns: Vec<String>,
     /// Patterns that only the condition tests; a subset of `patterns`.
     pub tested_patterns: Vec<String>,
+    /// Fields that the condition tests by name and that `all` or `patterns` already include.
+    pub tested_names: Vec<String>,
+    /// `_raw`.
     pub raw: bool,
     /// `_indextime`.
     pub index_time: bool,
@@ -108,6 +116,7 @@ impl Projection {
             names: needs.fields.iter().cloned().collect(),
             patterns: needs.patterns.clone(),
             tested_patterns: Vec::new(),
+            tested_names: Vec::new(),
             raw: needs.all || named("_raw"),
             index_time: needs.all || named("_indextime"),
         }
@@ -159,6 +168,7 @@ pub(crate) struct FieldRules {
     props: Arc<PropsResolver>,
     /// Whether nothing is extracted from text, so that only index-time fields exist.
     index_time_only: bool,
+    /// See [`FieldRules::reads_indexed_text`].
     reads_indexed_text: bool,
     /// Fields that search-time rules may produce; computed on the first request.
     derived_names: OnceLock<Arc<RuleFieldNames>>,
@@ -166,12 +176,12 @@ pub(crate) struct FieldRules {
     renamed: OnceLock<BTreeSet<String>>,
     /// See [`FieldRules::fields_read`].
     fields_read: OnceLock<FieldNames>,
-    cache: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
+    cache: Mutex<MetadataCache<Arc<SourceRules>>>,
     /// Compiled patterns by text and field, shared by sources.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.
     reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
-    /// The rules that copy values out of texts, by the field they produce.
+    /// Origins of the values of a field, by field; at most as many as [`origins`] caches.
     extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
 }
 
@@ -221,14 +231,15 @@ impl Extract {
     }
 }
 
-/// A source's automatic extraction, and whether it can be evaluated on templates instead of on text.
+/// Automatic extraction of a source, and whether fields must be extracted from text instead of templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AutoExtraction {
-    /// Automatic extraction.
+    /// `KV_MODE`.
     pub kv_mode: KvMode,
     /// Whether texts that start with a brace are parsed as JSON.
     pub auto_json: bool,
-    /// Whether a pattern produces a requested field in a way that only works on text.
+    /// Whether rules that produce requested fields interact, so that they run on text only: one reads or repeats the
+    /// field of another, or appends values to it.
     pub by_pattern: bool,
 }
 
@@ -236,7 +247,7 @@ pub(crate) struct AutoExtraction {
 #[derive(Clone)]
 pub(crate) struct ExtractionClass {
     /// Automatic extraction.
-    pub cutting: AutoExtraction,
+    pub automatic: AutoExtraction,
     /// Patterns that read the event text and produce requested fields, in order; includes transforms that amount to a
     /// single pattern.
     pub text_patterns: Vec<Arc<Extract>>,
@@ -247,12 +258,12 @@ pub(crate) struct ExtractionClass {
 }
 
 impl ExtractionClass {
-    /// Whether this class extracts the same way as another.
+    /// Whether both classes extract by the same rules in the same order.
     pub(crate) fn is_equivalent(&self, other: &ExtractionClass) -> bool {
         fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
         }
-        self.cutting == other.cutting
+        self.automatic == other.automatic
             && are_same(&self.text_patterns, &other.text_patterns)
             && are_same(&self.field_patterns, &other.field_patterns)
             && are_same(&self.reports, &other.reports)
@@ -362,8 +373,8 @@ impl FieldRules {
         let are_independent = reports.iter().all(|report| !report.appends_values());
         let are_simple = of_fields.iter().enumerate().all(is_simple) && !of_fields.iter().any(|rule| rules.feeds(rule));
         let by_pattern = !are_distinct || !are_independent || !are_simple;
-        let cutting = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
-        ExtractionClass { cutting, text_patterns: of_text, field_patterns: of_fields, reports }
+        let automatic = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
+        ExtractionClass { automatic, text_patterns: of_text, field_patterns: of_fields, reports }
     }
 
     /// A compiled transform, shared by all sources that use it.
@@ -486,10 +497,11 @@ pub(crate) fn extract_fields(
     if !found.names_only {
         // All new fields of a page are admitted together, so the lock is taken once per field and page.
         let mut refused = false;
-        found.values.retain(|(name, places)| {
-            let admitted = !places.is_empty() && shown.try_admit(name);
-            refused |= !admitted && !places.is_empty();
-            admitted
+        let FieldExtractor { values, named, .. } = &mut found;
+        values.retain(|(name, places)| {
+            let is_admitted = !places.is_empty() && (shown.try_admit(name) || named.contains(name.as_str()));
+            refused |= !is_admitted && !places.is_empty();
+            is_admitted
         });
         found.overflow |= refused;
     }
@@ -499,7 +511,7 @@ pub(crate) fn extract_fields(
     found.into_columns(selected.len())
 }
 
-/// An extracted value: its row, its position in the text, and the source that found it.
+/// An extracted value: its row, and its position in the text of the page or, if copied, among the copies.
 #[derive(Clone, Copy)]
 struct ExtractedValue {
     row: u32,
@@ -514,6 +526,8 @@ struct FieldExtractor<'a> {
     projection: &'a Projection,
     /// Whether only named fields are requested, so that other names can be dropped without a lookup.
     names_only: bool,
+    /// Fields that the search names.
+    named: HashSet<&'a str, FixedState>,
     fields: HashMap<String, usize, FixedState>,
     values: Vec<(String, Vec<ExtractedValue>)>,
     text_start: usize,
@@ -545,6 +559,7 @@ impl<'a> FieldExtractor<'a> {
         let mut found = FieldExtractor {
             projection,
             names_only: !projection.all && projection.patterns.is_empty(),
+            named: projection.names.iter().chain(&projection.tested_names).map(String::as_str).collect(),
             fields: HashMap::default(),
             values: Vec::new(),
             text_start: events.raw.as_ptr() as usize,
@@ -644,7 +659,7 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Adds the named groups of a match. `lies_elsewhere` tells whether `text` is outside the page.
+    /// Adds the named groups of a match. With `lies_elsewhere`, `text` is not part of the page, so values are copied.
     fn add_groups(&mut self, regex: &Regex, pattern: &RequestedPattern, text: &str, lies_elsewhere: bool) {
         let captures = &pattern.captures;
         if let Some(groups) = &pattern.groups {
@@ -666,7 +681,7 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Runs a pattern that reads a field, if the event has the field by now.
+    /// Applies a pattern that reads a field, if a value of the field has been found; with several values, to the last.
     fn extract_from_field(&mut self, event: &str, meta: &Metadata, extract: &Extract, pattern: &mut RequestedPattern) {
         let (regex, field) = (&extract.regex, extract.field.as_str());
         if METADATA_FIELDS.contains(&field) {
@@ -727,7 +742,7 @@ impl<'a> FieldExtractor<'a> {
         if self.names_only || is_intrinsic_field(name) || is_hidden(name) || !self.projection.includes(name) {
             return None;
         }
-        if self.values.len() >= PAGE_FIELDS_MAX {
+        if self.values.len() >= PAGE_FIELDS_MAX && !self.named.contains(name) {
             self.overflow = true;
             return None;
         }
@@ -827,3 +842,6 @@ fn build_column(
     }
     Ok(Arc::new(lists.finish()))
 }
+
+#[cfg(test)]
+mod tests;

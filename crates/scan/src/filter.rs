@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_eval::field_names::wildcard_parts;
-use quarry_eval::row_filter::{NumberEquality, NumberRule, RowFilter};
+use quarry_eval::row_filter::{NumberEquality, NumberRule, RowFilter, network_of};
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::term::MetaField;
 use quarry_event::value::parse_exact_number;
@@ -51,10 +51,14 @@ impl<'a> Origins<'a> {
 pub(crate) struct EventFilter {
     terms: TermQuery,
     early: EarlyTest,
+    /// The final test, on columns; `None` if the early tests decide.
     exact: Option<RowFilter>,
+    /// Fields that the condition tests, by name or wildcard.
     names: BTreeSet<String>,
+    /// See [`EventFilter::index_time_fields`].
     given: Vec<String>,
     tests_raw: bool,
+    /// The condition for template slabs.
     conditions: Conditions,
 }
 
@@ -78,8 +82,7 @@ enum EarlyTest {
 }
 
 impl EventFilter {
-    /// Splits `expr`. `rules` tell which fields are extracted by patterns, so that their values need not be whole
-    /// tokens.
+    /// Splits `expr`. `rules` tells which fields patterns extract: the values of these fields need not be whole tokens.
     pub(crate) fn new(expr: &SearchExpr, rules: &Origins<'_>) -> Result<EventFilter, EngineError> {
         let early = early_test(expr, rules);
         let mut given = Vec::new();
@@ -119,7 +122,7 @@ impl EventFilter {
         self.exact.as_ref()
     }
 
-    /// Whether an early test reads text.
+    /// Whether the condition reads event texts, or fields extracted from them.
     pub(crate) fn reads_text(&self) -> bool {
         self.early.reads_text() || self.tests_fields() || self.tests_raw
     }
@@ -139,7 +142,7 @@ impl EventFilter {
         self.exact.is_some() && self.names.contains(field)
     }
 
-    /// Whether the final test reads this field, by name or by pattern.
+    /// Whether the final test reads this field, by name or by wildcard.
     pub(crate) fn reads_field(&self, field: &str) -> bool {
         self.names().any(|name| name == field || wildcard_parts(name, field).is_some())
     }
@@ -216,8 +219,8 @@ impl EarlyTest {
             EarlyTest::Undecided => {}
             EarlyTest::And(parts) => {
                 // Metadata tests first; they cost next to nothing.
-                let (cheap, dear): (Vec<_>, Vec<_>) = parts.iter().partition(|part| !part.reads_text());
-                cheap.into_iter().chain(dear).for_each(|part| part.narrow(events, selected));
+                let (of_metadata, of_text): (Vec<_>, Vec<_>) = parts.iter().partition(|part| !part.reads_text());
+                of_metadata.into_iter().chain(of_text).for_each(|part| part.narrow(events, selected));
             }
             EarlyTest::Meta(field, pattern) => {
                 let allowed: Vec<bool> =
@@ -285,19 +288,19 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
         SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
         SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive } => match meta_field(&field.text) {
-            Some(meta) => EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
+            Some(meta) => metadata_test(meta, value, *case_sensitive),
             None => value_test(&field.text, value, rules),
         },
         SearchExpr::Compare { field, op: CompareOp::Ne, value, case_sensitive } => match meta_field(&field.text) {
-            Some(meta) => {
-                let same = EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive));
-                EarlyTest::Not(Box::new(same))
-            }
+            Some(meta) => match metadata_test(meta, value, *case_sensitive) {
+                EarlyTest::Undecided => EarlyTest::Undecided,
+                same => EarlyTest::Not(Box::new(same)),
+            },
             None => EarlyTest::Undecided,
         },
         SearchExpr::In { field, values } => {
             let tests = values.iter().map(|value| match meta_field(&field.text) {
-                Some(meta) => EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+                Some(meta) => metadata_test(meta, value, false),
                 None => value_test(&field.text, value, rules),
             });
             let tests: Vec<EarlyTest> = tests.collect();
@@ -312,6 +315,15 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
             None => EarlyTest::Undecided,
         },
         SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => EarlyTest::Undecided,
+    }
+}
+
+/// Test that a metadata field equals a value. A network equals its addresses, which no pattern matches, so the final
+/// test decides.
+fn metadata_test(field: MetaField, value: &SearchPattern, case_sensitive: bool) -> EarlyTest {
+    match network_of(&value.text) {
+        Some(_) => EarlyTest::Undecided,
+        None => EarlyTest::Meta(field, WordPattern::new(&value.text, WordBound::Whole, case_sensitive)),
     }
 }
 
@@ -493,8 +505,9 @@ impl Projection {
     /// Adds the fields that a filter tests.
     pub(crate) fn with_filter_fields(&self, filter: &EventFilter) -> Projection {
         let mut projection = self.clone();
-        let more = filter.names().filter(|name| !self.includes(name)).map(str::to_owned);
-        projection.names.extend(more);
+        let (included, more): (Vec<&str>, Vec<&str>) = filter.names().partition(|name| self.includes(name));
+        projection.names.extend(more.into_iter().map(str::to_owned));
+        projection.tested_names = included.into_iter().map(str::to_owned).collect();
         projection
     }
 
@@ -536,6 +549,9 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
 /// Term query for events whose field has this value.
 pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
     if let Some(meta) = meta_field(field) {
+        if network_of(&value.text).is_some() {
+            return TermQuery::All;
+        }
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
     let Some(others) = tokenless_sourcetypes(field, value, rules) else { return TermQuery::All };
@@ -707,3 +723,6 @@ pub fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<Stri
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

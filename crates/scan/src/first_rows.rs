@@ -61,7 +61,8 @@ impl FirstRows {
 
 /// Number of rows so far with each combination of codes.
 enum SeenKeys {
-    /// By the codes of small dictionaries.
+    /// For small dictionaries: an array, indexed by the first code times the size of the second dictionary, plus the
+    /// second code.
     Few {
         counts: Vec<usize>,
         second: usize,

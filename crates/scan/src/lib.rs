@@ -17,6 +17,7 @@ mod fields;
 mod filter;
 mod first_rows;
 mod labels;
+mod metadata_cache;
 mod page;
 mod page_merge;
 mod partial_states;

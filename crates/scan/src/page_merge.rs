@@ -45,7 +45,9 @@ pub struct OrderedRows {
     /// Pages not yet opened, the newest last.
     pages: Vec<PageRef>,
     open: Arc<OpenPages>,
+    /// Batches to be returned, the next one last.
     ready: Vec<RecordBatch>,
+    /// Maximum number of pages opened at the next step.
     ahead: usize,
     /// Remote segments prefetched so far.
     prefetched: PrefetchedSegments,
@@ -74,9 +76,11 @@ impl ReleaseMemory for OpenPages {
 /// A page with rows still to be emitted.
 struct OpenPage {
     page: PageRef,
+    /// Sort key of each row: its time, and its position in the order of arrival.
     keys: Vec<(TimeNs, u64)>,
     /// Average bytes per row.
     row_bytes: usize,
+    /// Number of rows emitted.
     next: usize,
     /// `None` if the rows were dropped.
     rows: Option<PageRows>,
@@ -274,10 +278,10 @@ impl OrderedRows {
         }
         let rows: usize = parts.iter().flatten().map(RecordBatch::num_rows).sum();
         assert_eq!(rows, keys.len(), "a row that is taken has its key");
-        let is_narrow = parts.iter().any(|part| part.len() > 1);
+        let is_sparse = parts.iter().any(|part| part.len() > 1);
         let sorted = parts.len() == 1 || !self.in_order;
         let parts: Vec<RecordBatch> = parts.into_iter().flatten().collect();
-        if is_narrow || !self.in_order {
+        if is_sparse || !self.in_order {
             self.ready = if sorted { parts } else { gather_rows(&parts, newest_first_order(&keys).values())? };
         } else {
             let rows = concat_rows(parts)?;
@@ -360,7 +364,7 @@ fn has_newer_rows(open: &[OpenPage], page: &PageRef) -> bool {
 }
 
 /// Reduces the number of rows taken from each page so that their bytes fit the limit; the newest rows of all pages are
-/// kept. True if rows were left out.
+/// kept. True if rows of these pages remain for a later batch.
 fn limit_batch_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     let all: usize = open.iter().zip(&*counts).map(|(page, count)| page.row_bytes * count).sum();
     if all <= BATCH_BYTES {

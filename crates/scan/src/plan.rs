@@ -28,16 +28,16 @@ pub struct Scan {
     pub extractions: Vec<Extraction>,
     /// Order in which events are read.
     pub order: Order,
-    /// The top-k sort that follows, if any.
+    /// The top-k sort that follows the scan.
     pub top: Option<TopK>,
-    /// A `dedup` that keeps only the first rows of each combination of values.
+    /// The `dedup` that follows the scan.
     pub first: Option<FirstRows>,
     /// Conditions that the first commands after the scan impose on each row. These commands drop rows that fail a
     /// condition, so the scan need not extract further fields of such rows.
     pub demands: Vec<SearchExpr>,
     /// Rows to select before their other fields are extracted, if all fields are read.
     pub selection: Option<RowSelection>,
-    /// Whether the first and the last event may represent events that differ only in `_time`.
+    /// Whether, for events that differ only in `_time`, the first and the last event suffice.
     pub extremes: bool,
     /// Whether events with equal values may be represented by one row with a count.
     pub counts: bool,

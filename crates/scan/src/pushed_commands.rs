@@ -1,5 +1,5 @@
-//! `rex` and `spath` commands, and functions of texts, that the scan evaluates itself, because they come first and read
-//! only the event text or an existing field.
+//! Push-down of `rex`, `spath` and functions of texts: the scan evaluates these commands itself if they come first and
+//! read only the event text or an extracted field.
 //!
 //! On template pages, groups and paths are evaluated on templates and dictionaries ([`super::template_pages`]), so that
 //! no text is rebuilt. If the text is available anyway, the command itself runs, with the same result.
@@ -62,7 +62,9 @@ pub fn document_value(field: &str, path: &str) -> Option<TextValue> {
 /// The commands pushed down into a scan, in order.
 #[derive(Default)]
 pub(crate) struct PushedCommands {
+    /// `rex` commands.
     all: Vec<PushedRex>,
+    /// `spath` commands and documents, by text.
     paths: Vec<PushedPaths>,
     /// Fields that hold text lengths.
     lengths: Vec<String>,
@@ -135,7 +137,7 @@ impl PushedCommands {
         self.only_sources.iter().any(|source| source == name)
     }
 
-    /// Location of a field's value in the event text.
+    /// Origin of a field's value, as far as the pushed-down commands determine it.
     pub(crate) fn value_source(&self, field: &str) -> ValueSource {
         if self.is_path_output(field) {
             return ValueSource::Group(GroupBorders::Unknown);

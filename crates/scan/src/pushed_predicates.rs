@@ -27,7 +27,7 @@ pub(crate) struct PushedPredicates {
     terms: TermQuery,
 }
 
-/// Location of a field's value in the event text, as determined by the commands that run within the scan.
+/// Origin of a field's value, as far as the commands that run within the scan determine it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource {
     /// No command of the scan produces the field; rules extract it.
@@ -113,9 +113,9 @@ fn predicate_terms(
 }
 
 fn equality_terms(field: &str, value: &SearchPattern, border: &ValueSource, origins: &Origins<'_>) -> TermQuery {
+    let is_elsewhere = is_not_from_text(field) || is_intrinsic_field(field);
     // A number also equals texts that spell it differently.
-    let is_anywhere = is_not_from_text(field) || is_intrinsic_field(field);
-    if is_anywhere || !appears_verbatim(field, value) || Literal::new(&value.text).is_number() {
+    if is_elsewhere || !appears_verbatim(field, value) || Literal::new(&value.text).is_number() {
         return TermQuery::All;
     }
     let extracted = value_terms(field, value, origins);

@@ -1,6 +1,5 @@
-//! Prefetch for segments (sealed slabs, as a search sees them) on remote storage: their term dictionaries are queried
-//! concurrently, and their pages are requested ahead of the workers. Workers take a *run* at a time: consecutive
-//! windows, each of which is a fixed sequence of pages of one segment ([`crate::slices`]).
+//! Prefetch of segments on remote storage: their term dictionaries are queried concurrently, and their pages are
+//! requested ahead of the workers. Workers take a *run* of consecutive windows at a time ([`crate::slices`]).
 //!
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
 //! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many
@@ -43,9 +42,8 @@ const LOOKAHEAD_PAGES: usize = 256;
 /// Distance in pages at which a segment must have been prefetched: the number of pages in a slab.
 const DUE_PAGES: usize = 64;
 
-/// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must end
-/// when `work` ends. As long as `waits` is false, one thread checks it; starting more threads would take longer than
-/// reading from the cache.
+/// Runs `work`, and `help` on `count` more threads as soon as `waits` is true; `help` must end when `work` ends. Until
+/// then a single thread polls `waits`, because starting all threads would take longer than reading from the cache.
 fn with_helpers<T>(
     count: usize,
     waits: &(dyn Fn() -> bool + Sync),
@@ -90,8 +88,8 @@ impl Drop for EndOfWork<'_> {
     }
 }
 
-/// Evaluates `of` for `0..count`; results are in order. Evaluations run concurrently as soon as `requests`, the number
-/// of network requests sent so far, has grown, or as soon as they have taken some milliseconds.
+/// Evaluates `of` for `0..count`; results are in order. Evaluations begin on this thread. They run concurrently as soon
+/// as one has sent a network request (`requests` counts them) or they have taken some milliseconds.
 pub(crate) fn map_concurrently<T: Send>(
     count: usize,
     requests: &(dyn Fn() -> u64 + Sync),
@@ -122,8 +120,7 @@ pub(crate) fn map_concurrently<T: Send>(
 pub(crate) struct SegmentPrefetch<'a> {
     scan: &'a EventScan,
     context: CommandContext,
-    /// For each segment: its first page, and the run of windows that contains the page, in the order in which workers
-    /// take runs.
+    /// For each segment, the run that contains its first page, and that page; in the order of runs.
     pages: Vec<(usize, &'a PageRef)>,
     coded: bool,
     next: AtomicUsize,
@@ -303,9 +300,8 @@ impl EventScan {
         drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
-    /// Prefetches the newest of a segment's pages if the pages are few, unless this was done for another segment. The
-    /// queries of the other segments may still be running then: a lookup of a token that is not in the term dictionary
-    /// takes another round trip.
+    /// Prefetches the newest of a segment's pages if the pages are few, for one segment only. This overlaps with the
+    /// queries of other segments, which take another round trip for tokens that are not in the term dictionary.
     fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
         if let Some(newest) = newest_of_few(pages, is_begun) {
             newest.segment.prefetch_pages(page_set(pages), self.reads_all_pages());

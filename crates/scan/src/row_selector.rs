@@ -29,9 +29,9 @@ use crate::page::PageRef;
 use crate::plan::{FirstRows, RowLimit};
 use crate::top_k::TopKThreshold;
 
-/// Maximum bytes of the combinations whose first rows are tracked across pages.
+/// Maximum bytes of the combinations of values whose newest rows are tracked across pages.
 const TRACKED_KEYS_BYTES_MAX: usize = 16 << 20;
-/// Largest number of rows per combination for which combinations are tracked across pages.
+/// If `dedup` keeps more rows than this per combination, nothing is tracked across pages.
 const TRACKED_ROWS_PER_KEY_MAX: usize = 16;
 /// Hidden column with the position of a row in its page.
 const POSITION_COLUMN: &str = "__position";

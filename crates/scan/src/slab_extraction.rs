@@ -37,7 +37,7 @@ const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
 /// While they are collected, the values of all fields of a slab take at most this many times the bytes of the texts;
-/// the largest fields are left out.
+/// beyond that, the largest fields are not stored.
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a field name.
 const NAME_BYTES_MAX: usize = 256;
@@ -107,7 +107,7 @@ fn names_of_first_page(slab: &Arc<dyn Segment>, rules: &FieldRules, messages: &M
     names.filter(|name| !is_intrinsic_field(name)).collect()
 }
 
-/// Values of one field, as they are collected.
+/// The values of one field collected so far.
 struct Collected {
     field: ExtractedField,
     /// Whether the values can be stored: they are short enough, and no listed value contains the separator.
@@ -156,7 +156,7 @@ impl Collected {
     }
 }
 
-/// The names of all fields in the events of a slab, as they are collected.
+/// The names of all fields found so far in the events of a slab.
 struct CollectedNames {
     rules: u128,
     names: BTreeSet<Arc<str>>,

@@ -1,10 +1,9 @@
-//! Reading in parallel and in any order: windows of pages, each read by one worker.
+//! Parallel reading in any order: each window of pages is read by one worker.
 //!
-//! A window is a fixed run of pages of one segment. Workers take the newest remaining window, so that a search that is
-//! stopped early has seen the newest events. As many windows are in progress as there are workers, which bounds memory.
-//! Workers are added while cores are free, also after the first pages were read.
-//! Window boundaries are the same in every search, so that a cached result can replace a window
-//! ([`crate::partial_states`]).
+//! A window is a fixed sequence of pages of one segment. Workers take the newest remaining window, so that a search
+//! that is stopped early has seen the newest events. As many windows are in progress as there are workers, which bounds
+//! memory. Workers are added while cores are free, even after the first pages were read. Window boundaries are the same
+//! in every search, so that a cached result can replace a window ([`crate::partial_states`]).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

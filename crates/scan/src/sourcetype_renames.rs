@@ -66,18 +66,17 @@ impl RenamedSegment {
     }
 }
 
-/// The query without terms on sourcetypes, because the stored names differ.
-fn without_sourcetypes(query: &TermQuery) -> TermQuery {
+/// The query without terms that the stored slab cannot answer: its sourcetypes have other names, and the index-time
+/// field [`ORIGINAL_SOURCETYPE_FIELD`] is not stored.
+fn answerable_terms(query: &TermQuery) -> TermQuery {
     match query {
-        TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,
+        TermQuery::Meta { field: MetaField::Sourcetype, .. } | TermQuery::IndexTimeFields => TermQuery::All,
         TermQuery::Field { name, .. } | TermQuery::FieldNumber { name, .. } if **name == *ORIGINAL_SOURCETYPE_FIELD => {
             TermQuery::All
         }
-        TermQuery::Value { field, value, tokens } => {
-            TermQuery::for_field_value(field, value, without_sourcetypes(tokens))
-        }
-        TermQuery::And(parts) => TermQuery::and(parts.iter().map(without_sourcetypes)),
-        TermQuery::Or(parts) => TermQuery::or(parts.iter().map(without_sourcetypes)),
+        TermQuery::Value { field, value, tokens } => TermQuery::for_field_value(field, value, answerable_terms(tokens)),
+        TermQuery::And(parts) => TermQuery::and(parts.iter().map(answerable_terms)),
+        TermQuery::Or(parts) => TermQuery::or(parts.iter().map(answerable_terms)),
         other => other.clone(),
     }
 }
@@ -116,7 +115,7 @@ impl Segment for RenamedSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.segment.candidate_pages(&without_sourcetypes(query), fields)
+        self.segment.candidate_pages(&answerable_terms(query), fields)
     }
 
     fn candidate_rows(
@@ -126,7 +125,7 @@ impl Segment for RenamedSegment {
         fields: &dyn FieldColumns,
         most: usize,
     ) -> Result<Option<Vec<u32>>, StoreError> {
-        self.segment.candidate_rows(page, &without_sourcetypes(query), fields, most)
+        self.segment.candidate_rows(page, &answerable_terms(query), fields, most)
     }
 
     fn damage(&self) -> Option<Damage> {
@@ -183,7 +182,7 @@ impl Segment for RenamedSegment {
     }
 
     fn prefetch_lookups(&self, slabs: &[usize], query: &TermQuery) {
-        self.segment.prefetch_lookups(slabs, &without_sourcetypes(query));
+        self.segment.prefetch_lookups(slabs, &answerable_terms(query));
     }
 
     fn prefetch_pages(&self, pages: PageSet, is_certain: bool) {
@@ -200,5 +199,20 @@ impl Segment for RenamedSegment {
 
     fn template_page(&self, page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         self.segment.template_page(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renamed_events_are_not_ruled_out_by_stored_names_and_fields() {
+        let sourcetype = TermQuery::Meta { field: MetaField::Sourcetype, pattern: "shown".into() };
+        let token = TermQuery::Token("x".into());
+        // A rule that reads `_sourcetype` takes its values from an index-time field.
+        let of_rule = TermQuery::or([token.clone(), TermQuery::and([sourcetype.clone(), TermQuery::IndexTimeFields])]);
+        assert_eq!(answerable_terms(&of_rule), TermQuery::All);
+        assert_eq!(answerable_terms(&TermQuery::and([sourcetype, token.clone()])), token);
     }
 }

@@ -1,5 +1,5 @@
-//! Paths of JSON and XML texts as fields: `spath` with and without `path=`, documents reduced to one path, and the
-//! check whether a scan can evaluate them.
+//! Paths of JSON and XML texts as fields: `spath` with and without `path=`, and documents reduced to one path; and
+//! whether a scan can evaluate them.
 //!
 //! A text is the event text or the value of an extracted field, such as the JSON at the end of a line.
 //!
@@ -227,8 +227,8 @@ fn is_readable(field: &str) -> bool {
     field == TEXT_FIELD || !is_not_from_text(field)
 }
 
-/// Whether a field exists without extraction from the event text: intrinsic and hidden fields, and `_raw` itself. A
-/// command that is pushed down must not produce such a field.
+/// Whether a field exists without extraction from the event text, as intrinsic and hidden fields do. A command that is
+/// pushed down must not produce such a field.
 pub(crate) fn is_not_from_text(name: &str) -> bool {
-    is_intrinsic_field(name) || rows::is_hidden(name) || name == TEXT_FIELD
+    is_intrinsic_field(name) || rows::is_hidden(name)
 }

@@ -33,8 +33,7 @@ pub(crate) struct TopKThreshold {
     descending: bool,
     count: usize,
     is_only_key: bool,
-    /// Whether a command within the scan produces the sort field, so that its values differ from the events' own
-    /// values.
+    /// Whether a command within the scan produces the sort field, so that the events' own values do not count.
     is_made: bool,
     ranks: Mutex<BinaryHeap<Rank>>,
 }

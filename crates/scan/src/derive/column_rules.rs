@@ -37,8 +37,8 @@ pub(crate) struct ComputedFields {
     gives: Vec<String>,
     /// Fields that are mere aliases of stored fields.
     pub aliases: Vec<Alias>,
-    /// Fields that the condition tests. For each metadata code: whether an event may have a value of the field that
-    /// its text does not contain verbatim.
+    /// Fields that the condition tests, each with a flag per metadata code: whether an event may have a value that its
+    /// text does not contain verbatim.
     unwritten: Vec<(String, Vec<bool>)>,
 }
 
@@ -53,8 +53,8 @@ pub(crate) struct Alias {
 }
 
 impl ComputedFields {
-    /// `of_metas` has one plan per metadata code. `tested` lists the condition's fields, each with the events in which
-    /// a rule may produce the field.
+    /// `of_metas` has the plan of each metadata code. `tested` lists the condition's fields, each with the events in
+    /// which a rule may produce the field.
     pub(super) fn new(
         metas: &[Metadata],
         of_metas: &[Arc<Plan>],
@@ -119,7 +119,8 @@ impl ComputedFields {
         self.plans.len() <= 1
     }
 
-    /// By metadata code: whether a field can have a value that the text does not contain verbatim.
+    /// For a field of the condition, whether events of each metadata code may have a value that their text does not
+    /// contain verbatim.
     pub(crate) fn nonverbatim_metas(&self, name: &str) -> Option<&[bool]> {
         self.unwritten.iter().find(|(known, _)| known == name).map(|(_, unwritten)| unwritten.as_slice())
     }

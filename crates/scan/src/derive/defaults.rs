@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use arrow::record_batch::RecordBatch;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use quarry_conf::PropsResolver;
 use quarry_conf::props::ExtraTimeFields;
 use quarry_eval::EngineError;
@@ -21,6 +19,7 @@ use quarry_event::{Metadata, Page, TimeNs};
 use quarry_pipeline::{WrittenTime, WrittenTimes};
 
 use super::requested_fields::RequestedFields;
+use crate::metadata_cache::MetadataCache;
 use crate::sourcetype_renames::ORIGINAL_SOURCETYPE_FIELD;
 
 /// Maximum length of `punct` in characters.
@@ -79,7 +78,7 @@ pub(super) struct DefaultFields {
     node: String,
     /// Default fields that the search requests.
     requested: Vec<&'static str>,
-    sources: Mutex<HashMap<Metadata, Arc<Source>, FixedState>>,
+    sources: Mutex<MetadataCache<Arc<Source>>>,
 }
 
 /// Settings of one source that the default fields depend on.
@@ -163,16 +162,11 @@ impl DefaultFields {
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype);
         let times = match settings.extra_time_fields {
-            ExtraTimeFields::All => WrittenTimes::new(&settings, self.now),
-            ExtraTimeFields::SubSeconds | ExtraTimeFields::None => {
-                return Arc::clone(
-                    sources
-                        .entry(meta.clone())
-                        .or_insert_with(|| Arc::new(Source { times: None, punct: settings.annotate_punct })),
-                );
-            }
+            ExtraTimeFields::All => WrittenTimes::new(&settings, self.now)
+                .map_err(|error| messages.push(format!("{error}; its events have no date_ fields")))
+                .ok(),
+            ExtraTimeFields::SubSeconds | ExtraTimeFields::None => None,
         };
-        let times = times.map_err(|error| messages.push(format!("{error}; its events have no date_ fields"))).ok();
         let source = Arc::new(Source { times, punct: settings.annotate_punct });
         sources.insert(meta.clone(), Arc::clone(&source));
         source

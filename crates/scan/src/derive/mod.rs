@@ -24,8 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use quarry_conf::{PropsResolver, SearchTimeRules};
 use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
@@ -47,6 +45,7 @@ pub(crate) use self::tables::Tables;
 use super::fields::Projection;
 use super::filter::EventFilter;
 use crate::labels::{LabelCondition, LabelSource};
+use crate::metadata_cache::MetadataCache;
 
 /// Search-time fields that knowledge objects add to the events of one search.
 pub(crate) struct Derivations {
@@ -62,8 +61,8 @@ pub(crate) struct Derivations {
     /// Events for which a rule may produce a requested field; `None` if there are no such events.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    /// Whether a field requested by name can be obtained only from the event texts.
-    asks_texts: bool,
+    /// Whether the search requests labels, default fields or every field by `*`, which only the event texts yield.
+    needs_texts: bool,
     plans: Mutex<PlanCache>,
     column_plans: Mutex<PlanCache>,
     strategies: Mutex<Vec<(Arc<dyn Segment>, FieldStrategy)>>,
@@ -73,38 +72,11 @@ pub(crate) struct Derivations {
 /// suffice.
 const CACHED_SEGMENTS_MAX: usize = 64;
 
-/// Maximum number of combinations of metadata whose plans are cached; beyond it, the cache is emptied and the rules of
-/// sources are resolved again.
-const CACHED_METADATA_MAX: usize = 65_536;
-
 /// Plans by metadata; sources with equal rules share a plan.
 #[derive(Default)]
 struct PlanCache {
     by_meta: MetadataCache<Arc<Plan>>,
     by_rules: Vec<(SearchTimeRules, Arc<Plan>)>,
-}
-
-/// Values by metadata, at most [`CACHED_METADATA_MAX`]. An index may have far more combinations of host, source and
-/// sourcetype than a search should keep.
-struct MetadataCache<T>(HashMap<Metadata, T, FixedState>);
-
-impl<T> Default for MetadataCache<T> {
-    fn default() -> MetadataCache<T> {
-        MetadataCache(HashMap::default())
-    }
-}
-
-impl<T> MetadataCache<T> {
-    fn get(&self, meta: &Metadata) -> Option<&T> {
-        self.0.get(meta)
-    }
-
-    fn insert(&mut self, meta: Metadata, value: T) {
-        if self.0.len() >= CACHED_METADATA_MAX {
-            self.0.clear();
-        }
-        self.0.insert(meta, value);
-    }
 }
 
 /// Fields and condition of a search.
@@ -161,7 +133,7 @@ impl Derivations {
             tables,
             context: context.clone(),
             requested: wanted,
-            asks_texts: is_label || is_default || (search.projection.every && !search.projection.includes_unnamed()),
+            needs_texts: is_label || is_default || (search.projection.every && !search.projection.includes_unnamed()),
             of_columns,
             tested,
             labels: found,
@@ -173,7 +145,7 @@ impl Derivations {
         })
     }
 
-    /// The method of obtaining the requested fields of a segment's events, cached for recent segments.
+    /// The [`FieldStrategy`] of a segment, cached for recent segments.
     pub(crate) fn strategy_of(
         &self,
         segment: &Arc<dyn Segment>,
@@ -197,7 +169,7 @@ impl Derivations {
             return Ok(FieldStrategy::default());
         }
         let mut of_metas = Vec::with_capacity(metas.len());
-        let mut way = FieldStrategy { by_text: self.asks_texts, ..FieldStrategy::default() };
+        let mut way = FieldStrategy { by_text: self.needs_texts, ..FieldStrategy::default() };
         for meta in metas {
             let plan = self.column_plan(meta, messages)?;
             way.by_text |= !plan.reads_only_columns();
@@ -228,7 +200,7 @@ impl Derivations {
         self.plan_in(&self.plans, &self.requested, meta, messages)
     }
 
-    /// The rules to evaluate over columns for one metadata.
+    /// The rules that are evaluated over columns for events with these metadata.
     fn column_plan(&self, meta: &Metadata, messages: &Messages) -> Result<Arc<Plan>, EngineError> {
         self.plan_in(&self.column_plans, &self.of_columns, meta, messages)
     }
@@ -360,27 +332,4 @@ fn append_label_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanAr
         column.push_multi(values);
     }
     column.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plans_are_cached_for_a_bounded_number_of_sources() {
-        let mut cache = MetadataCache::default();
-        let text: Arc<str> = "x".into();
-        let meta = |source: usize| Metadata {
-            index: Arc::clone(&text),
-            host: Arc::clone(&text),
-            source: source.to_string().into(),
-            sourcetype: Arc::clone(&text),
-        };
-        for source in 0..2 * CACHED_METADATA_MAX + 1 {
-            cache.insert(meta(source), source);
-            assert_eq!(cache.get(&meta(source)), Some(&source));
-            assert!(cache.0.len() <= CACHED_METADATA_MAX);
-        }
-        assert_eq!(cache.get(&meta(0)), None);
-    }
 }

@@ -1,7 +1,8 @@
-//! Fields that search-time rules of any source may produce. Values of most rules need not occur in the event text, so
-//! a condition on such a field must not rule out events by their text. Transforms that copy parts of the text, or of a
-//! field that is itself part of the text, are an exception: they are analysed like `EXTRACT` rules
-//! (`crate::fields::origins`).
+//! Fields that search-time rules may produce, with the sourcetypes of their events.
+//!
+//! The value of most rules need not occur in the event text, so a condition on such a field must not rule out events by
+//! their text. Transforms that copy parts of the text, or of a field that is itself part of the text, are an exception:
+//! they are analysed like `EXTRACT` rules (`crate::fields::origins`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,13 +43,13 @@ pub(crate) struct DerivedNames {
 #[derive(Debug, Default)]
 pub(crate) struct RuleFieldNames {
     all: RuleScopes,
-    /// Fields of rules whose values need not occur in the text.
+    /// Fields whose values need not occur in the text, because a rule computes them.
     elsewhere: RuleScopes,
-    /// Fields whose values are composed of several parts, or are parts of metadata.
+    /// Fields whose values a rule composes from several groups, or takes from metadata.
     composed: RuleScopes,
     /// Events whose values may be written with the entities of XML.
     entities: Option<Scope>,
-    /// Texts of the lookup rules, each with the events to which the rule applies.
+    /// The `LOOKUP-` settings, each with the events to which it applies.
     lookups: Vec<(String, Scope)>,
 }
 

@@ -1,4 +1,5 @@
-//! The search-time rules of one source, reduced to those a search needs.
+//! The search-time rules of one source that produce requested fields, in Splunk's order: aliases, calculated fields,
+//! lookups.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +16,12 @@ use quarry_spl::analyse::expr_fields;
 use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
+use super::defaults::is_default_field;
 use super::requested_fields::RequestedFields;
 use super::tables::{Tables, command_of};
 use crate::event_fields::is_intrinsic_field;
 
-/// The rules that produce a requested field, in order.
+/// The rules of a source that produce requested fields.
 pub(super) struct Plan {
     aliases: Vec<AliasRule>,
     evals: Vec<(String, CompiledExpr)>,
@@ -27,6 +29,7 @@ pub(super) struct Plan {
     lookups: Vec<(Lookup, Vec<String>)>,
     /// Whether an expression calls `searchmatch`.
     searches: bool,
+    /// See [`Plan::required_fields`].
     needs: BTreeSet<String>,
 }
 
@@ -123,17 +126,18 @@ impl Plan {
         self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty()
     }
 
-    /// Fields to extract for this plan.
+    /// Requested fields, and fields that the rules read; these are extracted from texts before the rules run.
     pub(super) fn required_fields(&self) -> &BTreeSet<String> {
         &self.needs
     }
 
-    /// Whether the rules read only stored columns.
+    /// Whether the rules read only stored columns. The text, its index time and the default fields are not columns.
     pub(super) fn reads_only_columns(&self) -> bool {
-        !self.searches && !self.input_fields().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
+        let is_computed = |name: &str| matches!(name, "_raw" | "_indextime") || is_default_field(name);
+        !self.searches && !self.input_fields().into_iter().any(is_computed)
     }
 
-    /// Stored fields that the rules read.
+    /// Fields that the rules read as extracted, before any rule has set them.
     pub(super) fn input_fields(&self) -> BTreeSet<&str> {
         let mut reads: BTreeSet<&str> = BTreeSet::new();
         for (lookup, outputs) in &self.lookups {

@@ -1,4 +1,4 @@
-//! Fields that a search needs of its events.
+//! Fields that the commands and the condition of a search request.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,15 @@ use quarry_eval::field_names::wildcard_parts;
 
 use crate::fields::Projection;
 
-/// Fields that a search requests.
+/// Fields by name or wildcard, or all fields.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestedFields {
+    /// Whether all fields are requested because whole events are shown.
     all: bool,
     /// Whether a command requests all fields with `*`.
     every: bool,
     patterns: Vec<String>,
-    /// Fields wanted by name.
+    /// Fields requested by name.
     pub names: BTreeSet<String>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     outputs: Mutex<BTreeMap<String, Result<Vec<String>, Fault>>>,
 }
 
-/// Result of loading a lookup.
+/// A lookup, or the reason why it cannot be read.
 type LoadedLookup = Result<Lookup, Fault>;
 
 /// Parses a `LOOKUP-` setting, which has the syntax of the `lookup` command.

@@ -1,4 +1,4 @@
-use quarry_conf::{Layers, PropsResolver, builtin_sources};
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, builtin_sources};
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::expr::ExprTables;
 use quarry_eval::lookup::{LookupSource, LookupTable};
@@ -109,4 +109,59 @@ fn prefetched_pages_are_counted_once_when_read() {
     }
     assert!(rows < 10_000, "the threshold leaves rows out: {rows}");
     assert_eq!(progress.events_matched(), EVENTS);
+}
+
+#[test]
+fn rules_that_read_default_fields_are_evaluated_on_events_in_columns() {
+    const EVENTS: u64 = 2_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+    let mut batch = EventBatch::default();
+    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
+    let meta = batch.intern(&json);
+    for at in 0..EVENTS {
+        let text = format!(r#"{{"size":{at},"path":"/{}"}}"#, at % 7);
+        batch.push(text.as_bytes(), i64::try_from(at).unwrap(), meta);
+    }
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+
+    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
+    plan.projection = FieldNeeds { fields: ["lines".to_owned(), "node".to_owned()].into(), ..FieldNeeds::default() };
+    let rules = "[_json]\nEVAL-lines = linecount + 1\nFIELDALIAS-node = splunk_server AS node\n";
+    let rules = ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: "etc/system/local/props.conf".to_owned(),
+        text: rules.to_owned(),
+    };
+    let rules = Layers::new(builtin_sources().into_iter().chain([rules]));
+    let rules = ScanRules::new(Arc::new(PropsResolver::new(&rules)));
+    let context = context();
+    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
+    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
+    let progress = Arc::<ScanProgress>::default();
+    let environment = ScanEnvironment {
+        rules: &rules,
+        lookups: &lookups,
+        labels: &NoLabels,
+        node: "n".to_owned(),
+        summaries: &summaries,
+        progress: &progress,
+        context: &context,
+    };
+    let snapshot = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
+    let scan = environment.scan(&plan, snapshot).unwrap();
+
+    let mut events = 0;
+    for page in &scan.pages(&context).unwrap() {
+        let Some(rows) = scan.read(page, &context).unwrap() else { continue };
+        let mut scratch = (String::new(), String::new());
+        let (lines, node) = (rows::reader(&rows, "lines"), rows::reader(&rows, "node"));
+        for row in 0..rows.num_rows() {
+            assert_eq!((lines.text(row, &mut scratch.0), node.text(row, &mut scratch.1)), (Some("2"), Some("n")));
+            events += 1;
+        }
+    }
+    assert_eq!(events, EVENTS);
 }

@@ -1,6 +1,6 @@
 //! Dependencies between fields and rules: the fields that rules produce and read, and digests of rules.
 //!
-//! A digest stands for everything that decides which value a field has in an event. Stored values of a field are used only
+//! A digest covers everything that determines a field's value, except the event. Stored values of a field are used only
 //! if their digest equals the digest of the search's rules (`crate::slab_extraction`).
 //!
 //! Not here: the extraction itself.
@@ -47,10 +47,9 @@ impl FieldRules {
         produced
     }
 
-    /// Digest of everything that decides which value a field has in events of these sources, apart from the events
-    /// themselves; the order of the sources does not matter. `None` if the values of the field cannot be stored, because
-    /// the texts of a source are tables, or because the rules of a sourcetype depend on `rename`: searches see only the
-    /// new sourcetype.
+    /// Digest of everything, except the events, that determines the values of a field in events of these sources; the
+    /// order of the sources does not matter. `None` if the values cannot be stored: the texts of a source are tables,
+    /// or a sourcetype is renamed (`rename`), so that searches apply the rules of its new name.
     pub(crate) fn digest_of<'a>(
         &self,
         metas: impl Iterator<Item = &'a Metadata>,
@@ -73,9 +72,9 @@ impl FieldRules {
         Some(sum)
     }
 
-    /// Digest for a field that, in events of these sources, is produced only by rules that take names from the texts,
-    /// and the fields on which the field depends. `None` if there are no such rules, or if [`FieldRules::digest_of`]
-    /// returns `None`.
+    /// Digest for any field that only rules with names from the texts produce in events of these sources, and the
+    /// fields on which such a field depends. `None` if there are no such rules, or if [`FieldRules::digest_of`] returns
+    /// `None`.
     pub(crate) fn digest_of_open_rules(
         &self,
         metas: &[&Metadata],

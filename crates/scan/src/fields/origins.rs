@@ -1,5 +1,5 @@
-//! Origins of field values: which `EXTRACT` and `REPORT` rules copy the values of a field out of the event text, and
-//! where in the text's tokens the values begin and end. This determines the tokens by which a search looks up a value.
+//! Origins of field values: which `EXTRACT` and `REPORT` rules copy the values of a field from the event text, and
+//! whether the values begin and end at token bounds. This determines the tokens by which a search looks up a value.
 //!
 //! Not here: rules that compute values (`crate::derive`); the terms of a condition (`crate::filter`).
 
@@ -16,8 +16,8 @@ use crate::derive::Scope;
 
 /// Maximum number of fields whose rules are cached.
 const CACHED_EXTRACTIONS_MAX: usize = 1_024;
-/// Maximum number of different literals beside the values of a field; the values of further rules count as lying inside
-/// tokens.
+/// Maximum number of different pairs of literals around the values of a field; values between further literals count as
+/// lying inside tokens.
 const AFFIXED_MAX: usize = 8;
 
 /// The rules of a field that copy parts of a text, summarised by where their values begin and end in event texts.
@@ -25,20 +25,20 @@ const AFFIXED_MAX: usize = 8;
 pub(crate) struct FieldExtraction {
     /// Events to which such a rule applies.
     pub scope: Option<Scope>,
-    /// Events whose value of the field may begin and end inside a token.
+    /// Events whose value of the field may begin or end inside a token.
     pub inside_tokens: Option<Scope>,
-    /// Values that are parts of known tokens.
+    /// Values that form whole tokens together with literals of the rule.
     pub affixed: Vec<AffixedValue>,
     /// Events whose value of the field is part of another field's value, which may be an index-time field.
     pub from_fields: Option<Scope>,
     /// Events whose value of the field need not occur in their text, because it comes from their metadata or from a
     /// value that a rule composes.
     pub elsewhere: Option<Scope>,
-    /// Whether a value may be enclosed by whitespace that is not a breaker.
+    /// Whether a value may lie between blanks that are not breakers, such as vertical tabs.
     pub is_in_whitespace: bool,
 }
 
-/// Values that form whole tokens together with literals beside them.
+/// Values between two literals with which they form whole tokens.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AffixedValue {
     prefix: Box<str>,

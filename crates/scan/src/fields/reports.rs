@@ -31,8 +31,11 @@ pub struct Report {
     /// Field that the transform reads.
     pub(crate) source: String,
     method: ReportMethod,
+    /// `MV_ADD`.
     adds_values: bool,
+    /// `CLEAN_KEYS`.
     cleans_names: bool,
+    /// `KEEP_EMPTY_VALS`.
     keeps_empty: bool,
     /// Names of the fields that the transform produces; `None` if they come from the text.
     names: Option<Vec<String>>,
@@ -49,11 +52,12 @@ enum ReportMethod {
         pairs: Vec<FieldTemplate>,
         repeats: bool,
     },
-    /// The `n`th cell has the `n`th name.
+    /// Cells named by their position.
     Cells {
         delimiters: Delimiters,
         names: Vec<String>,
     },
+    /// Cells that are pairs of name and value or, without `inner`, names and values in turn.
     Pairs {
         delimiters: Delimiters,
         inner: Option<Delimiters>,
@@ -239,7 +243,7 @@ impl Report {
         self.run_requested(usize::MAX, &[], text, give);
     }
 
-    /// Like [`Report::run`], but reads only the first `count` cells, and leaves out the pairs marked `false`.
+    /// Like [`Report::run`], but reads only the first `count` cells, and skips the pairs marked `false`.
     fn run_requested(&self, count: usize, pairs_wanted: &[bool], text: &str, give: &mut dyn FnMut(&str, &str)) {
         match &self.method {
             ReportMethod::Pattern { regex, pairs, repeats } => {
@@ -347,7 +351,7 @@ impl Report {
 }
 
 /// The pattern of a transform whose fields are groups of the first match in the event text. Fields that are not exactly
-/// one group, and names that occur twice, are left out.
+/// one group, and names that occur twice, are omitted.
 fn to_extract(rule: &ReportRule, method: &ReportMethod) -> Option<Extract> {
     let ReportMethod::Pattern { regex, pairs, repeats: false } = method else { return None };
     if rule.source != "_raw" || rule.adds_values {

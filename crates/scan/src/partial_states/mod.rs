@@ -29,13 +29,13 @@ use quarry_store::SlabIdentity;
 
 /// Plans whose names are kept; the least recently used are evicted first.
 const CACHED_PLANS_MAX: usize = 512;
-/// Divisor of the cache's bytes for the states of one window; larger states are not cached. Caching a fold that keeps
-/// nearly every row would save nothing.
+/// The states of one window may take this fraction (1/n) of the cache; larger states are not cached, because caching a
+/// fold that keeps nearly every row would save nothing.
 const PART_BYTES_DIVISOR: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// The states cached by one engine. Engines with different rules may share the memory, but no engine sees the states of
+/// The states cached by one engine. Engines with different rules may share the memory, but none uses the states of
 /// another.
 pub struct PartialStates {
     bytes_max: usize,

@@ -123,7 +123,7 @@ struct FoldWork<'a> {
     commands: Vec<Box<dyn RowCommand>>,
     summary_commands: Vec<Box<dyn RowCommand>>,
     folder: Folder,
-    /// Folder of the current slice, if the slice is folded separately.
+    /// Folder of the current slice, if the slice is folded separately so that its state can be cached.
     apart: Option<Folder>,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,

@@ -1,7 +1,7 @@
 //! Reading a slab's summary: the directory first, then only the columns that a search needs.
 //!
-//! Every byte used is covered by a checksum, and the directory is checked against the slab. Any mismatch is a fault,
-//! and the events are read instead.
+//! Checksums cover the directory and each column, and the directory names the slab. Any mismatch is a fault, and the
+//! events are read instead.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Rows in which the location of a field is in doubt: one of their values may contain the field's name as the key of a
-//! `key=value` pair, so the field can be extracted only from text.
+//! Rows in which the location of a field is uncertain: one of their values may itself contain a `key=value` pair with
+//! the field's name, so the field must be extracted from the text.
 //!
 //! Not here: detection of such values ([`super::key_end`]).
 
@@ -21,8 +21,8 @@ pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) 
         let rows = rows_with_key_end(&field.key_end, column, page)?;
         if !rows.is_empty() {
             let keys = keys_of(field, page)?;
-            let is_doubted = |row: &u32| field.ambiguous_columns[keys[*row as usize] as usize].contains(&column);
-            found.extend(rows.into_iter().filter(is_doubted));
+            let is_concerned = |row: &u32| field.ambiguous_columns[keys[*row as usize] as usize].contains(&column);
+            found.extend(rows.into_iter().filter(is_concerned));
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! Answers of a condition that depends on the value of one column.
+//! Answers of a condition that depends on one column only.
 
 use super::outcome::YES;
 
@@ -7,7 +7,8 @@ use super::outcome::YES;
 pub(super) enum ByValue {
     /// One answer for all values.
     Same(u8),
-    /// By position of the value in the column's list of value counts; `rest` applies to events without a value.
+    /// By the number of the value among the values whose occurrences the slab counts; `rest` applies to events without
+    /// a value.
     Values { column: u32, answers: Vec<u8>, rest: u8 },
 }
 

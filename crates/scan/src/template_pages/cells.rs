@@ -1,11 +1,11 @@
 //! Positions of a transform's cells (`DELIMS` with `FIELDS`) in the texts of a template.
 //!
-//! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. All values of a
-//! variable must have the same effect on the splitter: the same state afterwards and the same number of completed
-//! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of a dictionary and
-//! every template of the variable is tried. If the effects differ, the current cell and all later cells are extracted
-//! from text; the locations of earlier cells are certain. If only some values of a cell are empty, or have quotes or
-//! blanks around them, the location is the whole cell, from which the value is computed ([`ValueLocation::Written`]).
+//! The splitter for texts ([`crate::fields::cells`]) runs over the literals of the template. All values of a variable
+//! must have the same effect on the splitter: the same state afterwards and the same number of completed cells. Values
+//! without delimiters, quotes and backslashes have no effect; otherwise every entry of a dictionary and every template
+//! of the variable is tried. If the effects differ, the current cell and all later cells are extracted from text; the
+//! locations of earlier cells are certain. If only some values of a cell are empty, quoted or surrounded by blanks, the
+//! location is the whole cell, from which the value is computed ([`ValueLocation::Written`]).
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 
@@ -40,8 +40,9 @@ pub(super) struct CellPlanner<'a> {
     delimiters: &'a Delimiters,
     keeps_empty: bool,
     /// Bytes that affect the splitter.
-    signs: ByteSet,
-    passed: RefCell<HashMap<(u32, CellState), Option<SplitterEffect>, FixedState>>,
+    special: ByteSet,
+    /// Effects of columns in a state of the splitter, as far as known.
+    effects: RefCell<HashMap<(u32, CellState), Option<SplitterEffect>, FixedState>>,
 }
 
 /// A template split into cells.
@@ -60,8 +61,8 @@ impl<'a> CellPlanner<'a> {
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     ) -> CellPlanner<'a> {
-        let (keeps_empty, signs) = (report.keeps_empty(), delimiters.special_bytes());
-        CellPlanner { template_set, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() }
+        let (keeps_empty, special) = (report.keeps_empty(), delimiters.special_bytes());
+        CellPlanner { template_set, dictionary, names, delimiters, keeps_empty, special, effects: RefCell::default() }
     }
 
     /// The locations of the fields `names` in the texts of a template.
@@ -208,17 +209,17 @@ impl<'a> CellPlanner<'a> {
 
     /// The effect of a column's values on a splitter in this state; `None` if it differs between values.
     fn column_effect(&self, column: u32, state: CellState) -> Option<SplitterEffect> {
-        if let Some(known) = self.passed.borrow().get(&(column, state)) {
+        if let Some(known) = self.effects.borrow().get(&(column, state)) {
             return *known;
         }
         let found = self.compute_column_effect(column, state);
-        self.passed.borrow_mut().insert((column, state), found);
+        self.effects.borrow_mut().insert((column, state), found);
         found
     }
 
     fn compute_column_effect(&self, column: u32, state: CellState) -> Option<SplitterEffect> {
         let described = self.template_set.columns.get(column as usize)?;
-        let is_quiet = !described.traits.bytes.intersects(self.signs);
+        let is_quiet = !described.traits.bytes.intersects(self.special);
         if is_quiet && (!state.escaped || described.traits.min_len > 0) {
             return Some(SplitterEffect { state: CellState { escaped: false, ..state }, ended: 0 });
         }

@@ -1,5 +1,5 @@
-//! Columns of fields that have a dictionary of their own ([`super::coded_fields`]): a row costs a lookup, and no text
-//! is written.
+//! Dictionary-coded columns of fields that have a dictionary for the whole slab ([`super::coded_fields`]): a row costs
+//! a lookup, and no text is written.
 //!
 //! Not here: fields that one column contains in all rows and fields with many values ([`super::columns`]); numbers
 //! ([`super::number_columns`]).

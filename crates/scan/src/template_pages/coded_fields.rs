@@ -1,5 +1,5 @@
-//! Dictionaries of fields with few values at different locations in different templates. The values are literals, texts
-//! of dictionaries, numbers, and combinations of these.
+//! Slab-wide dictionaries of fields with few values, whose location differs between templates. The values are literals,
+//! texts of dictionaries, numbers, and combinations of these.
 //!
 //! Not here: reading the codes of rows ([`super::coded_columns`]).
 
@@ -35,7 +35,8 @@ pub(super) struct CodedField {
 pub(super) enum LocationCodes {
     Absent,
     Constant(u32),
-    /// By the sum of the codes of these columns, each multiplied by the weight next to its column.
+    /// By a combined code (mixed radix): the sum of the codes of these columns, each times the weight next to its
+    /// column.
     Composite {
         columns: Box<[(u32, usize)]>,
         codes: Box<[u32]>,

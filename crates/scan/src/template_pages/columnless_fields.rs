@@ -1,8 +1,8 @@
-//! Computes, for some rows of a page, fields that have no column: fields that rules compute from columns, and fields
-//! that patterns find.
+//! Computes, for some rows of a page, the fields that have no column: rules compute them from other fields, or patterns
+//! find them.
 //!
-//! A condition evaluates these fields last, for the rows still undecided; the values of matching rows are reused. If
-//! an input field of a row can be extracted only from text, the row is read as text.
+//! A condition tests these fields last, in the rows still undecided; the values of matching rows are reused. If an
+//! input field of a row can be extracted only from text, the row is read as text.
 //!
 //! Not here: computing fields by rules ([`crate::derive`]); evaluating patterns on templates ([`super::rex`]).
 
@@ -22,7 +22,7 @@ use super::page::{ComputedRows, PageReader, Rows};
 use crate::EventScan;
 
 impl EventScan {
-    /// The computed fields of these rows of a page; rows whose text must be read are left out.
+    /// The computed fields of these rows of a page, without the rows whose text must be read.
     pub(super) fn computed_rows(&self, rows: Rows, page: &mut PageReader<'_>) -> Result<ComputedRows, EngineError> {
         let slab = page.slab;
         let names = slab.computed_inputs();

@@ -34,8 +34,8 @@ use super::rex::invalid_utf8;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation};
 
-/// If at least one in this many texts of a column is requested, all texts of the column are validated at once instead
-/// of one by one.
+/// If at least one in this many texts of a column is requested, all texts of the column are validated as UTF-8 at once
+/// instead of one by one.
 const BULK_VALIDATION_DIVISOR: usize = 8;
 /// Minimum number of rows for which searching for a common column pays off.
 const COMMON_COLUMN_ROWS_MIN: usize = 64;
@@ -460,7 +460,7 @@ impl LocationReader<'_> {
     }
 }
 
-/// The variables (with their texts) that compose the values of a field whose location differs between templates.
+/// The texts of the variables in the values of a field whose location differs between templates.
 fn variable_texts<'p>(
     place_of: impl Fn(u32) -> &'p ValueLocation,
     rows: &Rows,
@@ -547,8 +547,8 @@ struct VariableTexts {
     rows: Vec<u32>,
     texts: Texts,
     next: usize,
-    /// The texts that contain the end of the field's key, ascending, each with the offset of that end; `None` until
-    /// they have been searched.
+    /// The texts that contain the end of the field's key ([`KeyEnd`]), ascending, each with its offset in the text;
+    /// `None` until the texts have been searched.
     with_key: Option<Vec<(usize, usize)>>,
     /// Number of the entries of `with_key` that precede `next`.
     keys_passed: usize,

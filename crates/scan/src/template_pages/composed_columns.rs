@@ -1,9 +1,9 @@
 //! Dictionary-coded columns of fields that are composed of literals and one variable, at locations that may differ
 //! between templates.
 //!
-//! The values of such a field repeat as often as the values of its variables. Each distinct value of a variable is
-//! composed once per page, and the commands that follow compute their results once per distinct value, as for a field
-//! that is stored as one dictionary.
+//! The values of such a field repeat as often as the values of its variable. Each distinct value is composed once per
+//! page, and the commands that follow compute their results once per distinct value, as for a field that is stored as
+//! one dictionary.
 //!
 //! Not here: fields that one column contains in all rows, and fields without repeated values ([`super::columns`]);
 //! fields of few values in the whole slab ([`super::coded_columns`]).

@@ -1,4 +1,4 @@
-//! The search condition evaluated on codes, in three-valued logic: yes, no or maybe for each event of a page.
+//! The search condition evaluated on codes, in three-valued logic: yes, no or undecided for each event of a page.
 //!
 //! A [`Conditions`] is the tree of a condition; its leaves are words ([`super::words`]), field tests ([`field_test`])
 //! and metadata tests. If only the text can decide, the words that a matching text must contain are searched for first
@@ -43,7 +43,7 @@ enum Condition {
     And(Vec<Condition>),
     Or(Vec<Condition>),
     Not(Box<Condition>),
-    /// A word, and runs that every text with the word contains.
+    /// A word or phrase, and parts of it to search for first.
     Word(usize, Runs),
     /// A field test, and its required words, which are consulted if only the text can decide.
     Field(usize, CompiledWords),
@@ -51,8 +51,8 @@ enum Condition {
 }
 
 impl Conditions {
-    /// Compiles a condition. `numbers` tells how numbers are compared, `written` returns the words that a text must
-    /// contain to match a test.
+    /// Compiles a condition. `numbers` determines how numbers are compared, `written` returns the words that a text
+    /// must contain to match a test.
     pub(crate) fn new(
         expr: &SearchExpr,
         numbers: NumberRule<'_>,
@@ -135,7 +135,8 @@ impl Conditions {
         self.evaluate(&self.root, page)
     }
 
-    /// Whether values of a tested field are made from columns ([`FieldPlan`]) or computed in this slab.
+    /// Whether a tested field has values that are composed from columns ([`FieldPlan::composite`]) or computed in this
+    /// slab.
     pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
         for (at, test) in self.tests.iter().enumerate() {
             let plan = slab.test_plan(at, || test.plan(slab))?;

@@ -1,5 +1,5 @@
-//! Rows that represent many events: if a slab stores how often each value occurs in a page, matching events are counted
-//! without being read.
+//! Counts from value statistics: if a slab stores how often each value occurs in a page, matching events are counted
+//! without being read, and one row represents all events with the same value.
 //!
 //! This works if the condition depends on one column ([`ByValue`]) and the report needs no field, or only the field of
 //! that column. A page with an undecided event is read.
@@ -42,7 +42,8 @@ impl EventScan {
         reader: &mut PageReader<'_>,
     ) -> Result<Option<Option<RecordBatch>>, EngineError> {
         let slab = reader.slab;
-        let is_plain = self.counts && !reader.may_doubt_events() && !self.rexes.has_patterns() && self.top_k.is_none();
+        let is_plain =
+            self.counts && !reader.may_override_locations() && !self.rexes.has_patterns() && self.top_k.is_none();
         let Some(wanted) = is_plain.then(|| self.counted_part(slab)).flatten() else { return Ok(None) };
         let Some(by_value) = slab.by_value(|| self.filter.conditions().by_value(slab))? else { return Ok(None) };
         let asked = match &by_value {
@@ -94,7 +95,8 @@ impl EventScan {
 
     /// The part of each event that the report needs; `None` if counts do not suffice.
     fn counted_part(&self, slab: &Slab) -> Option<CountedPart> {
-        let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
+        let Projection { all, every, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+            &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {
             return None;
         }

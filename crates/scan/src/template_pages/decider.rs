@@ -1,6 +1,6 @@
 //! Decides whether a row matches a pattern whose capture groups are at fixed positions of the template. Only the values
-//! on which the match depends are tested: results are cached by dictionary code if there are few codes; otherwise an
-//! automaton reads no more of a value than necessary.
+//! on which the match depends are tested. If they have few codes, results are cached by code; otherwise, an automaton
+//! reads no more of a value than necessary.
 //!
 //! Not here: which values decide ([`quarry_eval::pattern::template_match`]).
 

@@ -16,7 +16,7 @@ use quarry_event::template::VALUE_SEPARATOR;
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
 
-/// The way in which the values of a field are computed from other values.
+/// Computation of a field's values from other values.
 #[derive(Clone)]
 pub(super) enum Derivation {
     /// A pattern finds the values in the values of another field.
@@ -68,9 +68,9 @@ pub(super) struct DerivedField {
 }
 
 impl DerivedField {
-    /// The rule that derives field number `at` of `names` from another field, if such a rule exists. The field's
-    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] for keys (each is an extraction class
-    /// and a template) in which the location of the other field is unknown. `places` is indexed by name, then by key.
+    /// The rule that derives field number `at` of `names` from another field, if such a rule exists. Where nothing else
+    /// finds the field, its location becomes [`ValueLocation::Derived`], or [`ValueLocation::Text`] if the location of
+    /// the other field is unknown. `places` is indexed by name, then by key.
     pub(super) fn find(
         name: &str,
         at: usize,

@@ -1,5 +1,5 @@
-//! The key of each row of a page (an extraction class and a template, [`super::slab`]) for the locations of one field.
-//! These keys may be a finer division of the keys of the slab ([`super::key_splits`]).
+//! The key of each row of a page for the locations of one field: a key of the slab (an extraction class and a template,
+//! [`super::slab`]) or a subdivision of it ([`super::key_splits`]).
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Surroundings of the parts of a template: whether the edges of a part are word boundaries in every event, so that a
 //! word can begin or end there.
 //!
-//! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. A `%` is harmless if no digit
-//! of such a code can follow it; otherwise, positions shortly after it are not *free*.
+//! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. Positions shortly after a `%`
+//! are therefore not *free*, unless no digit of such a code can follow the `%`.
 
 use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
 use quarry_stdx::number::u32_of;
@@ -26,7 +26,9 @@ pub(super) struct EdgeContext {
 /// Computes the surroundings of a template's parts.
 pub(super) struct Edges<'a> {
     pub template_set: &'a TemplateSet,
+    /// The parts of the template.
     pub parts: &'a [TemplatePart],
+    /// Surroundings of the text that the template describes.
     pub around: EdgeContext,
     /// For each column, whether no value can contain an encoded breaker.
     pub free: &'a [bool],

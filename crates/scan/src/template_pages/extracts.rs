@@ -63,7 +63,7 @@ pub(super) struct NamedRules<'b> {
     nodes: usize,
     /// Number of plans so far, and number of plans in which the location depends on values.
     tried: usize,
-    open: usize,
+    by_value: usize,
 }
 
 /// A rule with the group that is the field.
@@ -90,7 +90,7 @@ enum Finding {
 type PartValues = Vec<(usize, u32, Arc<[Box<str>]>)>;
 
 impl<'b> NamedRules<'b> {
-    /// The rules for the field `name` in texts of a slab; `divides` tells whether its location may differ by code.
+    /// The rules for the field `name` in texts of a slab. With `divides`, its location may differ by code.
     pub(super) fn new(
         extracts: &[Arc<Extract>],
         name: &str,
@@ -104,7 +104,7 @@ impl<'b> NamedRules<'b> {
             let group = extract.group(name)?;
             Some(NamedRule { budget, extract: Arc::clone(extract), group, planner: planner_of(extract, group) })
         };
-        NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0, tried: 0, open: 0 }
+        NamedRules { rules: extracts.iter().filter_map(rule).collect(), divides, nodes: 0, tried: 0, by_value: 0 }
     }
 
     /// The location of the field in the texts of a template; `shared` plans rules for several fields, and `values`
@@ -150,13 +150,13 @@ impl<'b> NamedRules<'b> {
     ) -> Division<RuleLocation> {
         self.nodes += 1;
         for at in first..self.rules.len() {
-            if self.tried >= TRIED_PLANS && self.open * 4 > self.tried * 3 {
+            if self.tried >= TRIED_PLANS && self.by_value * 4 > self.tried * 3 {
                 return Division::Whole(RuleLocation::ByValue, variables(flat, template_set));
             }
             let divides = self.divides && KeySplit::may_have(self.nodes);
             let finding = self.rules[at].find(flat, template_set, values, divides);
             self.tried += 1;
-            self.open += usize::from(matches!(finding, Finding::Known(RuleLocation::ByValue)));
+            self.by_value += usize::from(matches!(finding, Finding::Known(RuleLocation::ByValue)));
             let plans: (u32, Vec<Option<FlatTemplate>>) = match finding {
                 Finding::Known(RuleLocation::Nowhere) => continue,
                 Finding::Known(known) => return Division::Whole(known, variables(flat, template_set)),

@@ -1,11 +1,10 @@
 //! Facts about a slab's templates that do not depend on the search; computed once and cached for later searches.
 //!
-//! For each part of each template, the facts for word searches tell three things: whether words are bounded at its
-//! edges in every event; whether a word without breakers can extend across its left edge; and whether a percent-encoded
-//! breaker may be in the part or shortly before it (`%20` also bounds words). An index ([`super::template_index`]) maps
-//! each part to the templates that contain it.
-//!
-//! The locations of fields and the pairs of transforms are cached, too.
+//! There are three kinds of facts. For word searches, each part of each template has its possible neighbours: whether
+//! words are bounded at its edges in every event, whether a word without breakers can extend across its left edge, and
+//! whether a percent-encoded breaker, which also bounds words (`%20`), may be in the part or shortly before it. An
+//! index ([`super::template_index`]) maps each part to the templates that contain it. The other facts are the locations
+//! of fields, and the pairs of transforms.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,8 +107,7 @@ impl TemplateFactsCache {
 pub(super) struct TemplateFacts {
     /// Computed when a word is first searched for.
     words: OnceLock<Arc<WordFacts>>,
-    /// Field locations, each under the extraction rules of the slab's sources (one [`ExtractionClass`] per set of equal
-    /// rules).
+    /// Field locations, each under the extraction classes of the slab's sources.
     fields: Mutex<Vec<CachedField>>,
     /// Pairs of the transforms that take field names from the text.
     pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
@@ -372,8 +370,8 @@ impl TemplateFacts {
     }
 }
 
-/// The edges of a template; `outside` tells whether the value as a whole is bounded on both sides and has no
-/// percent-encoded breaker before it.
+/// The edges of a template. With `outside`, the text that it describes is bounded on both sides, and no percent-encoded
+/// breaker precedes it.
 fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a [bool], outside: bool) -> Edges<'a> {
     let around = EdgeContext { left: outside, right: outside, free: outside };
     Edges { template_set, parts: &template.parts, around, free }

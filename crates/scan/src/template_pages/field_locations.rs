@@ -27,7 +27,7 @@ pub(super) struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// The common location for the parts into which a key is divided, given the variables of each part.
+    /// One location for all parts into which a key is divided, if there is one; each part has its variables.
     pub(super) fn united(parts: &[(&KeyLocation, &[u32])], template_set: &TemplateSet) -> Option<KeyLocation> {
         let ((first, _), rest) = parts.split_first()?;
         if rest.iter().all(|(other, _)| other == first) {
@@ -130,8 +130,8 @@ impl FieldLocations {
         FieldLocations { locations, split: Some(split), ..own }
     }
 
-    /// The locations of a field whose index-time values are in `column` and precede all its other values; `is_total`
-    /// tells whether all events have such a value. `None` if other events may have the field at a location in the text.
+    /// The locations of a field whose index-time values are in `column` and precede all its other values. With
+    /// `is_total`, all events have such a value. `None` if other events may have the field at a location in the text.
     pub(super) fn with_index_time(
         &self,
         column: u32,
@@ -238,8 +238,8 @@ fn location_of_values(parts: &[TemplatePart]) -> ValueLocation {
     of_values.reduce(ValueLocation::followed_by).unwrap_or(ValueLocation::Absent)
 }
 
-/// Whether `column` may hold all values of a field located at `place` in some rows; `has_values` tells whether the
-/// column has values there.
+/// Whether `column` can be the one column of a field that is located at `place` in some rows; `has_values` returns
+/// whether the column has values in these rows.
 pub(super) fn is_consistent(place: &ValueLocation, column: u32, has_values: impl FnOnce() -> bool) -> bool {
     match place {
         ValueLocation::Absent => !has_values(),

@@ -55,29 +55,29 @@ impl From<ValueLocation> for FieldLocation {
 pub(super) fn template_locations(
     template_set: &TemplateSet,
     template: &Template,
-    cutting: AutoExtraction,
+    automatic: AutoExtraction,
     names: &[String],
     json: &JsonColumns<'_>,
 ) -> Vec<FieldLocation> {
-    if cutting.kv_mode == KvMode::None && !cutting.by_pattern {
+    if automatic.kv_mode == KvMode::None && !automatic.by_pattern {
         return vec![ValueLocation::Absent.into(); names.len()];
     }
-    let sample = if cutting.by_pattern { None } else { Sample::new(template_set, template) };
-    let found = sample.as_ref().and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
+    let sample = if automatic.by_pattern { None } else { Sample::new(template_set, template) };
+    let found = sample.as_ref().and_then(|sample| match (automatic.kv_mode, automatic.auto_json) {
         (KvMode::None | KvMode::Xml | KvMode::Multi, _) => None,
         (KvMode::Json, _) => json.locations(template, names),
         (KvMode::AutoEscaped, _) => Sample::of_pairs(template_set, template)?.pairs(names, true),
         (KvMode::Auto, true) if sample.begins_as_object()? => json.locations(template, names),
         (KvMode::Auto, _) => Sample::of_pairs(template_set, template)?.pairs(names, false),
     });
-    let is_pairs = match (cutting.kv_mode, cutting.auto_json) {
+    let is_pairs = match (automatic.kv_mode, automatic.auto_json) {
         (KvMode::AutoEscaped, _) | (KvMode::Auto, false) => true,
         (KvMode::Auto, true) => sample.as_ref().and_then(Sample::begins_as_object) == Some(false),
         _ => false,
     };
     let is_pairs = is_pairs && sample.is_some();
     let is_whole = |found: &Vec<ValueLocation>| !found.contains(&ValueLocation::Text);
-    if is_pairs && cutting.kv_mode == KvMode::Auto && !found.as_ref().is_some_and(is_whole) {
+    if is_pairs && automatic.kv_mode == KvMode::Auto && !found.as_ref().is_some_and(is_whole) {
         let segments = Segments::new(template_set, template);
         let known = found.unwrap_or_else(|| vec![ValueLocation::Text; names.len()]);
         let located = known.into_iter().zip(names).map(|(place, name)| match place {
@@ -97,8 +97,8 @@ pub(super) fn template_locations(
 }
 
 /// Whether texts of the template may be parsed as JSON, XML or a table, where a field can have several values.
-pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: AutoExtraction) -> bool {
-    match (cutting.kv_mode, cutting.auto_json) {
+pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, automatic: AutoExtraction) -> bool {
+    match (automatic.kv_mode, automatic.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
         (KvMode::Auto, true) => {
             Sample::new(template_set, template).and_then(|sample| sample.begins_as_object()) != Some(false)

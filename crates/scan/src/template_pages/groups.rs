@@ -1,7 +1,7 @@
-//! Results of patterns, the texts of their capture groups, for the rows of a page, and their conversion to columns.
+//! Results of patterns for the rows of a page: the texts of their capture groups, and their conversion to columns.
 //!
-//! Search-time rules come first: a rule takes precedence over later rules and over automatic extraction. The `rex`
-//! commands follow in order; each of them overwrites existing fields.
+//! Search-time rules are applied first: a rule takes precedence over later rules and over automatic extraction. The
+//! `rex` commands follow in order; each of them overwrites existing fields.
 //!
 //! Not here: evaluating a pattern on templates ([`super::rex`]).
 
@@ -132,8 +132,8 @@ pub(super) fn read_groups(
     }
 }
 
-/// The values of a field in the rows in which a group of this name is absent; the group overwrites the others, which
-/// are null. `None` if there is no such value.
+/// The values of a field in the rows without a text of the group of this name, and null in the other rows, in which the
+/// group overwrites the field. `None` if there is no such value.
 pub(super) fn column_where_absent(
     codes: &[u32],
     field: &FieldLocations,

@@ -1,9 +1,10 @@
-//! `key=value` pairs that are extracted from pieces of a text, as in the query string of a quoted request.
+//! `key=value` pairs that are extracted from pieces of a text instead of the whole text, such as the query string of a
+//! quoted request.
 //!
-//! A piece is the value of a variable or a segment of the template ([`super::segments`]). If each side of a piece is
-//! bounded by the end of the text or by a byte that ends unquoted values, and no quoted value can be open before the
-//! piece, extraction ([`quarry_pipeline::extract::auto_kv`]) from the piece alone finds exactly those pairs of the
-//! whole text that lie in the piece.
+//! A piece is the value of a variable or a segment of the template ([`super::segments`]). Extraction
+//! ([`quarry_pipeline::extract::auto_kv`]) from a piece alone finds exactly those pairs of the whole text that lie in
+//! the piece if two conditions hold: each side of the piece is an end of the text or next to a byte that ends unquoted
+//! values, and no quoted value can be open before the piece.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
 

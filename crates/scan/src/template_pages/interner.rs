@@ -39,7 +39,7 @@ pub(super) struct Interner {
     all: String,
     ends: Vec<u32>,
     array: Option<ArrayRef>,
-    /// By text: its index in the current page's array; [`ABSENT`] between pages.
+    /// For each text, its index in the current page's array; [`ABSENT`] between pages.
     places: Vec<u32>,
     /// Number of texts looked up.
     lookups: usize,

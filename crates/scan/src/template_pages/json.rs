@@ -38,7 +38,7 @@ const COLLISION_PREFIX: &str = "extracted_";
 /// Maximum number of dictionary entries checked one by one; nothing is proven about a larger dictionary.
 const CHECKED_VALUES_MAX: u32 = 65_536;
 
-/// Effect of all values of a column on the JSON string that contains them.
+/// Effect of a column's values on the JSON string that contains them; the same for all values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StringEffect {
     /// Whether the bytes end with the start of an escape.
@@ -60,6 +60,7 @@ enum Scalar {
 pub(super) struct JsonColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+    /// Each list has an entry per column: the outer option is `None` until the fact has been computed.
     in_string: RefCell<Vec<Option<Option<StringEffect>>>>,
     scalar: RefCell<Vec<Option<Option<Scalar>>>>,
     comma: RefCell<Vec<Option<Option<CommaPosition>>>>,

@@ -1,11 +1,11 @@
 //! The end of a key: bytes that a text must contain if automatic extraction finds the key in it.
 //!
-//! If values outside of pairs contain equals signs, as the query strings of requests do, no template shows which keys
-//! its texts have. But a key is followed directly by its equals sign, so a text that does not contain the end of the
-//! name followed by that sign cannot have the key. The location of a field is therefore in doubt only in rows with a
-//! value that contains these bytes; only their texts must be read.
+//! If values outside of pairs contain equals signs, as query strings do, the templates do not show which keys their
+//! texts have. But a key is followed directly by its equals sign, so a text that does not contain the end of the
+//! field's name followed by that sign cannot have the key. The location of the field is therefore uncertain only in
+//! rows with a value that contains these bytes, and only the texts of these rows must be read.
 //!
-//! Not here: keys in a template's literals ([`super::fields`]); rows in doubt ([`mod@super::ambiguous_rows`]).
+//! Not here: keys in a template's literals ([`super::fields`]); the uncertain rows ([`mod@super::ambiguous_rows`]).
 
 use memchr::memmem;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};

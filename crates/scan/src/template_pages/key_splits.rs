@@ -1,7 +1,9 @@
-//! A finer division of the keys of a slab (each an extraction class and a template, [`super::slab`]) for one field. The
-//! location of the field may depend not only on the template of an event, but also on the template of an inner value
-//! (`10.0.0.1`, `10.0.0.1:443`), or on the values of small dictionaries. Each key is then divided by the codes of the
-//! columns that matter.
+//! Subdivision, for one field, of the keys of a slab (each an extraction class and a template, [`super::slab`]): a
+//! decision tree over codes.
+//!
+//! The location of the field may depend not only on the template of an event, but also on the template of an inner
+//! value (`10.0.0.1`, `10.0.0.1:443`), or on the values of small dictionaries. Each key is then divided by the codes of
+//! the columns that matter.
 //!
 //! Not here: which codes matter ([`super::extracts`]), and reading them ([`super::divided_keys`]).
 
@@ -35,8 +37,8 @@ pub(super) struct KeySplit {
 enum KeyNode {
     /// The key is found.
     Key(u32),
-    /// The codes of these columns select one of the nodes `next`: the index is the sum of the codes, each multiplied by
-    /// the weight next to its column.
+    /// The codes of these columns select one of the nodes `next`; the index is the combined code: the sum of the codes,
+    /// each times the weight next to its column.
     Codes { columns: Box<[(u32, u32)]>, next: Box<[u32]> },
 }
 

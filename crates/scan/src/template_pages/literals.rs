@@ -1,9 +1,9 @@
-//! Required literals of a pattern, searched for in all values of a page at once.
+//! Prefilter of patterns: literals that every match contains are searched for in all values of a page at once.
 //!
 //! Running a pattern on the free text of every row costs far more than searching the values of a page, which are
-//! contiguous, for a literal such as `ticket `. If every match contains a literal, and a row's window (the part of its
-//! text in which the pattern may match) cannot contain that literal, the row has no match. If a literal may span two
-//! parts of the window, the start or end of the row's value is checked.
+//! contiguous, for a literal such as `ticket `. If a row's window (the part of its text in which the pattern may match)
+//! cannot contain such a literal, the row has no match. If a literal may span two parts of the window, the start or end
+//! of the row's value is checked.
 //!
 //! Not here: determining the literals ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
 //! ([`super::rex`]).

@@ -1,10 +1,10 @@
 //! Reading template slabs by their codes: fields are stored as columns, and the condition is evaluated on templates and
 //! dictionaries instead of events.
 //!
-//! For each event of a page, the condition yields yes, no or maybe ([`conditions`], [`words`]). The texts of undecided
-//! events are rebuilt and processed like events of plain slabs, as are events whose template does not determine the
-//! location of a field ([`fields`]). The fields of other events come from the slab's columns ([`columns`]); their text
-//! is rebuilt only if the search needs `_raw` or fields whose names it does not know.
+//! For each event of a page, the condition yields yes, no or undecided ([`conditions`], [`words`]). The texts of
+//! undecided events are rebuilt and processed like events of plain slabs, as are events whose template does not
+//! determine the location of a field ([`fields`]). The fields of other events come from the slab's columns
+//! ([`columns`]); their text is rebuilt only if the search needs `_raw` or fields whose names it does not know.
 //!
 //! The events of a page are counted without reading the page if the slab stores how often each value occurs in it
 //! ([`counts`]).
@@ -107,7 +107,8 @@ use super::{EventScan, PageRef};
 use crate::derive::FieldStrategy;
 use crate::spath::TEXT_FIELD;
 
-/// Minimum number of undecided events in a page for which a condition is evaluated a second time.
+/// Minimum number of undecided events in a page for which a condition is evaluated again, with composed and computed
+/// fields.
 const UNDECIDED_ROWS_MIN: usize = 16;
 /// If a page has at most this many candidate rows, only these rows are read and tested; no column is read whole.
 const RARE_ROWS_MAX: usize = 16;
@@ -260,7 +261,7 @@ impl EventScan {
         Ok(self.slabs.of(&page.segment, &asked)?.filter(|_| page.segment.has_templates(page.page)))
     }
 
-    /// The rows of a page that match and those that may match, in order of arrival.
+    /// Builds the matching rows of a page in order of arrival; `sure` match, of `maybe` those that match by their text.
     fn build_rows(
         &self,
         (sure, mut maybe): (Rows, Vec<u32>),
@@ -281,7 +282,7 @@ impl EventScan {
             });
         }
         let mut groups = Vec::new();
-        // Rows that are left out here need neither patterns nor the columns that patterns read.
+        // Rows that are dropped here need neither patterns nor the columns that patterns read.
         if !sure.is_empty() {
             let known = self.filter_by_groups(&mut rexes, &mut sure, reader, left)?;
             groups = costs
@@ -328,7 +329,7 @@ impl EventScan {
     fn evaluate_condition(&self, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut outcome = self.filter.conditions().run(reader)?;
         outcome = self.reevaluate_composites(outcome, reader)?;
-        if reader.may_doubt_events() {
+        if reader.may_override_locations() {
             outcome = self.mark_indexed_undecided(outcome, reader)?;
         }
         if !self.projection.includes_unnamed() {
@@ -340,7 +341,8 @@ impl EventScan {
     /// Whether the first and last event can represent a page: all its events match, and their requested fields differ
     /// only in their times.
     fn is_represented_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
-        let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
+        let Projection { all, every, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+            &self.projection;
         let is_alike = |name: &String| {
             name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_uniform()
         };
@@ -423,14 +425,14 @@ impl EventScan {
         Ok(Rows::Some(self.event_rows_in_range(reader.events()?.as_ref(), &page.info)))
     }
 
-    /// Makes events undecided if they have an index-time field that the search uses, unless a column of the field
-    /// replaces the locations in the text.
+    /// Makes events undecided if they have an index-time field that the search reads, unless the field is located in a
+    /// column of its own.
     fn mark_indexed_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let slab = reader.slab;
         let fields = reader.fields_by_row()?;
         let mut doubted: Vec<u32> =
             fields.iter().filter(|field| slab.reads_field(&field.name)).map(|field| field.row).collect();
-        for column in slab.doubting_columns() {
+        for column in slab.overriding_columns() {
             match &reader.column(*column)?.rows {
                 Some(rows) => doubted.extend_from_slice(rows),
                 None => return Ok(Outcome::Same(UNDECIDED)),
@@ -503,7 +505,7 @@ impl EventScan {
     ) -> Result<Option<PositionedRows>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
         let wants_text = self.projection.raw || self.projection.includes_unnamed();
-        let by_text = wants_text || reader.may_doubt_events() || !self.rexes.is_empty() || is_computed;
+        let by_text = wants_text || reader.may_override_locations() || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.needs_any_pattern() {
             let (rows, positions) = self.test_undecided(rows, reader, context)?;
             return Ok(rows.map(|rows| PositionedRows { rows, positions }));
@@ -658,7 +660,8 @@ impl EventScan {
 
     /// Whether only the number of events is requested.
     pub(super) fn only_counts(&self) -> bool {
-        let Projection { all, every: _, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
+        let Projection { all, every: _, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+            &self.projection;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
     }
@@ -740,7 +743,7 @@ fn split_outcome(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
     }
 }
 
-/// Rows each of which represents several events.
+/// Rows without positions, because each may represent several events.
 fn representative_rows(rows: RecordBatch) -> PositionedRows {
     PositionedRows { rows, positions: Vec::new() }
 }

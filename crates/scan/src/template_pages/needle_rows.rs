@@ -1,11 +1,10 @@
-//! Needle searches in template slabs, which find rare values without locating fields.
+//! Needle searches: rare words are found in template slabs without locating fields.
 //!
-//! Locating the fields of a search takes longer than extracting them from the texts of a few events: patterns must be
-//! analysed for every template. So if the words of the condition leave few rows of a page, the texts of these rows are
-//! rebuilt and tested, and the search locates no field. After the first page with more such rows, the fields of its
-//! slab are located.
+//! Locating the fields of a search, for which patterns are planned for every template, takes longer than extracting the
+//! fields from the texts of a few events. So if the words of the condition leave few rows of a page, the texts of these
+//! rows are rebuilt and tested. After the first page with more such rows, the fields of its slab are located.
 //!
-//! Fields whose locations other searches have computed are read from columns.
+//! If an earlier search has located the fields, they are read from columns at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

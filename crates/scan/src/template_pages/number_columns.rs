@@ -1,4 +1,4 @@
-//! Columns of fields whose values are mostly numbers, but are at different locations in different templates.
+//! Typed columns of fields whose values are mostly numbers and whose location differs between templates.
 //!
 //! The format of most numbers is the format of the column. Values in another form, such as `-` for a missing size or
 //! decimals of another scale, are exceptions; only these are read as texts.
@@ -160,8 +160,8 @@ fn exception_texts(
     Ok(take(&texts, &places, None)?.as_string_view().clone())
 }
 
-/// The distinct texts of exceptions that are constants of their templates, and the place of each row's text among
-/// them; `None` if a value must be read.
+/// The distinct texts of exceptions that are constants of their templates, and the index of each row's text among them;
+/// `None` if a value must be read.
 fn constant_exceptions<'f>(
     field: &'f FieldLocations,
     keys: &[u32],
@@ -345,7 +345,7 @@ impl NumberSource {
         Some(number.map_or(NumberValue::Exception, NumberValue::Number))
     }
 
-    /// Position of a row's value; rows are asked for in ascending order.
+    /// Position of a row's value; rows are requested in ascending order.
     #[inline]
     fn place(&mut self, row: u32) -> Option<usize> {
         let Some(rows) = &self.values.rows else { return Some(row as usize) };
@@ -356,8 +356,8 @@ impl NumberSource {
     }
 }
 
-/// The columns, one of which contains the value. A value with JSON escapes contains a backslash, so it is not a number.
-/// A number without escapes is not changed by resolving escapes.
+/// The columns, one of which contains the value. For columns with JSON escapes, texts can be parsed as written: a value
+/// with an escape or quotes is not a number, and resolving escapes does not change a number.
 fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
     let (one, several) = match place {
         ValueLocation::Variable(column) => (Some(*column), &[][..]),

@@ -1,6 +1,6 @@
-//! Three-valued results: yes, no or maybe for every value of a page.
+//! Three-valued logic: yes, no or undecided for every value of a page.
 //!
-//! The values are ordered, so that AND is the minimum and OR the maximum.
+//! The answers are ordered so that AND is the minimum and OR the maximum.
 
 /// The row does not match.
 pub(super) const NO: u8 = 0;
@@ -10,7 +10,7 @@ pub(super) const UNDECIDED: u8 = 1;
 pub(super) const YES: u8 = 2;
 
 const _: () = assert!(NO < UNDECIDED && UNDECIDED < YES, "AND is the minimum, OR the maximum");
-const _: () = assert!(YES - NO == YES && YES - UNDECIDED == UNDECIDED, "the opposite of a maybe is a maybe");
+const _: () = assert!(YES - NO == YES && YES - UNDECIDED == UNDECIDED, "NOT leaves undecided as it is");
 
 /// Answers for the values of a page, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

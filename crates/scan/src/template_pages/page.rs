@@ -16,6 +16,7 @@ use super::key_splits::KeySplit;
 use super::outcome::{NO, Outcome, UNDECIDED};
 use super::slab::Slab;
 
+/// A page, and what has been read of it.
 pub(super) struct PageReader<'a> {
     pub slab: &'a Slab,
     page: &'a PageRef,
@@ -31,10 +32,10 @@ pub(super) struct PageReader<'a> {
     keys: Option<Arc<[u32]>>,
     /// The key of each row for each division of the slab's keys.
     pub divided_keys: Vec<(Arc<KeySplit>, Arc<[u32]>)>,
-    /// Undecided rows, once the other parts of a condition are known; only in these rows are fields composed of several
-    /// parts evaluated.
+    /// During the second evaluation of a condition, the rows left undecided by the first; only in these rows are
+    /// composed and computed fields tested.
     pub open: Option<Vec<u32>>,
-    /// Values, for some rows, of fields that have no column; computed on request.
+    /// Fields without a column, computed for some rows.
     pub computed: Option<ComputedRows>,
     /// Outcome of the other parts of a conjunction, if known; rows whose outcome is [`NO`] need no answer.
     pub rest: Option<Outcome>,
@@ -280,9 +281,9 @@ impl<'a> PageReader<'a> {
         Ok(keys)
     }
 
-    /// Whether index-time fields may make the answer for some events uncertain, so that these events are read as text.
-    pub(super) fn may_doubt_events(&self) -> bool {
-        self.has_fields_by_row || !self.slab.doubting_columns().is_empty()
+    /// Whether events may have index-time fields that override locations in the text, so that they are read as text.
+    pub(super) fn may_override_locations(&self) -> bool {
+        self.has_fields_by_row || !self.slab.overriding_columns().is_empty()
     }
 
     /// Whether an event of the page may have an index-time field.

@@ -54,8 +54,8 @@ impl EventScan {
     }
 }
 
-/// The paths of a field's texts, evaluated on the values of the rows in which the location of a path depends on the
-/// values; `None` if there are no such rows.
+/// The values at the paths in a field's texts, evaluated on the texts in the rows in which the location of a path
+/// depends on the values; `None` if there are no such rows.
 fn values_of_rows(
     of_text: &PushedPaths,
     located: &[Arc<FieldLocations>],

@@ -1,4 +1,4 @@
-//! A template with the facts about its variables that pattern planners need, computed on first use.
+//! A template in the forms that pattern planners need, computed on first use.
 //!
 //! Not here: planning ([`super::extracts`], [`super::reports`], [`super::rex`]).
 

@@ -1,4 +1,4 @@
-//! Columns of texts without their common prefix: views of the column's buffers that begin later.
+//! Columns of texts without their common prefix: string views that begin after the prefix.
 //!
 //! Not here: which fields begin after a prefix ([`super::prefixed_values`]).
 

@@ -4,8 +4,9 @@
 //! sequence of literals and variables, whose values are in columns. If the values of a variable have templates of their
 //! own, these templates replace the variable only if the pattern can read it. If the variables that the pattern reads
 //! have few distinct values, which are numbered by codes, the pattern runs once per combination of codes, and each row
-//! costs a lookup. Otherwise it runs for each row, or once per combination of the values on which a group depends, on the
-//! part of the text in which it may match. If the plan for a row's template gives no answer, the row's text must be read.
+//! costs a lookup. Otherwise it runs for each row, or once per combination of the values on which a group depends, on
+//! the part of the text in which it may match. If the plan for a row's template gives no answer, the row's text must be
+//! read.
 //!
 //! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of automatically extracted
 //! fields that have the name of a group ([`super::fields`]).

@@ -1,5 +1,5 @@
-//! Starting points for the evaluation of a pattern, one per row (its template, or its key: an extraction class and a
-//! template), and the set of rows for which a rule is evaluated.
+//! Roots of the evaluation of a pattern, one per row: the row's template or, for the values of a field, its key (an
+//! extraction class and a template). Also the rows for which a rule is evaluated.
 //!
 //! Not here: the evaluation ([`super::rex`]).
 
@@ -17,7 +17,7 @@ use super::rex::TemplateNode;
 use super::slab::Slab;
 use super::value_location::ValueLocation;
 
-/// Starting points of the evaluation, by row.
+/// Roots of the evaluation, by row.
 pub(super) enum Roots {
     /// The template of each row.
     Templates(Arc<PageColumn>),

@@ -1,8 +1,8 @@
 //! Results of a search for one slab: field locations, and plans for words and conditions on its columns.
 //!
-//! Everything is computed on first use and shared by the workers. The way a source's fields are extracted is its
-//! *class*; a class and a template together form a *key*, by which field locations are looked up. In slabs with one
-//! class, the key is the template.
+//! Everything is computed on first use and shared by the workers. Sources whose fields are extracted by the same rules
+//! form an *extraction class*; a class and a template together form a *key*, by which field locations are looked up. In
+//! slabs with one class, the key is the template.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -85,8 +85,8 @@ pub(super) struct Slab {
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Locations of the values at the search's paths, for each text (the event or a field) that has paths.
     paths: Vec<LocatedPaths>,
-    /// Columns of index-time fields: events that have a value in one of these columns are read as text.
-    doubting_columns: Vec<u32>,
+    /// See [`Slab::overriding_columns`].
+    overriding_columns: Vec<u32>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that computed fields read, and tested fields that patterns produce.
     computed_of: Vec<String>,
@@ -231,7 +231,7 @@ impl Slab {
         let keys = classes.len() * templates.len();
         assert_complete(&places, names.len(), keys);
         let mut fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
-        let doubting_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
+        let overriding_columns = add_index_time_columns(&set, &classes, &asked.tested, keys, &mut fields);
         for (name, values) in stored {
             let mut located = FieldLocations::of_stored(&values, keys, &name);
             if matches!(&values, StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN) {
@@ -255,7 +255,7 @@ impl Slab {
             fields,
             aliases,
             paths,
-            doubting_columns,
+            overriding_columns,
             computed: asked.computed.cloned(),
             computed_of,
             words: (0..asked.words).map(|_| OnceLock::new()).collect(),
@@ -336,9 +336,10 @@ impl Slab {
         &self.paths
     }
 
-    /// Columns of index-time fields that make the locations of a field uncertain in events with a value in the column.
-    pub(super) fn doubting_columns(&self) -> &[u32] {
-        &self.doubting_columns
+    /// Columns of index-time fields that override locations in the text: events with a value in such a column are read
+    /// as text.
+    pub(super) fn overriding_columns(&self) -> &[u32] {
+        &self.overriding_columns
     }
 
     fn is_produced_by_rules(&self, name: &str) -> bool {
@@ -350,7 +351,7 @@ impl Slab {
         !self.aliases.contains_key(name) && self.is_produced_by_rules(name)
     }
 
-    /// Whether a condition must compute the field row by row, because rules or patterns produce it.
+    /// Whether a condition must compute the field for single rows, because rules or patterns produce it.
     pub(super) fn is_computed_for(&self, name: &str) -> bool {
         self.is_computed(name) || self.field(name).is_some_and(|field| !field.patterned.is_empty())
     }
@@ -530,8 +531,8 @@ fn compute_once<T: Clone>(
 /// incompatible, the texts of its events are read.
 pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
-    for ExtractionClass { cutting, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
-        if cutting.by_pattern {
+    for ExtractionClass { automatic, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
+        if automatic.by_pattern {
             extracts.clear();
             of_fields.clear();
         }
@@ -539,13 +540,13 @@ pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extrac
         for extract in extracts.iter() {
             let known = all.iter().position(|known| Arc::ptr_eq(known, extract));
             let at = known.unwrap_or(all.len());
-            cutting.by_pattern |= last.is_some_and(|last| at <= last);
+            automatic.by_pattern |= last.is_some_and(|last| at <= last);
             last = Some(at);
             if known.is_none() {
                 all.push(Arc::clone(extract));
             }
         }
-        if cutting.by_pattern {
+        if automatic.by_pattern {
             extracts.clear();
             of_fields.clear();
         }
@@ -561,7 +562,7 @@ pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extrac
     (all, by_class)
 }
 
-/// Gives access to the values of a slab's columns.
+/// Access to the values of a slab's columns, and to facts about them.
 struct ColumnAccess<'a> {
     json: &'a JsonColumns<'a>,
     xml: &'a XmlColumns<'a>,
@@ -575,14 +576,14 @@ impl ColumnAccess<'_> {
         &self,
         template_set: &TemplateSet,
         template: &Template,
-        cutting: AutoExtraction,
+        automatic: AutoExtraction,
         names: &[String],
     ) -> Vec<FieldLocation> {
-        match cutting.kv_mode {
-            KvMode::Xml if !cutting.by_pattern => {
+        match automatic.kv_mode {
+            KvMode::Xml if !automatic.by_pattern => {
                 self.xml.locations(template, names).into_iter().map(FieldLocation::from).collect()
             }
-            _ => template_locations(template_set, template, cutting, names, self.json),
+            _ => template_locations(template_set, template, automatic, names, self.json),
         }
     }
 }
@@ -611,7 +612,7 @@ fn locate_fields(
     let budget = PlanningBudget::of_events(template_set.columns.first().map_or(0, |texts| texts.values as usize));
     let mut lists = ListedValues::default();
     let mut values = |column: u32| lists.of_column(template_set, column, known.dictionary);
-    for ExtractionClass { cutting, text_patterns: of_text, field_patterns, reports } in classes {
+    for ExtractionClass { automatic, text_patterns: of_text, field_patterns, reports } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
             .map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
@@ -624,10 +625,10 @@ fn locate_fields(
         let mut shared = SharedPlans::new(of_text, &all, template_set, &budget);
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
-            let mut found = known.automatic_locations(template_set, template, *cutting, &all);
+            let mut found = known.automatic_locations(template_set, template, *automatic, &all);
             // For JSON texts, a JSON value is added to the value that a pattern found.
-            let joins = may_be_json(template_set, template, *cutting);
-            if !cutting.by_pattern {
+            let joins = may_be_json(template_set, template, *automatic);
+            if !automatic.by_pattern {
                 apply_reports(&reports, &asked, &all, joins, &mut found);
             }
             for (at, (rules, other)) in rules.iter_mut().zip(found).enumerate() {
@@ -812,7 +813,7 @@ fn apply_reports(
             match place {
                 ValueLocation::Absent => {}
                 _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
-                // In rows where this cell is empty, the field has the value found by other means.
+                // In rows where this cell is empty, another rule or automatic extraction provides the value.
                 place if place.may_be_empty() && *found != ValueLocation::Absent.into() => {
                     *found = ValueLocation::Text.into();
                 }

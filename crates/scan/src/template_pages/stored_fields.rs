@@ -20,8 +20,8 @@ use super::slab::{Slab, SlabRequest};
 use super::value_location::ValueLocation;
 use crate::fields::FieldRules;
 
-/// A field is stored if its value must be read from the text in more than one in this many events of a page.
-const TEXT_ROWS_PER_PAGE: usize = 64;
+/// A field is stored if its value must be read from the text in more than one in this many events.
+const TEXT_ROWS_DIVISOR: usize = 64;
 /// Number of templates above which fields of patterns are stored even if they are located, because locating the fields
 /// for the first search takes longer than reading them.
 const PLANNED_TEMPLATES_MAX: usize = 256;
@@ -70,7 +70,7 @@ pub(crate) fn fields_to_store(
     assert!(names.is_sorted(), "the fields stored come in the order of their names");
     let request =
         SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
-    // The columns stored so far are left out, because the choice must not depend on them.
+    // Without the columns stored so far, because the choice must not depend on them.
     let plain = Arc::new(TemplateSet { extractions: Vec::new(), extracted_names: None, ..TemplateSet::clone(&set) });
     let facts = TemplateFactsCache::default().of(&plain);
     let Some(slab) = Slab::new(segment, facts, plain, &request) else { return Vec::new() };
@@ -125,5 +125,5 @@ fn needs_text(field: &FieldLocations, rows: &HashMap<usize, usize>) -> bool {
             rows.iter().filter_map(|(key, rows)| parts.get(key).map(|(all, slow)| rows * slow / all)).sum()
         }
     };
-    slow * TEXT_ROWS_PER_PAGE > all
+    slow * TEXT_ROWS_DIVISOR > all
 }

@@ -222,10 +222,10 @@ fn common_length(column: &Column) -> Option<u32> {
             let mut text = Vec::new();
             let (first, last) =
                 (formatted_length(*format, *min, &mut text), formatted_length(*format, *max, &mut text));
-            let grows = matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }) && *min >= 0;
+            let is_monotonic = matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }) && *min >= 0;
             let is_fixed = match format {
                 NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => true,
-                NumberFormat::Integer | NumberFormat::Decimal { .. } => grows,
+                NumberFormat::Integer | NumberFormat::Decimal { .. } => is_monotonic,
                 NumberFormat::Ip4 => false,
             };
             (is_fixed && first == last).then_some(first)

@@ -32,8 +32,8 @@ pub(super) enum ValueLocation {
     Nested(Nested),
     /// A `key=value` pair in pieces of the text.
     Pair(InnerPair),
-    /// Several values, each a [`ValueLocation::Variable`], `Constant`, `Composite`, `Escaped`, or a `Written` value that
-    /// every row has.
+    /// Several values, each a [`ValueLocation::Variable`], `Constant`, `Composite`, `Escaped`, or a `Written` value
+    /// that every row has.
     List(Box<[ValueLocation]>),
     /// A pattern extracts the value from another field, whose location is known ([`super::derived_fields`]).
     Derived,

@@ -4,19 +4,19 @@
 //! ([`super::template_index`]) shows which templates may contain a word. Literals and dictionary texts are examined
 //! once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a match. For
 //! matches across edges, the adjacent parts are concatenated ([`spans`]). If unknown bytes precede or follow a
-//! possible match, the answer is *maybe*, and the row's text decides. A yes or no always agrees with the text.
+//! possible match, the answer is *undecided*, and the row's text decides. A yes or no always agrees with the text.
 //!
 //! A word with letters beyond ASCII is searched for in each of its spellings
 //! ([`spellings`](quarry_event::segment::spellings())).
 //!
 //! A percent-encoded breaker such as `%20` also bounds a word; its `%` lies several bytes before the word. If such a
-//! breaker may precede the word, the answer is *maybe*.
+//! breaker may precede the word, the answer is *undecided*.
 
 mod alignments;
 mod finder;
+mod prefilters;
 mod run;
 mod spans;
-mod ways;
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ use quarry_store::Segment;
 
 use self::alignments::Cuts;
 use self::finder::Finder;
+use self::prefilters::{PrefilterPlanner, is_one_word, row_at};
 use self::run::Run;
 use self::spans::TemplateSpan;
-use self::ways::{WayPlanner, is_one_word, row_at};
 use super::by_value::ByValue;
 use super::edges::{EdgeContext, Edges};
 use super::facts::{Bounds, WordFacts, byte_set};
@@ -47,9 +47,9 @@ const FOREIGN_BYTE: u8 = 0xff;
 /// A word to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    /// For each *run* (bytes between wildcards), its spellings. A text with the word contains a spelling of each run.
+    /// For each *run* of bytes between wildcards, its spellings. A text with the word contains a spelling of each run.
     runs: Vec<Vec<Probe>>,
-    /// Whether the text must always decide.
+    /// Whether the text must always decide, because not all spellings of the word are known.
     opaque: bool,
 }
 
@@ -57,8 +57,9 @@ pub(super) struct Word {
 #[derive(Clone, Debug)]
 struct Probe {
     run: Run,
-    /// All breakers; `bounds` tells which of them bound a match.
+    /// All breakers.
     breakers: ByteSet,
+    /// The breakers that bound a match.
     bounds: Bounds,
     /// Whether the run contains a breaker.
     contains_breaker: bool,
@@ -113,7 +114,7 @@ struct ChildPlan {
 enum PageAnswers {
     /// One answer for all values.
     Same(u8),
-    /// Rows whose answer is yes or maybe, ascending.
+    /// Rows whose answer is yes or undecided, ascending.
     Rows(Vec<(u32, u8)>),
 }
 
@@ -740,13 +741,13 @@ impl Planner<'_> {
     }
 
     /// A planner for tests of the codes and numbers of spans.
-    fn way_planner(&self) -> WayPlanner<'_> {
+    fn prefilter_planner(&self) -> PrefilterPlanner<'_> {
         // A match can begin or end inside a word only if the pattern has a wildcard there.
         let whole = self.probe.whole_pattern.as_ref().filter(|whole| whole.bound == WordBound::Breaker);
         let (begins, ends) = whole.map_or((false, false), |whole| (!whole.leading_star, !whole.trailing_star));
         let Planner { template_set, segment, .. } = *self;
         let free = self.facts.columns_without_encoded_breakers();
-        WayPlanner::new(&self.probe.run, (begins, ends), (template_set, segment, free))
+        PrefilterPlanner::new(&self.probe.run, (begins, ends), (template_set, segment, free))
     }
 
     /// The spans that are examined row by row; the answers of other spans are assigned to templates or to values.
@@ -757,7 +758,7 @@ impl Planner<'_> {
         children: &mut Vec<ChildPlan>,
     ) -> Result<Vec<TemplateSpan>, EngineError> {
         let mut by_row = Vec::with_capacity(all.len());
-        let mut ways = self.way_planner();
+        let mut planner = self.prefilter_planner();
         for mut span in all {
             match self.by_value(span.span())? {
                 Some((_, ProbePlan::Same(same))) => {
@@ -774,7 +775,7 @@ impl Planner<'_> {
                     });
                 }
                 None => {
-                    if span.find_ways(&mut ways)? {
+                    if span.plan_prefilters(&mut planner)? {
                         by_row.push(span);
                     }
                 }

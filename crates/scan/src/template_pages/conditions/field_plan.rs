@@ -3,19 +3,20 @@
 
 /// Evaluation of a field test in one slab.
 pub(in crate::template_pages) struct FieldPlan {
-    /// Answer by key, for templates whose answer depends on no variable.
+    /// Answer by key, as far as it depends on no variable.
     pub(super) base: Vec<u8>,
+    /// Columns that contain values of the field, with their tests.
     pub(super) columns: Vec<(u32, ColumnPlan)>,
-    /// By key: whether the field's values are made from columns: composed of parts, unescaped, derived, or several per
-    /// event. Empty if this occurs nowhere.
+    /// By key: whether the field's values must be computed from columns before they are tested, because they consist of
+    /// parts, have escapes, are derived, or are several per event. Empty if no key has such values.
     pub(super) composite: Vec<bool>,
     /// Whether the location of the field depends on more than the key ([`crate::template_pages::key_splits`]).
     pub(super) divided: bool,
     /// Whether the field is computed for some events.
     pub(super) computed: bool,
-    /// Whether values of other columns may contain the field's name as a key; the text of such rows must be read.
+    /// Whether values of other columns may contain the field's name as a key; rows with such values are read as text.
     pub(super) ambiguous: bool,
-    /// Whether the test depends on a single column only.
+    /// Whether the test depends on a single column.
     pub(super) alone: bool,
 }
 

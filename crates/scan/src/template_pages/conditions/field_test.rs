@@ -1,4 +1,4 @@
-//! A test of an extracted field, for every event of a page: yes, no or maybe.
+//! A test of an extracted field, for every event of a page: yes, no or undecided.
 //!
 //! Its filter is the one that tests fields extracted from texts. Depending on the slab's [`FieldPlan`], the test runs
 //! once per distinct text of a dictionary, on typed numbers, or on the values of each page.
@@ -65,7 +65,7 @@ impl FieldTest {
         &self.name
     }
 
-    /// Whether every value passes, so that only the presence of the field is tested.
+    /// Whether the test requires only that the field is present (`field=*`).
     pub(super) fn requires_presence(&self) -> bool {
         self.as_written.is_empty() && matches!(&self.compare, Some((CompareOp::Eq, value)) if value == "*")
     }

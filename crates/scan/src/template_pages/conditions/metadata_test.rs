@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray};
 use quarry_eval::EngineError;
-use quarry_eval::row_filter::{NumberEquality, RowFilter};
+use quarry_eval::row_filter::{NumberEquality, RowFilter, network_of};
 use quarry_eval::rows;
 use quarry_event::Metadata;
 use quarry_event::segment::{WordBound, WordPattern};
@@ -59,10 +59,14 @@ impl MetadataTest {
     }
 }
 
-/// The patterns of the early metadata test, and whether one of them must match (`true`) or none may match.
+/// The patterns of the early metadata test, and whether one of them must match (`true`) or none may match. `None` if
+/// the early test does not decide, as for networks.
 fn early_metadata_patterns(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
     let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
+    let is_network = |value: &SearchPattern| network_of(&value.text).is_some();
     match expr {
+        SearchExpr::Compare { value, .. } if is_network(value) => None,
+        SearchExpr::In { values, .. } if values.iter().any(is_network) => None,
         SearchExpr::Compare { op: CompareOp::Eq, value, case_sensitive, .. } => {
             Some((vec![whole(value, *case_sensitive)], true))
         }
@@ -72,5 +76,35 @@ fn early_metadata_patterns(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)
         SearchExpr::In { values, .. } => Some((values.iter().map(|value| whole(value, false)).collect(), true)),
         SearchExpr::Indexed { value, .. } => Some((vec![whole(value, false)], true)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_spl::ast::{FieldPattern, Span};
+
+    use super::*;
+
+    #[test]
+    fn hosts_are_compared_with_networks_and_patterns() {
+        let metas = ["10.1.2.3", "10.2.2.3", "WEB"].map(|host| Metadata {
+            index: "main".into(),
+            host: host.into(),
+            source: "s".into(),
+            sourcetype: "t".into(),
+        });
+        for (value, op, expected) in [
+            ("10.1.0.0/16", CompareOp::Eq, [YES, NO, NO]),
+            ("10.1.0.0/16", CompareOp::Ne, [NO, YES, YES]),
+            ("w*", CompareOp::Eq, [NO, NO, YES]),
+            ("10.1.2.3", CompareOp::Ne, [NO, YES, YES]),
+        ] {
+            let span = Span { start: 0, end: 0 };
+            let field = FieldPattern { text: "host".to_owned(), span };
+            let value = SearchPattern { text: value.to_owned(), quoted: false, span };
+            let expr = SearchExpr::Compare { field, op, value, case_sensitive: false };
+            let test = MetadataTest::new(&expr, "host".to_owned()).unwrap();
+            assert_eq!(test.test_metadata(&metas).unwrap(), expected, "{expr:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use quarry_eval::EngineError;
-use quarry_eval::rows::as_text_array;
+use quarry_eval::rows::{ColumnReader, as_text_array};
 
 use super::metadata_test::MetadataTest;
 use super::{Condition, Conditions, FieldTest};
@@ -97,7 +97,7 @@ impl FieldTest {
         }
         let of_rows = Rows::Some(tested.iter().map(|(_, row)| *row).collect());
         let Some(values) = field_column(field, &of_rows, page)? else { return Ok(each) };
-        let texts: ArrayRef = Arc::new(as_text_array(&values));
+        let texts = texts_to_test(values);
         let answers = match field.column {
             Some(column) => self.test_column_texts(column, page.template_set(), &texts)?,
             None => self.test_texts(&texts)?,
@@ -106,5 +106,43 @@ impl FieldTest {
             each[tested[at].0] = answer;
         }
         Ok(each)
+    }
+}
+
+/// The values of a field as texts. The values of a multivalue field stay separate, because each of them may pass a
+/// test.
+fn texts_to_test(values: ArrayRef) -> ArrayRef {
+    match ColumnReader::new(&values) {
+        ColumnReader::Multi(..) => values,
+        _ => Arc::new(as_text_array(&values)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use quarry_eval::row_filter::NumberEquality;
+    use quarry_eval::rows::ColumnBuilder;
+    use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
+
+    use super::*;
+
+    fn answers(value: &str, values: ArrayRef) -> Vec<u8> {
+        let span = Span { start: 0, end: 0 };
+        let field = FieldPattern { text: "f".to_owned(), span };
+        let value = SearchPattern { text: value.to_owned(), quoted: false, span };
+        let expr = SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive: false };
+        let test = FieldTest::new(&expr, "f".to_owned(), &|_, _, _| NumberEquality::Word).unwrap();
+        test.test_texts(&texts_to_test(values)).unwrap()
+    }
+
+    #[test]
+    fn each_value_of_a_multivalue_field_is_tested() {
+        let mut lists = ColumnBuilder::new(3);
+        lists.push_multi(["a", "b"]);
+        lists.push_multi(["b", "c"]);
+        lists.push_null();
+        assert_eq!(answers("a", lists.finish()), [YES, NO, NO]);
+        assert_eq!(answers("7", Arc::new(Int64Array::from(vec![7, 8]))), [YES, NO]);
     }
 }

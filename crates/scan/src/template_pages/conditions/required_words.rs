@@ -1,5 +1,5 @@
-//! Required words: words without which a text cannot match. They come from a phrase or from the spelling of a field's
-//! value, and are searched for in rows that only the text can decide.
+//! Required words: prefilters for rows that only the text can decide. A text without such a word cannot match. The
+//! words come from a phrase or from the value of a field.
 //!
 //! Searching for a word takes less time than rebuilding the undecided texts if the word is rare and not part of a
 //! number. Words that rule out few rows are abandoned.
@@ -46,7 +46,7 @@ pub(crate) struct RequiredWords {
 /// Compiled form of [`RequiredWords`].
 #[derive(Default)]
 pub(super) struct CompiledWords {
-    /// Each word, and runs that every text with the word contains.
+    /// Each word, and parts of it to search for first.
     words: Vec<(usize, Runs)>,
     except: Vec<String>,
     may_be_indexed: bool,
@@ -65,7 +65,8 @@ impl CompiledWords {
     }
 }
 
-/// Whole numbers of a phrase, then runs of the phrase without breakers, the longest first.
+/// Parts of a phrase that every text with the phrase contains: whole numbers, then runs of bytes without breakers, the
+/// longest first.
 #[derive(Default)]
 pub(super) struct Runs {
     words: Vec<usize>,

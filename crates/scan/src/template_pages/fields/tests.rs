@@ -12,7 +12,7 @@ const KV: AutoExtraction = AutoExtraction { kv_mode: KvMode::Auto, auto_json: tr
 
 /// The location of `f` in a template of literals and variables, each written as `@`; `values` has one list per
 /// variable.
-fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocation {
+fn place(automatic: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
     template_set.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
@@ -35,7 +35,7 @@ fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocati
         }
     }
     let json = JsonColumns::new(&template_set, &|_| None);
-    field_location(&template_set, &template, cutting, &json)
+    field_location(&template_set, &template, automatic, &json)
 }
 
 /// The location of `f`. If the field must be extracted from a part of the text, or the location is right only for some
@@ -43,10 +43,10 @@ fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocati
 fn field_location(
     template_set: &TemplateSet,
     template: &Template,
-    cutting: AutoExtraction,
+    automatic: AutoExtraction,
     json: &JsonColumns<'_>,
 ) -> ValueLocation {
-    let told = template_locations(template_set, template, cutting, &["f".to_owned()], json).remove(0);
+    let told = template_locations(template_set, template, automatic, &["f".to_owned()], json).remove(0);
     match told.place {
         ValueLocation::Pair(_) => ValueLocation::Text,
         _ if !told.ambiguous_columns.is_empty() => ValueLocation::Text,
@@ -546,10 +546,10 @@ proptest! {
             template.parts.extend(literal(&literals[at + 1]));
         }
         let kv_mode = if escaped { KvMode::AutoEscaped } else { KvMode::Auto };
-        let cutting = AutoExtraction { kv_mode, auto_json: false, by_pattern: false };
+        let automatic = AutoExtraction { kv_mode, auto_json: false, by_pattern: false };
         let json = JsonColumns::new(&template_set, &|_| None);
         let FieldLocation { place, ambiguous_columns } =
-            template_locations(&template_set, &template, cutting, &["f".to_owned()], &json).remove(0);
+            template_locations(&template_set, &template, automatic, &["f".to_owned()], &json).remove(0);
         let ways: usize = columns.iter().map(Vec::len).product();
         for mut way in 0..ways {
             let mut values = Vec::new();

@@ -1,4 +1,4 @@
-//! Answers of a pattern by code, in one array per slab.
+//! Answers of a pattern as an array indexed by code, one per slab.
 //!
 //! If only one or two columns determine a template's single group, or whether there is a match, a row costs a lookup
 //! by its codes, without hashing. The table has no answers for other templates.
@@ -16,10 +16,11 @@ use crate::template_pages::page::PageReader;
 const ANSWERS_MAX: usize = 1 << 20;
 /// Maximum number of combinations of two columns' codes.
 const PAIRS_MAX: usize = 1 << 16;
-/// No answer yet. [`NO_MATCH`] means no match, or a match without the group; all other answers are the number of a text
-/// plus [`TEXT_BASE`].
+/// No answer yet.
 pub(super) const UNANSWERED: u32 = 0;
+/// No match, or a match without the group.
 pub(super) const NO_MATCH: u32 = 1;
+/// All other answers are the number of a text plus this.
 pub(super) const TEXT_BASE: u32 = 2;
 
 /// The answers of a slab.

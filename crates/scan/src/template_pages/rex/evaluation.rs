@@ -129,7 +129,7 @@ pub(super) fn evaluate_row(
 }
 
 /// Appends the codes of the groups, given the values that `value` writes, and returns whether there is a match; `None`
-/// if there are too many distinct texts. `is_kept` tells whether the codes may be used for other pages.
+/// if there are too many distinct texts. With `is_kept`, the codes are cached for other pages.
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,

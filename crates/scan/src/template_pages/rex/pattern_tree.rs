@@ -1,9 +1,9 @@
 //! The plans of a pattern for the templates of one slab.
 //!
 //! A template is planned when its first row is read, or later ([`super::planning_cost`]). If the pattern reads a
-//! variable whose values have templates of their own, the plan branches: one node per template of the variable.
-//! Templates with equal parts around their windows (the parts of a text in which the pattern may match) share a node,
-//! the *leaf*. A *flat* template is one whose variables may be replaced by templates of their values.
+//! variable whose values have templates of their own, the plan branches: one node per template of the variable, in
+//! whose *flat* template the variable is replaced by that template. Templates with equal parts around their windows
+//! (the parts of a text in which the pattern may match) share a node, the *leaf*.
 
 use std::sync::Arc;
 

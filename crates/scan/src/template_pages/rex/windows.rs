@@ -17,8 +17,8 @@ use crate::template_pages::interner::Interner;
 use crate::template_pages::literals::{LiteralSites, RequiredLiterals};
 use crate::template_pages::row_values::RowOf;
 
-/// A leaf of a pattern's plans: the windows of a *flat* template (whose variables may be replaced by their own
-/// templates) in which the pattern may match.
+/// A leaf of a pattern's plans: the windows of a flat template ([`super::pattern_tree`]) in which the pattern may
+/// match.
 pub(in crate::template_pages) struct Leaf {
     /// The parts that contain the windows.
     pub(super) template: FlatTemplate,
@@ -54,8 +54,7 @@ pub(super) enum Answer<'a> {
 }
 
 impl WindowRequest {
-    /// A window without cached answers; `columns` are the columns on which an answer depends, and `has_codes` tells
-    /// whether all of them have few codes.
+    /// A window without cached answers. An answer depends on `columns`; with `has_codes`, all of them have few codes.
     pub(super) fn new(
         window: Window,
         (columns, has_codes): (Vec<(u32, usize)>, bool),

@@ -18,7 +18,7 @@ use super::super::facts::PartFacts;
 use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
 use super::alignments::{Alignment, Cuts, Piece};
-use super::ways::{Way, WayPlanner, row_at};
+use super::prefilters::{Prefilter, PrefilterPlanner, row_at};
 use super::{Planner, Probe, ProbePlan};
 
 /// Number of bytes of a part that are kept in addition to the bytes of a match: the bytes that bound the match,
@@ -87,7 +87,7 @@ pub(super) struct TemplateSpan {
     /// For each template, whether the span can raise its answer.
     counts: Vec<bool>,
     /// Tests that every match passes; `None` if no such tests are known.
-    ways: Option<Vec<Way>>,
+    prefilters: Option<Vec<Prefilter>>,
 }
 
 /// The range of parts that matches across some edges can touch.
@@ -168,17 +168,17 @@ impl TemplateSpan {
     pub(super) fn new(span: Span, number: usize, templates: usize) -> TemplateSpan {
         let mut counts = vec![false; templates];
         counts[number] = true;
-        TemplateSpan { span, counts, ways: None }
+        TemplateSpan { span, counts, prefilters: None }
     }
 
     /// Finds the tests that every match passes; false if no value passes them.
-    pub(super) fn find_ways(&mut self, planner: &mut WayPlanner<'_>) -> Result<bool, EngineError> {
-        self.ways = match &*self.span.alignments {
+    pub(super) fn plan_prefilters(&mut self, planner: &mut PrefilterPlanner<'_>) -> Result<bool, EngineError> {
+        self.prefilters = match &*self.span.alignments {
             [] => None,
             _ if planner.is_part_of_word() => None,
-            alignments => planner.ways(alignments, self.span.around.free)?,
+            alignments => planner.prefilters(alignments, self.span.around.free)?,
         };
-        Ok(self.ways.as_ref().is_none_or(|ways| !ways.is_empty()))
+        Ok(self.prefilters.as_ref().is_none_or(|prefilters| !prefilters.is_empty()))
     }
 
     /// Whether `span` equals the span of `self`; if so, template number `number` is added to the templates of `self`.
@@ -347,17 +347,17 @@ fn append_cut(out: &mut Vec<u8>, text: &[u8], cut: CutEnd) -> CutEnd {
 
 /// The rows of a page whose template contains the span and that may match, ascending.
 fn span_rows(
-    TemplateSpan { counts, ways, .. }: &TemplateSpan,
+    TemplateSpan { counts, prefilters, .. }: &TemplateSpan,
     parent: u32,
     page: &mut PageReader<'_>,
 ) -> Result<Vec<u32>, EngineError> {
     let mut open = Vec::new();
-    for way in ways.iter().flatten() {
-        if may_pass(way, page)? {
-            open.push(way);
+    for prefilter in prefilters.iter().flatten() {
+        if may_pass(prefilter, page)? {
+            open.push(prefilter);
         }
     }
-    if ways.is_some() && open.is_empty() {
+    if prefilters.is_some() && open.is_empty() {
         return Ok(Vec::new());
     }
     let templates = page.column(parent)?;
@@ -365,13 +365,13 @@ fn span_rows(
     let with_span = codes.iter().enumerate().filter(|(_, code)| counts.get(**code as usize) == Some(&true));
     let rows = with_span.map(|(place, _)| row_at(&templates, place));
     let rows: Vec<u32> = rows.filter(|row| page.is_relevant(*row)).collect();
-    if ways.is_none() {
+    if prefilters.is_none() {
         return Ok(rows);
     }
     let mut all = Vec::new();
-    for way in open {
+    for prefilter in open {
         let mut passing = rows.clone();
-        for test in &way.tests {
+        for test in &prefilter.tests {
             // Other columns are read only if a row is left for them.
             if passing.is_empty() {
                 break;
@@ -386,9 +386,11 @@ fn span_rows(
     Ok(all)
 }
 
-/// False if the page lacks a number that the tests of this way require.
-fn may_pass(way: &Way, page: &mut PageReader<'_>) -> Result<bool, EngineError> {
-    let Some((test, number)) = way.tests.first().and_then(|test| Some((test, test.number()?))) else { return Ok(true) };
+/// False if the page lacks a number that the tests of this prefilter require.
+fn may_pass(prefilter: &Prefilter, page: &mut PageReader<'_>) -> Result<bool, EngineError> {
+    let Some((test, number)) = prefilter.tests.first().and_then(|test| Some((test, test.number()?))) else {
+        return Ok(true);
+    };
     Ok(page.contains_number(test.column, number)? != Some(false))
 }
 

@@ -1,7 +1,7 @@
-//! Ways: for each alignment of a run (the bytes between two wildcards) with the parts of a span, the tests of the
-//! variables' codes and numbers that every match passes.
+//! Prefilters of a word search: for each alignment of a run (the bytes between two wildcards) with the parts of a span,
+//! tests of the variables' codes and numbers that every match with this alignment passes.
 //!
-//! The tests rule out most rows of a page before any text is concatenated. The remaining rows may or may not match.
+//! Prefilters rule out most rows of a page before any text is concatenated. The remaining rows may or may not match.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::run::Run;
 /// Maximum number of distinct numbers of a column that are tested by value.
 const NUMBERS_MAX: u64 = 1_024;
 
-/// Tests for one alignment, the most selective first; every match has the alignment of some way and passes its tests.
+/// The tests for one alignment, the most selective first. Every match passes all tests of at least one prefilter.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct Prefilter {
     pub tests: Vec<ValueTest>,
 }
 
@@ -62,8 +62,8 @@ impl Matching {
     }
 }
 
-/// Finds the ways of spans.
-pub(super) struct WayPlanner<'a> {
+/// Plans the prefilters of spans.
+pub(super) struct PrefilterPlanner<'a> {
     run: &'a Run,
     /// Whether the run begins, and ends, at bounds of words.
     bounded: (bool, bool),
@@ -75,14 +75,14 @@ pub(super) struct WayPlanner<'a> {
     known: Vec<(Piece, Matching)>,
 }
 
-impl<'a> WayPlanner<'a> {
-    /// A planner for a run; `bounded` tells whether the run begins, and ends, at bounds of words.
+impl<'a> PrefilterPlanner<'a> {
+    /// A planner for a run.
     pub(super) fn new(
         run: &'a Run,
         bounded: (bool, bool),
         (template_set, segment, free): (&'a TemplateSet, &'a dyn Segment, &'a [bool]),
-    ) -> WayPlanner<'a> {
-        WayPlanner { run, bounded, template_set, segment, free, known: Vec::new() }
+    ) -> PrefilterPlanner<'a> {
+        PrefilterPlanner { run, bounded, template_set, segment, free, known: Vec::new() }
     }
 
     /// Whether the run is a part of a word whose ends are unknown. Its pieces are a few letters that many values of
@@ -91,10 +91,14 @@ impl<'a> WayPlanner<'a> {
         self.bounded == (false, false) && self.run.needle.iter().all(u8::is_ascii_alphanumeric)
     }
 
-    /// The ways of these alignments: an empty list if nothing can match, and `None` if an alignment has no tests.
-    /// `free` tells whether no encoded breaker is in the span or shortly before it.
-    pub(super) fn ways(&mut self, alignments: &[Box<[Piece]>], free: bool) -> Result<Option<Vec<Way>>, EngineError> {
-        let mut ways = Vec::with_capacity(alignments.len());
+    /// The prefilters of these alignments: an empty list if nothing can match, `None` if an alignment has no tests.
+    /// With `free`, no encoded breaker is in the span or shortly before it.
+    pub(super) fn prefilters(
+        &mut self,
+        alignments: &[Box<[Piece]>],
+        free: bool,
+    ) -> Result<Option<Vec<Prefilter>>, EngineError> {
+        let mut prefilters = Vec::with_capacity(alignments.len());
         'alignments: for pieces in alignments {
             let mut tests = Vec::with_capacity(pieces.len());
             for piece in pieces {
@@ -109,9 +113,9 @@ impl<'a> WayPlanner<'a> {
                 return Ok(None);
             }
             tests.sort_by(|a, b| a.share.total_cmp(&b.share));
-            ways.push(Way { tests });
+            prefilters.push(Prefilter { tests });
         }
-        Ok(Some(ways))
+        Ok(Some(prefilters))
     }
 
     /// The piece as a whole value, if the run begins or ends with the piece at the bound of a word, and values are
