@@ -151,7 +151,7 @@ impl LogThread {
     fn refuse_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
         let mut kept = Vec::with_capacity(group.len());
         for append in group {
-            match self.shared.gaps.check(append.file(), append.begun) {
+            match self.shared.gaps.check(append.file(), &append.turn) {
                 Ok(()) => kept.push(append),
                 Err(error) => append.promise.fulfill(Err(error)),
             }

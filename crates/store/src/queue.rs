@@ -4,11 +4,12 @@
 //! block the others.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use quarry_catalog::{FileCheckpoint, UnansweredPart};
 use quarry_event::EventBatch;
 
+use crate::gaps::AppendTurn;
 use crate::sync::{lock, wait};
 use crate::ticket::Promise;
 use crate::wal::record::EncodedRecord;
@@ -30,8 +31,8 @@ pub(crate) struct PendingAppend {
     pub(crate) sent: Option<(u64, UnansweredPart)>,
     /// Pipeline set of the append.
     pub(crate) set: usize,
-    /// Sequence number among all appends.
-    pub(crate) begun: u64,
+    /// The append to which this part belongs.
+    pub(crate) turn: Arc<AppendTurn>,
     pub(crate) promise: Promise,
 }
 
@@ -217,6 +218,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gaps::Gaps;
     use crate::tests::sample::batch;
     use crate::ticket::promise_and_ticket;
 
@@ -230,7 +232,7 @@ mod tests {
             part_of: None,
             sent: None,
             set,
-            begun: 1,
+            turn: Gaps::default().begin(false),
             promise: promise_and_ticket().0,
         }
     }
