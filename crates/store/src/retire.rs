@@ -157,23 +157,18 @@ impl Shared {
         });
         drop(merging);
         // Checked under the commit lock, because a bucket may have been merged in the meantime.
-        let _commit = lock(&self.commit);
+        let mut turn = self.begin_commit()?;
         let is_live = |chosen: &ChosenBucket| self.state().sealed.contains(chosen.bucket.row.number);
         chosen.retain(is_live);
         if chosen.is_empty() {
             return Ok(RemovedBuckets::default());
         }
-        let numbers: Vec<u64> = chosen.iter().map(|chosen| chosen.bucket.row.number).collect();
         let ids = |too_old: bool| {
             let of_kind = chosen.iter().filter(|chosen| chosen.too_old == too_old);
             of_kind.map(|chosen| chosen.bucket.id().to_owned()).collect()
         };
         let removed = RemovedBuckets { too_old: ids(true), too_many: ids(false) };
-        assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
-        self.catalog.retire(&numbers)?;
-        let mut state = self.state();
-        numbers.iter().for_each(|number| state.sealed.remove(*number));
-        state.retired.extend(chosen.into_iter().map(|chosen| chosen.bucket));
+        turn.retire(chosen.into_iter().map(|chosen| chosen.bucket).collect())?;
         Ok(removed)
     }
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use crate::catalog_change::CatalogChange;
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
 use crate::followers::Followers;
@@ -74,8 +75,9 @@ pub(crate) struct Shared {
     pub(crate) local_copies_lock: Mutex<()>,
     /// Held while rows of an index are read into the state.
     pub(crate) rows_loading: Mutex<()>,
-    /// Held from the decision about a commit until the state reflects it.
-    pub(crate) commit: Mutex<()>,
+    /// Held from the decision about a commit until the state reflects it ([`Shared::begin_commit`]). The change whose
+    /// outcome in the catalog is unknown; `None` if there is none.
+    pub(crate) commit: Mutex<Option<CatalogChange<Shared>>>,
 }
 
 /// State that recovery rebuilds when a store is opened.
@@ -186,7 +188,7 @@ impl Shared {
             compacting: Mutex::new(()),
             local_copies_lock: Mutex::new(()),
             rows_loading: Mutex::new(()),
-            commit: Mutex::new(()),
+            commit: Mutex::default(),
         }
     }
 
