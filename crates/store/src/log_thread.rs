@@ -49,6 +49,11 @@ struct NotifyOnExit(Arc<Queue>, Arc<Shared>);
 impl Drop for NotifyOnExit {
     fn drop(&mut self) {
         self.0.abandon();
+        if std::thread::panicking() {
+            self.1.report_message(
+                "the log thread panicked: no events are accepted any more; restart, and please report this".to_owned(),
+            );
+        }
         self.1.state().stopping = true;
         self.1.seal_done.notify_all();
         self.1.seal_work.notify_all();

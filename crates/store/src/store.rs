@@ -342,11 +342,14 @@ impl Store {
         Ok(ticket)
     }
 
-    /// Fails if an append would now be refused because the disk is full or sealing has stalled. Health checks call this
-    /// function, so that senders turn to another node.
+    /// Fails if an append would now be refused because the disk is full, sealing has stalled, or the log thread has ended.
+    /// Health checks call this function, so that senders turn to another node.
     pub fn check_room(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let state = self.shared.state();
+        if state.stopping {
+            return Err(StoreError::Closed);
+        }
         if let Some(reason) = state.is_crowded(options).then(|| state.stall_reason()).flatten() {
             return Err(StoreError::SealStalled { reason });
         }
