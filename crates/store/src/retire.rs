@@ -327,9 +327,7 @@ impl Shared {
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
         let delete = || -> Result<bool, StoreError> {
-            let blobs = self.readers.blobs();
-            blobs.delete(&bucket.row.object())?;
-            blobs.delete(&bucket.row.filter())?;
+            self.delete_local_objects(bucket)?;
             if self.is_only_remote_copy(bucket)? {
                 return Ok(false);
             }
@@ -341,6 +339,20 @@ impl Shared {
             self.report_message(format!("cannot delete the objects of retired bucket {}: {error}", bucket.id()));
             false
         })
+    }
+}
+
+impl Shared {
+    /// Deletes the local objects of a retired bucket, unless a later thawed bucket has the same ones.
+    fn delete_local_objects(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        // No bucket is thawed between the check and the deletion.
+        let _commit = if bucket.row.thawed { Some(self.begin_commit()?) } else { None };
+        if bucket.row.thawed && self.state().sealed.has_thawed_object(&bucket.row.object()) {
+            return Ok(());
+        }
+        let blobs = self.readers.blobs();
+        blobs.delete(&bucket.row.object())?;
+        Ok(blobs.delete(&bucket.row.filter())?)
     }
 }
 

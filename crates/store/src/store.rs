@@ -138,7 +138,7 @@ impl Store {
         let now = clock.elapsed_ns();
         recovered.state.hot.iter_mut().for_each(|(_, slab)| slab.appended_at = now);
         recovered.state.next_bucket = recovered.next_bucket;
-        let (messages, retired) = clean_up(&catalog, &*blobs)?;
+        let (messages, retired) = clean_up(&catalog, &*blobs, &recovered.state)?;
         recovered.state.retired = retired;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
         let queue = Arc::new(Queue::new(options.pending_bytes_max, options.pipeline_sets));

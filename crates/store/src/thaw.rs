@@ -124,6 +124,12 @@ impl Shared {
         if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
         }
+        // The objects may have been deleted with an earlier bucket of this folder, or by the operator.
+        for object in &objects {
+            if !self.readers.blobs().exists(object)? {
+                return Err(thaw_error(Path::new(object), Fault::unavailable("it was removed in the meantime")));
+            }
+        }
         let number = self.state().take_number();
         let [object, filter] = objects;
         let created = self.clock.now_ns();
