@@ -13,7 +13,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::Fault;
 
 use crate::day_clock::{LARGE_GAIN_NS, TRUSTED_TIME_SETTING};
-use crate::emptying::SETTING_PREFIX as EMPTYING;
+use crate::emptying::{Emptying, SETTING_PREFIX as EMPTYING};
 use crate::index_rows::IDLE_ROUNDS;
 use crate::live_buckets::{LiveBuckets, UnloadedRange};
 use crate::sealed_buckets::SealedBucket;
@@ -237,9 +237,13 @@ impl Shared {
         };
         let mut held = BTreeSet::new();
         for rule in rules {
-            let Some((count, newest)) = going.get(rule.index.as_str()).copied() else { continue };
-            if is_emptied(&rule.index, count) && !self.may_empty(rule, newest, now) {
-                held.insert(rule.index.clone());
+            match going.get(rule.index.as_str()).copied() {
+                Some((count, newest)) if is_emptied(&rule.index, count) => {
+                    if !self.may_empty(rule, newest, now) {
+                        held.insert(rule.index.clone());
+                    }
+                }
+                _ => self.end_emptying(&rule.index),
             }
         }
         chosen.retain(|chosen| !held.contains(&*chosen.bucket.row.index));
@@ -435,10 +439,9 @@ impl Shared {
             return true;
         }
         let mut emptying = lock(&self.emptying);
-        let known = emptying.since.get(&rule.index).copied().or_else(|| self.saved_emptying(&rule.index));
+        let known = self.emptying_since(&mut emptying, &rule.index);
         match known.filter(|(_, number)| *number == newest) {
             Some((since, _)) if now.saturating_sub(since) >= wait => {
-                emptying.since.remove(&rule.index);
                 self.report_message(format!(
                     "all events of index {} were older than its frozenTimePeriodInSecs of {} for {} hours and are now removed",
                     rule.index,
@@ -447,10 +450,7 @@ impl Shared {
                 ));
                 true
             }
-            Some(since) => {
-                emptying.since.insert(rule.index.clone(), since);
-                false
-            }
+            Some(_) => false,
             None => {
                 emptying.since.insert(rule.index.clone(), (now, newest));
                 self.report_message(format!(
@@ -471,6 +471,32 @@ impl Shared {
                 false
             }
         }
+    }
+
+    /// Notes that a retention round does not empty the index, so that the delay begins anew when one does.
+    fn end_emptying(&self, index: &str) {
+        let mut emptying = lock(&self.emptying);
+        if self.emptying_since(&mut emptying, index).is_none() {
+            return;
+        }
+        match self.catalog.set_setting(&format!("{EMPTYING}{index}"), "") {
+            Ok(()) => drop(emptying.since.remove(index)),
+            Err(error) => {
+                // Retried in the next round. No bucket has number 0, so the old time is not used meanwhile.
+                emptying.since.insert(index.to_owned(), (TimeNs::MAX, 0));
+                self.report_message(format!("that index {index} is not to be emptied any more is not saved: {error}"));
+            }
+        }
+    }
+
+    /// The time from which the emptying of an index has been due, and the number of its newest bucket at that time.
+    fn emptying_since(&self, emptying: &mut Emptying, index: &str) -> Option<(TimeNs, u64)> {
+        if emptying.loaded.insert(index.to_owned())
+            && let Some(saved) = self.saved_emptying(index)
+        {
+            emptying.since.insert(index.to_owned(), saved);
+        }
+        emptying.since.get(index).copied()
     }
 
     fn saved_emptying(&self, index: &str) -> Option<(TimeNs, u64)> {
