@@ -14,7 +14,7 @@ use quarry_event::EventBatch;
 use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
 use crate::options::HOT_BYTES_TARGET_SHARE;
 use crate::order::FileOrder;
-use crate::queue::{Closing, PendingAppend, Queue, Work};
+use crate::queue::{Closing, PendingAppend, Queue, RemovalCut, Work};
 use crate::state::Shared;
 use crate::ticket::Promise;
 use crate::wal::first_lsn_of;
@@ -120,6 +120,12 @@ impl LogThread {
             Closing::All => state.hot.iter().map(|(key, _)| key.clone()).collect(),
             Closing::Indexes(indexes) => {
                 state.hot.iter().map(|(key, _)| key.clone()).filter(|key| indexes.matches(&key.index)).collect()
+            }
+            Closing::Removal(index, cut) => {
+                // Every earlier append is applied, and every later one goes to a new slab.
+                let (last_lsn, first_kept) = (state.durable_lsn, state.next_bucket);
+                cut.get_or_init(|| RemovalCut { last_lsn, first_kept });
+                state.hot.iter().map(|(key, _)| key.clone()).filter(|key| key.index == *index).collect()
             }
             Closing::IdleSince(since) => {
                 state.hot.iter().filter(|(_, slab)| slab.appended_at <= *since).map(|(key, _)| key.clone()).collect()

@@ -54,6 +54,15 @@ pub struct QueueStats {
     pub appends: usize,
 }
 
+/// The point in the log before which the events of an index are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RemovalCut {
+    /// Number of the last log record with events that are removed.
+    pub(crate) last_lsn: u64,
+    /// Number of the first bucket with events that stay.
+    pub(crate) first_kept: u64,
+}
+
 /// Hot slabs to close.
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
@@ -61,6 +70,8 @@ pub(crate) enum Closing {
     All,
     /// The slabs of some indexes.
     Indexes(IndexSelector),
+    /// The slabs of an index whose events are to be removed; also determines what belongs to the removed events.
+    Removal(Arc<str>, Arc<OnceLock<RemovalCut>>),
     /// No slab; the job only waits for earlier appends.
     Nothing,
     /// The slabs that have been idle since this monotonic time.

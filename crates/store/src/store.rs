@@ -398,7 +398,7 @@ impl Store {
         self.wait_for_seals(indexes)
     }
 
-    fn wait_for_seals(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
+    pub(crate) fn wait_for_seals(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
         let mut state = self.shared.state();
         state.retry_failed();
         let failures = state.seal_failures;
@@ -436,7 +436,7 @@ impl Store {
         self.close_slabs(Closing::Nothing)
     }
 
-    fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {
+    pub(crate) fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {
         let (promise, ticket) = promise_and_ticket();
         self.writer()?.queue.push_close(closing, promise)?;
         ticket.wait()
