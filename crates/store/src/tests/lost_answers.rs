@@ -42,10 +42,12 @@ impl World {
     }
 
     fn open(&self) -> Arc<Store> {
-        let options = self.options();
-        let catalog = until_ok(|| Catalog::open_postgresql(&self.place, &SystemClock::shared()));
-        let blobs = Arc::new(DirectoryStore::open(&data_dir::objects(&options.dir)).unwrap());
-        Store::open_with(options, Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(0)).unwrap()
+        until_ok(|| -> Result<Arc<Store>, StoreError> {
+            let options = self.options();
+            let catalog = Catalog::open_postgresql(&self.place, &SystemClock::shared())?;
+            let blobs = Arc::new(DirectoryStore::open(&data_dir::objects(&options.dir))?);
+            Store::open_with(options, Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(0))
+        })
     }
 }
 
