@@ -5,16 +5,17 @@
 //! them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use quarry_bucket::{ReadAt, ReadError};
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, durable_folder};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
@@ -25,22 +26,38 @@ const SYNC_THREADS_MAX: usize = 8;
 /// Name of these threads.
 const SYNC_THREAD: &str = "quarry-put";
 
+/// Maximum number of folders remembered as durable. At the limit all are forgotten, so that their entries are synced
+/// once more.
+const DURABLE_FOLDERS_MAX: usize = 4_096;
+
+/// Function that makes the entries of a folder durable.
+type SyncFolder = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
+
 /// Objects below one folder.
-#[derive(Debug)]
 pub struct DirectoryStore {
     root: PathBuf,
+    sync_folder: Box<SyncFolder>,
+    /// Folders of objects whose own entries are durable. That a folder exists does not show this: the put that created
+    /// it may still be running, or may have failed.
+    durable: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl fmt::Debug for DirectoryStore {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("DirectoryStore").field("root", &self.root).finish_non_exhaustive()
+    }
 }
 
 impl DirectoryStore {
     /// Opens a store below `root`, creating the folder if missing.
     pub fn open(root: &Path) -> Result<DirectoryStore, BlobError> {
-        fs::create_dir_all(root).map_err(|error| BlobError::from_io("create folder", root, &error))?;
-        Ok(DirectoryStore { root: root.to_owned() })
+        durable_folder::create(root).map_err(|error| BlobError::from_io("create folder", root, &error))?;
+        Ok(DirectoryStore::open_existing(root))
     }
 
     /// Opens a store below an existing `root` without creating anything, for read-only use.
     pub fn open_existing(root: &Path) -> DirectoryStore {
-        DirectoryStore { root: root.to_owned() }
+        DirectoryStore { root: root.to_owned(), sync_folder: Box::new(durable_folder::sync), durable: Mutex::default() }
     }
 
     /// Path of object `name`.
@@ -60,17 +77,32 @@ impl DirectoryStore {
         Some(ListedObject { name, bytes: facts.len(), modified_ns: i64::try_from(age.as_nanos()).unwrap_or(i64::MAX) })
     }
 
-    /// Creates the folder of `path`; returns the folders that have a new entry.
-    fn make_folder(&self, path: &Path) -> Result<BTreeSet<PathBuf>, BlobError> {
-        let mut changed = BTreeSet::new();
-        let Some(folder) = path.parent() else { return Ok(changed) };
-        if folder.is_dir() {
-            return Ok(changed);
+    /// Creates the folder of an object, and adds to `changed` the folders that may have a new entry.
+    fn make_folder(&self, folder: &Path, changed: &mut BTreeSet<PathBuf>) -> Result<(), BlobError> {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !folder.is_dir() {
+            durable.remove(folder);
+            fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
         }
-        fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
-        let made = folder.ancestors().take_while(|above| above.starts_with(&self.root));
-        changed.extend(made.filter_map(folder_of));
-        Ok(changed)
+        if !durable.contains(folder) {
+            let made = folder.ancestors().take_while(|above| above.starts_with(&self.root));
+            changed.extend(made.filter_map(folder_of));
+        }
+        Ok(())
+    }
+
+    /// Remembers that the entries of these folders are durable.
+    fn note_durable(&self, folders: BTreeSet<PathBuf>) {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.len() + folders.len() > DURABLE_FOLDERS_MAX {
+            durable.clear();
+        }
+        durable.extend(folders);
+    }
+
+    /// Makes the entries of a folder durable.
+    fn sync_folder(&self, folder: &Path) -> Result<(), BlobError> {
+        (self.sync_folder)(folder).map_err(|error| BlobError::from_io("sync folder", folder, &error))
     }
 
     /// Writes an object under its name; not yet durable.
@@ -92,15 +124,14 @@ impl BlobStore for DirectoryStore {
 
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, _)| name::check(name))?;
-        let mut changed = BTreeSet::new();
-        for (name, _) in objects {
-            let path = self.path(name);
-            changed.append(&mut self.make_folder(&path)?);
-            changed.extend(folder_of(&path));
-        }
+        let folders: BTreeSet<PathBuf> = objects.iter().filter_map(|(name, _)| folder_of(&self.path(name))).collect();
+        let mut changed = folders.clone();
+        folders.iter().try_for_each(|folder| self.make_folder(folder, &mut changed))?;
         run_in_parallel(objects, |(name, bytes)| self.write(name, bytes))?;
         let changed: Vec<PathBuf> = changed.into_iter().collect();
-        run_in_parallel(&changed, |folder| sync_folder(folder))
+        run_in_parallel(&changed, |folder| self.sync_folder(folder))?;
+        self.note_durable(folders);
+        Ok(())
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
@@ -175,12 +206,6 @@ fn folder_of(path: &Path) -> Option<PathBuf> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned)
 }
 
-/// Makes the entries of a folder durable.
-fn sync_folder(folder: &Path) -> Result<(), BlobError> {
-    let synced = File::open(folder).and_then(|opened| opened.sync_all());
-    synced.map_err(|error| BlobError::from_io("sync folder", folder, &error))
-}
-
 /// Runs `work` for each item, on several threads if there are many: file systems commit concurrent syncs together.
 fn run_in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError> + Sync) -> Result<(), BlobError> {
     let next = AtomicUsize::new(0);
@@ -241,4 +266,51 @@ fn read_exactly(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     // The allocator may return more capacity than requested.
     buffer.truncate(len);
     Ok(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Folders that a store has synced, or has failed to sync.
+    type Synced = Arc<Mutex<Vec<PathBuf>>>;
+
+    /// A store whose `failing`-th sync of a folder fails.
+    fn store(root: &Path, failing: usize) -> (DirectoryStore, Synced) {
+        let (synced, calls) = (Synced::default(), AtomicUsize::new(0));
+        let noted = Arc::clone(&synced);
+        let sync_folder = move |folder: &Path| {
+            noted.lock().unwrap().push(folder.to_owned());
+            if calls.fetch_add(1, Ordering::Relaxed) + 1 == failing {
+                return Err(io::Error::other("broken"));
+            }
+            durable_folder::sync(folder)
+        };
+        let opened = DirectoryStore::open(root).unwrap();
+        (DirectoryStore { sync_folder: Box::new(sync_folder), ..opened }, synced)
+    }
+
+    fn take(synced: &Synced) -> BTreeSet<PathBuf> {
+        std::mem::take(&mut *synced.lock().unwrap()).into_iter().collect()
+    }
+
+    #[test]
+    fn the_entry_of_a_new_folder_is_synced_until_that_succeeds() {
+        for failing in 1..=3 {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path().join("db");
+            let entries = BTreeSet::from([folder.path().to_owned(), root.clone(), root.join("main")]);
+            let (store, synced) = store(&root, failing);
+            assert!(store.put("main/1", b"x").is_err());
+            take(&synced);
+            // The folder exists by now, but nothing shows that its entry is durable.
+            store.put("main/1", b"x").unwrap();
+            assert_eq!(take(&synced), entries, "sync {failing} failed");
+            store.put("main/2", b"x").unwrap();
+            assert_eq!(take(&synced), BTreeSet::from([root.join("main")]));
+            fs::remove_dir_all(root.join("main")).unwrap();
+            store.put("main/1", b"x").unwrap();
+            assert_eq!(take(&synced), entries, "the folder is new again");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origi
 use crate::position::advance_position;
 use crate::remote::{OtherCopy, RemoteCopy, read_other, read_remote};
 use crate::setting::write_setting;
-use crate::transaction::{CatalogTransaction, Row, StepResult, Value, upsert, values};
+use crate::transaction::{CatalogTransaction, Failure, Row, StepResult, Value, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
@@ -176,10 +176,21 @@ impl Catalog {
         self.begin_seals(std::slice::from_ref(bucket))
     }
 
-    /// Like [`Catalog::begin_seal`] for several buckets at once.
+    /// Like [`Catalog::begin_seal`] for several buckets at once. Refuses a bucket that was sealed before: after a crash,
+    /// its events would be neither in a bucket nor, as far as its index's position shows, in the log.
     pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<(), CatalogError> {
         debug_assert!(buckets.iter().all(|bucket| bucket.state == BucketState::Sealing));
-        self.write(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
+        self.write(|act| {
+            for bucket in buckets {
+                let number = values![bucket.number.cast_signed()];
+                if act.exists("SELECT 1 FROM bucket WHERE number = ?1 AND state <> 0", number)? {
+                    let reason = format!("bucket {} is sealed already and cannot be sealed again", bucket.number);
+                    return Err(Failure::Permanent(self.bug_error(&reason)));
+                }
+                write_bucket(act, bucket)?;
+            }
+            Ok(())
+        })
     }
 
     /// The bucket of this number, if its seal has begun but not ended.
@@ -190,15 +201,16 @@ impl Catalog {
     /// Makes sealed buckets live, advances the sealing positions of their indexes and stores checkpoints.
     pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
         debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
-        self.write(|act| {
+        let written = self.write(|act| {
             for Sealed { bucket, sealed_through } in commit.buckets {
                 write_bucket(act, bucket)?;
                 advance_position(act, &bucket.index, *sealed_through)?;
             }
             write_log_position(act, commit.checkpoints, commit.log_position)
-        })?;
+        });
+        // Also after an error, because the transaction may have been committed without an answer.
         self.add_known(commit.checkpoints);
-        Ok(())
+        written
     }
 
     /// Makes a compacted bucket live and retires its inputs. Returns `false`, without changes, if one of them is no
@@ -221,9 +233,9 @@ impl Catalog {
 
     /// Stores checkpoints without a seal, so that the log records they came from can be deleted.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
-        self.write(|act| write_log_position(act, checkpoints, log_position))?;
+        let written = self.write(|act| write_log_position(act, checkpoints, log_position));
         self.add_known(checkpoints);
-        Ok(())
+        written
     }
 
     /// Drops the checkpoints that came with lost log records (those from `from_lsn` on), and stores older checkpoints
@@ -249,7 +261,8 @@ impl Catalog {
     }
 
     /// Drops a sealing or retired bucket whose objects are deleted. A retired bucket beyond the sealing position of its
-    /// index stays on record, because the log still contains its events and a replay must not restore them.
+    /// index stays on record, because the log still contains its events and a replay must not restore them. The events of
+    /// a thawed bucket were never in the log.
     pub fn remove_bucket(&self, number: u64) -> Result<(), CatalogError> {
         self.remove_buckets(&[number])
     }
@@ -257,8 +270,9 @@ impl Catalog {
     /// Like [`Catalog::remove_bucket`] for several buckets at once.
     pub fn remove_buckets(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.write(|act| {
-            let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
-                (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name)) RETURNING checksum";
+            let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND thawed = 1 OR
+                state = 2 AND number <= (SELECT sealed_through FROM position
+                WHERE position.index_name = bucket.index_name)) RETURNING checksum";
             for number in numbers {
                 delete_rows(act, Table::Bucket, delete, values![(*number).cast_signed()])?;
                 drop_origins_of_forgotten(act, *number)?;
@@ -282,6 +296,12 @@ impl Catalog {
             let found = act.row("SELECT max(created) FROM bucket WHERE state = 1", &[], |row| row.take(0))?;
             Ok(found.flatten())
         })
+    }
+
+    /// Whether a bucket is live, once every earlier transaction has ended, including one whose commit had no answer. A
+    /// transaction that only reads might run before the end of such a commit.
+    pub fn is_live_for_certain(&self, number: u64) -> Result<bool, CatalogError> {
+        self.write(|act| is_live(act, number))
     }
 
     /// The bucket of this number, whatever its state.

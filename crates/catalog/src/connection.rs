@@ -82,9 +82,14 @@ impl Catalog {
         value.ok_or_else(|| self.not_run_error())
     }
 
-    /// Error for a database that reports success without having run the steps, which is a bug.
+    /// Error for a database that reports success without having run the steps.
     fn not_run_error(&self) -> CatalogError {
-        let reason = "a transaction ended without having run; this is a bug".to_owned();
+        self.bug_error("a transaction ended without having run")
+    }
+
+    /// Error for a case that an invariant makes impossible.
+    pub(crate) fn bug_error(&self, what: &str) -> CatalogError {
+        let reason = format!("{what}; this is a bug, please report it");
         CatalogError::Failed { place: self.database.place().to_owned(), reason }
     }
 }

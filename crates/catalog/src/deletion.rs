@@ -49,6 +49,12 @@ impl Catalog {
         })
     }
 
+    /// Whether exactly these events of the bucket are recorded as deleted, once every earlier transaction has ended,
+    /// including one whose commit had no answer.
+    pub fn is_deleted_for_certain(&self, deletion: &DeletionRow) -> Result<bool, CatalogError> {
+        self.write(|act| Ok(recorded_sum(act, deletion)? == deletion.sum()))
+    }
+
     /// The deleted events of every bucket that has any, by number.
     pub fn deletions(&self) -> Result<Vec<DeletionRow>, CatalogError> {
         self.read(|act| {
@@ -60,10 +66,15 @@ impl Catalog {
 
 pub(crate) fn write_deletion(act: &CatalogTransaction<'_>, deletion: &DeletionRow) -> StepResult<()> {
     let (bucket, sum) = (deletion.bucket.cast_signed(), deletion.sum());
-    let old = known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", values![bucket])?;
+    let old = recorded_sum(act, deletion)?;
     act.execute(&upsert("deletion", COLUMNS, "bucket"), values![bucket, &*deletion.rows, sum])?;
     act.note_change(Table::Deletion, old, sum);
     Ok(())
+}
+
+/// Checksum of the bucket's row; 0 without a row.
+fn recorded_sum(act: &CatalogTransaction<'_>, deletion: &DeletionRow) -> StepResult<i64> {
+    known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", values![deletion.bucket.cast_signed()])
 }
 
 fn read(row: &mut Row) -> StepResult<(DeletionRow, i64)> {

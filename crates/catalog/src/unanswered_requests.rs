@@ -32,10 +32,12 @@ impl UnansweredPart {
 impl Catalog {
     /// All unanswered parts in the order of storage.
     pub fn unanswered(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
-        self.read(|act| {
-            let select = format!("SELECT {COLUMNS} FROM unanswered ORDER BY run, number");
-            act.rows(&select, &[], |row| read(row).map(|(part, _)| part))
-        })
+        self.read(all)
+    }
+
+    /// Like [`Catalog::unanswered`], once every earlier transaction has ended, including one whose commit had no answer.
+    pub fn unanswered_for_certain(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
+        self.write(all)
     }
 
     /// Removes parts and adds others, atomically.
@@ -49,6 +51,11 @@ impl Catalog {
             added.iter().try_for_each(|part| write(act, part))
         })
     }
+}
+
+fn all(act: &CatalogTransaction<'_>) -> StepResult<Vec<UnansweredPart>> {
+    let select = format!("SELECT {COLUMNS} FROM unanswered ORDER BY run, number");
+    act.rows(&select, &[], |row| read(row).map(|(part, _)| part))
 }
 
 fn write(act: &CatalogTransaction<'_>, part: &UnansweredPart) -> StepResult<()> {

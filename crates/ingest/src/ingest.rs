@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_catalog::CatalogError;
 use quarry_event::{EventBatch, SentRequest};
 use quarry_inputs::{AppendError, EventStore, FilePosition, InputSettings, Receipt, Sink, SinkError};
 use quarry_stdx::{Fault, log};
@@ -152,9 +153,29 @@ impl Receipt for TicketReceipt {
 fn append_error(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
+        // The catalog is held by another process, unreachable or out of space; all of that passes.
+        StoreError::Catalog(
+            CatalogError::Busy { .. } | CatalogError::Unreachable { .. } | CatalogError::Full { .. },
+        ) => AppendError::Busy(error.into()),
         StoreError::Closed => AppendError::Stopping,
         StoreError::TooLarge { .. } | StoreError::InvalidBatch { .. } => AppendError::Refused(error.into()),
         StoreError::TooManyIndexes { .. } => AppendError::IndexRefused(error.into()),
         _ => AppendError::Failed(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders_retry_while_the_catalog_is_busy_or_unreachable() {
+        let place = || "here".to_owned();
+        let error = |error: CatalogError| append_error(error.into());
+        assert!(matches!(error(CatalogError::Busy { place: place() }), AppendError::Busy(_)));
+        let unreachable = CatalogError::Unreachable { place: place(), waited: 1, reason: "it is off".to_owned() };
+        assert!(matches!(error(unreachable), AppendError::Busy(_)));
+        let damaged = CatalogError::Corrupt { place: place(), reason: "a row is missing".to_owned() };
+        assert!(matches!(error(damaged), AppendError::Failed(_)));
     }
 }

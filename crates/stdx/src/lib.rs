@@ -1,11 +1,12 @@
 //! Access to the machine for all crates: clocks, random bytes, logging to standard error, error kinds, the open-file
-//! limit, files and folders private to their owner, and files that nodes share.
+//! limit, durable folders, files and folders private to their owner, and files that nodes share.
 //!
 //! Components take a [`Clock`], so that tests and the simulation control time; only `server` creates a [`SystemClock`].
 //! Nothing here knows the domain.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod descriptors;
+pub mod durable_folder;
 mod error_kind;
 mod fault;
 pub mod log;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Fault;
+use crate::{Fault, durable_folder};
 
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
@@ -22,7 +22,7 @@ pub fn write_bytes(path: &Path, content: &[u8]) -> Result<(), Fault> {
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        durable_folder::create(folder)?;
     }
     // The whole name, because other files of the folder may differ only in their extension.
     let mut temporary = path.as_os_str().to_owned();
@@ -35,7 +35,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::rename(&temporary, path)?;
     // The directory entry must also survive a power loss.
     match path.parent() {
-        Some(folder) => std::fs::File::open(folder)?.sync_all(),
+        Some(folder) => durable_folder::sync(folder),
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use quarry_catalog::{BucketCheck, Catalog, PostgreSqlLocation, PostgreSqlSettings};
-use quarry_stdx::{SharedClock, private_file, random};
+use quarry_stdx::{SharedClock, durable_folder, private_file, random};
 
 use crate::wal::read::list_segments;
 use crate::{StoreError, StoreOptions};
@@ -209,10 +209,11 @@ impl DirLock {
     /// Locks the directory for writing, creating it if missing.
     pub(crate) fn exclusive(dir: &Path) -> Result<DirLock, StoreError> {
         let wal = log(dir);
-        fs::create_dir_all(&wal).map_err(|error| StoreError::from_io("create folder", &wal, &error))?;
-        // The folders must be durable before anything in them is acknowledged.
-        for made in [Some(dir), dir.parent()].into_iter().flatten() {
-            sync_folder(made)?;
+        // The folders must be durable before anything in them is acknowledged. The data directory itself is created
+        // first, because its entry may be new even if it exists.
+        for folder in [dir, &wal] {
+            let created = durable_folder::create(folder);
+            created.map_err(|error| StoreError::from_io("create folder", folder, &error))?;
         }
         let path = dir.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -274,12 +275,4 @@ fn find_lock_holder(inode: u64) -> Option<u32> {
 fn is_read_only(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     kinds.contains(&error.kind())
-}
-
-fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    if folder.as_os_str().is_empty() {
-        return Ok(());
-    }
-    let synced = File::open(folder).and_then(|opened| opened.sync_all());
-    synced.map_err(|error| StoreError::from_io("sync folder", folder, &error))
 }

@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use quarry_stdx::durable_folder;
 use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -73,7 +74,7 @@ fn open_direct(_: &Path) -> Option<File> {
 
 /// Makes the name of a new file durable.
 fn sync_folder_of(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent().map_or(Ok(()), durable_folder::sync)
 }
 
 /// The part of `bytes` that can be written at `offset` with direct I/O; empty if it would be small.

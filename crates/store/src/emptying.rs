@@ -2,8 +2,9 @@
 //!
 //! A retention round that would empty an index is more often caused by a wrong setting or clock than intended, and
 //! cannot be undone. Such a removal is therefore reported, and carried out only after it has been due for the
-//! configured time. The beginning of this delay is stored in the catalog and survives a restart. An index whose buckets
-//! expire one by one is not delayed. A bucket whose events had expired before it was written is kept equally long after
+//! configured time without interruption: once a round would no longer empty the index, because the setting or the clock
+//! was corrected, a later emptying waits anew. The beginning of this delay is stored in the catalog and survives a
+//! restart. An index whose buckets expire one by one is not delayed. A bucket whose events had expired before it was written is kept equally long after
 //! the write, so that an old log can be searched after it is added.
 //!
 //! This module holds the state; `retire` uses it.
@@ -22,6 +23,8 @@ pub(crate) struct Emptying {
     /// Indexes whose emptying is delayed: the time from which it has been due, and the number of the newest bucket at
     /// that time.
     pub(crate) since: BTreeMap<String, (TimeNs, u64)>,
+    /// Indexes whose stored time was read since the start.
+    pub(crate) loaded: BTreeSet<String>,
     /// Indexes whose newest bucket alone exceeds the size limit of the index.
     pub(crate) too_large: BTreeSet<String>,
     /// Indexes with buckets whose removal is delayed because they were too old when they were written.

@@ -206,6 +206,9 @@ pub enum StoreError {
         /// Error of the last seal.
         reason: String,
     },
+    /// A panic interrupted sealing.
+    #[error("sealing panicked and is tried again; please report this")]
+    SealPanicked,
     /// The write-ahead log is of a newer version.
     #[error("log {} has version {found}, but this quarry supports only up to {known}; use a newer quarry", path.display())]
     LogTooNew {
@@ -261,7 +264,7 @@ impl HasKind for StoreError {
             StoreError::Locked { .. } => ErrorKind::Busy,
             StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } => ErrorKind::Invalid,
             StoreError::NotThawed { reason, .. } | StoreError::CatalogSettings(reason) => reason.kind(),
-            StoreError::InvalidBatch { .. } => ErrorKind::Bug,
+            StoreError::InvalidBatch { .. } | StoreError::SealPanicked => ErrorKind::Bug,
             StoreError::Full { .. }
             | StoreError::Io { .. }
             | StoreError::ReadOnly

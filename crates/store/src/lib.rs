@@ -10,7 +10,9 @@
 
 mod admission;
 mod cache;
+mod catalog_change;
 mod catalog_location;
+mod commit_turn;
 mod compaction;
 mod damage;
 mod data_dir;

@@ -14,7 +14,7 @@ use quarry_event::EventBatch;
 use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
 use crate::options::HOT_BYTES_TARGET_SHARE;
 use crate::order::FileOrder;
-use crate::queue::{Closing, PendingAppend, Queue, Work};
+use crate::queue::{Closing, PendingAppend, Queue, RemovalCut, Work};
 use crate::state::Shared;
 use crate::ticket::Promise;
 use crate::wal::first_lsn_of;
@@ -49,6 +49,11 @@ struct NotifyOnExit(Arc<Queue>, Arc<Shared>);
 impl Drop for NotifyOnExit {
     fn drop(&mut self) {
         self.0.abandon();
+        if std::thread::panicking() {
+            self.1.report_message(
+                "the log thread panicked: no events are accepted any more; restart, and please report this".to_owned(),
+            );
+        }
         self.1.state().stopping = true;
         self.1.seal_done.notify_all();
         self.1.seal_work.notify_all();
@@ -116,6 +121,12 @@ impl LogThread {
             Closing::Indexes(indexes) => {
                 state.hot.iter().map(|(key, _)| key.clone()).filter(|key| indexes.matches(&key.index)).collect()
             }
+            Closing::Removal(index, cut) => {
+                // Every earlier append is applied, and every later one goes to a new slab.
+                let (last_lsn, first_kept) = (state.durable_lsn, state.next_bucket);
+                cut.get_or_init(|| RemovalCut { last_lsn, first_kept });
+                state.hot.iter().map(|(key, _)| key.clone()).filter(|key| key.index == *index).collect()
+            }
             Closing::IdleSince(since) => {
                 state.hot.iter().filter(|(_, slab)| slab.appended_at <= *since).map(|(key, _)| key.clone()).collect()
             }
@@ -151,7 +162,7 @@ impl LogThread {
     fn refuse_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
         let mut kept = Vec::with_capacity(group.len());
         for append in group {
-            match self.shared.gaps.check(append.file(), append.begun) {
+            match self.shared.gaps.check(append.file(), &append.turn) {
                 Ok(()) => kept.push(append),
                 Err(error) => append.promise.fulfill(Err(error)),
             }

@@ -4,11 +4,12 @@
 //! block the others.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use quarry_catalog::{FileCheckpoint, UnansweredPart};
 use quarry_event::EventBatch;
 
+use crate::gaps::AppendTurn;
 use crate::sync::{lock, wait};
 use crate::ticket::Promise;
 use crate::wal::record::EncodedRecord;
@@ -30,8 +31,8 @@ pub(crate) struct PendingAppend {
     pub(crate) sent: Option<(u64, UnansweredPart)>,
     /// Pipeline set of the append.
     pub(crate) set: usize,
-    /// Sequence number among all appends.
-    pub(crate) begun: u64,
+    /// The append to which this part belongs.
+    pub(crate) turn: Arc<AppendTurn>,
     pub(crate) promise: Promise,
 }
 
@@ -53,6 +54,15 @@ pub struct QueueStats {
     pub appends: usize,
 }
 
+/// The point in the log before which the events of an index are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RemovalCut {
+    /// Number of the last log record with events that are removed.
+    pub(crate) last_lsn: u64,
+    /// Number of the first bucket with events that stay.
+    pub(crate) first_kept: u64,
+}
+
 /// Hot slabs to close.
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
@@ -60,6 +70,8 @@ pub(crate) enum Closing {
     All,
     /// The slabs of some indexes.
     Indexes(IndexSelector),
+    /// The slabs of an index whose events are to be removed; also determines what belongs to the removed events.
+    Removal(Arc<str>, Arc<OnceLock<RemovalCut>>),
     /// No slab; the job only waits for earlier appends.
     Nothing,
     /// The slabs that have been idle since this monotonic time.
@@ -217,6 +229,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gaps::Gaps;
     use crate::tests::sample::batch;
     use crate::ticket::promise_and_ticket;
 
@@ -230,7 +243,7 @@ mod tests {
             part_of: None,
             sent: None,
             set,
-            begun: 1,
+            turn: Gaps::default().begin(false),
             promise: promise_and_ticket().0,
         }
     }

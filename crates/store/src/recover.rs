@@ -74,12 +74,20 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
             log_damage.push(kept);
         }
     }
-    let next_lsn = replay.last_lsn + 1;
+    let next_lsn = following_number(replay.last_lsn, "record")?;
     assert!(next_lsn > replay.state.durable_lsn, "no number of a record is used twice");
-    let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
+    let next_bucket = following_number(replay.last_bucket.max(catalog.bucket_number_max()?), "bucket")?;
     let sent = std::mem::take(&mut replay.sent);
     let state = replay.into_state();
     Ok(RecoveryResult { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
+}
+
+/// The number after the last one on disk, which is damaged if no number can follow.
+fn following_number(last: u64, what: &str) -> Result<u64, StoreError> {
+    last.checked_add(1).ok_or_else(|| StoreError::Corrupt {
+        bucket: "catalog and log".to_owned(),
+        reason: format!("they name {what} {last}, after which there is no number; restore them from a copy"),
+    })
 }
 
 /// The segments read from a log.
@@ -182,6 +190,7 @@ fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, 
 pub(crate) fn clean_up(
     catalog: &Catalog,
     blobs: &dyn BlobStore,
+    recovered: &State,
 ) -> Result<(Vec<String>, Vec<Arc<SealedBucket>>), StoreError> {
     let (mut problems, mut retired) = (Vec::new(), Vec::new());
     let mut deletions = load_deletions(catalog)?;
@@ -195,6 +204,10 @@ pub(crate) fn clean_up(
                     Some(deleted) => bucket.with_deleted(deleted),
                     None => bucket,
                 }));
+                continue;
+            }
+            if recovered.sealed.has_thawed_object(&row.object) {
+                gone.push(row.number);
                 continue;
             }
             match blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter)) {

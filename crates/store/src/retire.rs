@@ -13,7 +13,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::Fault;
 
 use crate::day_clock::{LARGE_GAIN_NS, TRUSTED_TIME_SETTING};
-use crate::emptying::SETTING_PREFIX as EMPTYING;
+use crate::emptying::{Emptying, SETTING_PREFIX as EMPTYING};
 use crate::index_rows::IDLE_ROUNDS;
 use crate::live_buckets::{LiveBuckets, UnloadedRange};
 use crate::sealed_buckets::SealedBucket;
@@ -157,23 +157,18 @@ impl Shared {
         });
         drop(merging);
         // Checked under the commit lock, because a bucket may have been merged in the meantime.
-        let _commit = lock(&self.commit);
+        let mut turn = self.begin_commit()?;
         let is_live = |chosen: &ChosenBucket| self.state().sealed.contains(chosen.bucket.row.number);
         chosen.retain(is_live);
         if chosen.is_empty() {
             return Ok(RemovedBuckets::default());
         }
-        let numbers: Vec<u64> = chosen.iter().map(|chosen| chosen.bucket.row.number).collect();
         let ids = |too_old: bool| {
             let of_kind = chosen.iter().filter(|chosen| chosen.too_old == too_old);
             of_kind.map(|chosen| chosen.bucket.id().to_owned()).collect()
         };
         let removed = RemovedBuckets { too_old: ids(true), too_many: ids(false) };
-        assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
-        self.catalog.retire(&numbers)?;
-        let mut state = self.state();
-        numbers.iter().for_each(|number| state.sealed.remove(*number));
-        state.retired.extend(chosen.into_iter().map(|chosen| chosen.bucket));
+        turn.retire(chosen.into_iter().map(|chosen| chosen.bucket).collect())?;
         Ok(removed)
     }
 
@@ -242,9 +237,13 @@ impl Shared {
         };
         let mut held = BTreeSet::new();
         for rule in rules {
-            let Some((count, newest)) = going.get(rule.index.as_str()).copied() else { continue };
-            if is_emptied(&rule.index, count) && !self.may_empty(rule, newest, now) {
-                held.insert(rule.index.clone());
+            match going.get(rule.index.as_str()).copied() {
+                Some((count, newest)) if is_emptied(&rule.index, count) => {
+                    if !self.may_empty(rule, newest, now) {
+                        held.insert(rule.index.clone());
+                    }
+                }
+                _ => self.end_emptying(&rule.index),
             }
         }
         chosen.retain(|chosen| !held.contains(&*chosen.bucket.row.index));
@@ -332,9 +331,7 @@ impl Shared {
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
         let delete = || -> Result<bool, StoreError> {
-            let blobs = self.readers.blobs();
-            blobs.delete(&bucket.row.object())?;
-            blobs.delete(&bucket.row.filter())?;
+            self.delete_local_objects(bucket)?;
             if self.is_only_remote_copy(bucket)? {
                 return Ok(false);
             }
@@ -346,6 +343,20 @@ impl Shared {
             self.report_message(format!("cannot delete the objects of retired bucket {}: {error}", bucket.id()));
             false
         })
+    }
+}
+
+impl Shared {
+    /// Deletes the local objects of a retired bucket, unless a later thawed bucket has the same ones.
+    fn delete_local_objects(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        // No bucket is thawed between the check and the deletion.
+        let _commit = if bucket.row.thawed { Some(self.begin_commit()?) } else { None };
+        if bucket.row.thawed && self.state().sealed.has_thawed_object(&bucket.row.object()) {
+            return Ok(());
+        }
+        let blobs = self.readers.blobs();
+        blobs.delete(&bucket.row.object())?;
+        Ok(blobs.delete(&bucket.row.filter())?)
     }
 }
 
@@ -428,10 +439,9 @@ impl Shared {
             return true;
         }
         let mut emptying = lock(&self.emptying);
-        let known = emptying.since.get(&rule.index).copied().or_else(|| self.saved_emptying(&rule.index));
+        let known = self.emptying_since(&mut emptying, &rule.index);
         match known.filter(|(_, number)| *number == newest) {
             Some((since, _)) if now.saturating_sub(since) >= wait => {
-                emptying.since.remove(&rule.index);
                 self.report_message(format!(
                     "all events of index {} were older than its frozenTimePeriodInSecs of {} for {} hours and are now removed",
                     rule.index,
@@ -440,10 +450,7 @@ impl Shared {
                 ));
                 true
             }
-            Some(since) => {
-                emptying.since.insert(rule.index.clone(), since);
-                false
-            }
+            Some(_) => false,
             None => {
                 emptying.since.insert(rule.index.clone(), (now, newest));
                 self.report_message(format!(
@@ -464,6 +471,32 @@ impl Shared {
                 false
             }
         }
+    }
+
+    /// Notes that a retention round does not empty the index, so that the delay begins anew when one does.
+    fn end_emptying(&self, index: &str) {
+        let mut emptying = lock(&self.emptying);
+        if self.emptying_since(&mut emptying, index).is_none() {
+            return;
+        }
+        match self.catalog.set_setting(&format!("{EMPTYING}{index}"), "") {
+            Ok(()) => drop(emptying.since.remove(index)),
+            Err(error) => {
+                // Retried in the next round. No bucket has number 0, so the old time is not used meanwhile.
+                emptying.since.insert(index.to_owned(), (TimeNs::MAX, 0));
+                self.report_message(format!("that index {index} is not to be emptied any more is not saved: {error}"));
+            }
+        }
+    }
+
+    /// The time from which the emptying of an index has been due, and the number of its newest bucket at that time.
+    fn emptying_since(&self, emptying: &mut Emptying, index: &str) -> Option<(TimeNs, u64)> {
+        if emptying.loaded.insert(index.to_owned())
+            && let Some(saved) = self.saved_emptying(index)
+        {
+            emptying.since.insert(index.to_owned(), saved);
+        }
+        emptying.since.get(index).copied()
     }
 
     fn saved_emptying(&self, index: &str) -> Option<(TimeNs, u64)> {

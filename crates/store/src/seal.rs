@@ -4,17 +4,22 @@
 //! then one critical section that replaces slabs by buckets, then the deletion of log segments that are no longer
 //! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
 //! otherwise thousands of indexes with one event each would need as many waits for the disk.
+//!
+//! After a failed attempt, it is first found out whether its commit took effect ([`crate::commit_turn`]): the objects of
+//! a live bucket are never replaced. A panic counts as a failure that may pass: it is reported, the slabs are tried again,
+//! and meanwhile appends are refused once memory is full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::catalog_change::{CatalogChange, CommitEvidence};
 use crate::hot_slabs::{HotSegment, SpareMemory};
 use crate::object_names::object_stem;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
-use crate::sync::{lock, wait, wait_for};
+use crate::sync::{wait, wait_for};
 use crate::{StoreError, StoreOptions};
 use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encode_verified};
 use quarry_catalog::{BucketRow, BucketState, SealCommit, Sealed};
@@ -45,18 +50,51 @@ impl<E: Into<StoreError>> From<E> for Failure {
 
 /// A sealer thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    while let Some(slabs) = next_slabs(shared) {
-        let outcomes = seal_group(shared, &slabs);
-        let (sealed, failed): (Vec<_>, Vec<_>) = slabs.into_iter().zip(outcomes).partition(|(_, done)| done.is_ok());
-        if !sealed.is_empty() {
-            shared.release_log();
-        }
-        // Failures are noted last, so that a success does not clear the reason of a failure before waiters see it.
-        for (segment, outcome) in sealed.into_iter().chain(failed) {
-            note_outcome(shared, &segment, outcome);
-            keep_memory(shared, segment);
+    loop {
+        let mut taken: Vec<u64> = Vec::new();
+        // A thread that ended would leave its slabs in memory and in the log forever.
+        let round = catch_unwind(AssertUnwindSafe(|| {
+            let slabs = next_slabs(shared)?;
+            taken.extend(slabs.iter().map(|segment| segment.number()));
+            seal_and_note(shared, slabs);
+            Some(())
+        }));
+        match round {
+            Ok(Some(())) => {}
+            Ok(None) => return,
+            Err(_) => note_panic(shared, &taken),
         }
         shared.seal_done.notify_all();
+    }
+}
+
+fn seal_and_note(shared: &Shared, slabs: Vec<Arc<HotSegment>>) {
+    let outcomes = seal_group(shared, &slabs);
+    let (sealed, failed): (Vec<_>, Vec<_>) = slabs.into_iter().zip(outcomes).partition(|(_, done)| done.is_ok());
+    if !sealed.is_empty() {
+        shared.release_log();
+    }
+    // Failures are noted last, so that a success does not clear the reason of a failure before waiters see it.
+    for (segment, outcome) in sealed.into_iter().chain(failed) {
+        note_outcome(shared, segment.number(), outcome);
+        keep_memory(shared, segment);
+    }
+}
+
+/// Marks the slabs whose outcome a panic has left open as failed, so that they are tried again.
+fn note_panic(shared: &Shared, taken: &[u64]) {
+    let is_open =
+        |number: &&u64| shared.state().closed.get(*number).is_some_and(|slab| slab.progress == Progress::Sealing);
+    let open: Vec<u64> = taken.iter().filter(is_open).copied().collect();
+    for number in &open {
+        note_outcome(shared, *number, Err(Failure::Transient(StoreError::SealPanicked)));
+    }
+    if open.is_empty() {
+        shared.report_message(format!("a sealing thread continues after a panic: {}", StoreError::SealPanicked));
+        let state = shared.state();
+        if !state.stopping {
+            drop(wait_for(&shared.seal_work, state, RETRY_AFTER));
+        }
     }
 }
 
@@ -122,8 +160,7 @@ fn take_waiting(state: &mut State, options: &StoreOptions) -> Vec<Arc<HotSegment
     slabs
 }
 
-fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failure>) {
-    let number = segment.number();
+fn note_outcome(shared: &Shared, number: u64, outcome: Result<(), Failure>) {
     let (progress, failure) = match outcome {
         Ok(()) => {
             shared.state().seal_failure = None;
@@ -137,13 +174,14 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
         Progress::Quarantined(reason) => format!("{reason}; it stays in memory and in the log"),
         _ => failure.as_ref().map(StoreError::to_string).unwrap_or_default(),
     };
-    if let Some(slab) = state.closed.get_mut(&number) {
-        slab.progress = progress;
-    }
+    // Without a slab, the seal succeeded after all: another thread has found its commit in the catalog.
+    let Some(slab) = state.closed.get_mut(&number) else { return };
+    slab.progress = progress;
+    let bucket = format!("{}~{number}", slab.segment.index_name());
     state.seal_failures += 1;
     state.seal_failure = failure;
     drop(state);
-    shared.report_message(format!("bucket {}~{number} is not sealed: {reason}", segment.index_name()));
+    shared.report_message(format!("bucket {bucket} is not sealed: {reason}"));
 }
 
 /// Seals slabs; returns the results in order. The failure of one slab does not affect the others.
@@ -155,6 +193,10 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
     let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(slabs.len());
     let mut encoded = Vec::with_capacity(slabs.len());
     for (segment, row) in slabs.iter().zip(rows) {
+        let Some(row) = row else {
+            outcomes.push(Ok(()));
+            continue;
+        };
         // A panic of the encoder must not end the thread.
         let outcome = catch_unwind(AssertUnwindSafe(|| encode(shared, segment)));
         let outcome =
@@ -170,12 +212,21 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
     outcomes
 }
 
-/// Records the names of the objects to be written.
-fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<BucketRow>, StoreError> {
-    let mut rows: Vec<BucketRow> = slabs.iter().map(|segment| row_of(segment)).collect();
+/// Records the names of the objects to be written. A slab that an earlier attempt has sealed has no row.
+fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<Option<BucketRow>>, StoreError> {
+    // Settles an earlier attempt whose commit had no answer.
+    drop(shared.begin_commit()?);
+    let mut rows: Vec<BucketRow> = {
+        let state = shared.state();
+        let unsealed = slabs.iter().filter(|segment| state.closed.contains_key(&segment.number()));
+        unsealed.map(|segment| row_of(segment)).collect()
+    };
     rows.iter_mut().try_for_each(|row| choose_names(shared, row))?;
-    shared.catalog.begin_seals(&rows)?;
-    Ok(rows)
+    if !rows.is_empty() {
+        shared.catalog.begin_seals(&rows)?;
+    }
+    let mut rows: BTreeMap<u64, BucketRow> = rows.into_iter().map(|row| (row.number, row)).collect();
+    Ok(slabs.iter().map(|segment| rows.remove(&segment.number())).collect())
 }
 
 fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failure> {
@@ -277,7 +328,7 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     // The rows are read before the commit lock is taken, because other threads wait for that lock. While it is held,
     // the rows stay in memory.
     drop(shared.state_for_seal(&rows)?);
-    let _commit = lock(&shared.commit);
+    let mut turn = shared.begin_commit()?;
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for row in &rows {
         sealing.entry(&row.index).or_default().insert(row.number);
@@ -293,19 +344,28 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     let sealed_through = |row: &BucketRow| through.get(row.index.as_str()).copied().unwrap_or(0);
     let buckets: Vec<Sealed<'_>> =
         rows.iter().map(|bucket| Sealed { bucket, sealed_through: sealed_through(bucket) }).collect();
-    shared.catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &checkpoints, log_position })?;
+    let commit = SealCommit { buckets: &buckets, checkpoints: &checkpoints, log_position };
+    let sealed = rows.clone();
+    let Some(first) = rows.first().map(|row| row.number) else { return Ok(()) };
+    let change =
+        CatalogChange::new(CommitEvidence::Live(first), move |shared: &Shared| publish(shared, &sealed, log_position));
+    turn.commit(change, |catalog| catalog.commit_seals(&commit).map(|()| true)).map(drop)
+}
+
+/// Replaces slabs by the live buckets they were sealed into.
+fn publish(shared: &Shared, rows: &[BucketRow], log_position: u64) {
     let mut state = shared.state();
     state.drop_checkpoints_through(log_position);
     state.sealed_at = Some(shared.clock.elapsed_ns());
-    let numbers: Vec<u64> = rows.iter().map(|row| row.number).collect();
     for row in rows {
-        state.add_sealed(SealedBucket::new(row));
+        if !state.sealed.contains(row.number) {
+            state.add_sealed(SealedBucket::new(row.clone()));
+        }
     }
     drop(state);
     if shared.options.remote.is_some() {
-        numbers.into_iter().for_each(|number| shared.uploads.add(number));
+        rows.iter().for_each(|row| shared.uploads.add(row.number));
     }
-    Ok(())
 }
 
 fn row_of(segment: &HotSegment) -> BucketRow {
@@ -358,7 +418,7 @@ mod tests {
             slab.progress = Progress::Sealing;
             slab.segment.clone()
         };
-        note_outcome(&store.shared, &segment, Err(Failure::Permanent("it differs".into())));
+        note_outcome(&store.shared, segment.number(), Err(Failure::Permanent("it differs".into())));
         append(&store, "main", 3, 3);
         let error = store.seal_all().unwrap_err();
         assert!(matches!(&error, StoreError::Corrupt { bucket, .. } if bucket == "main~1"), "{error}");

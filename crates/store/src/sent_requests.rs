@@ -54,8 +54,16 @@ pub(crate) struct SentRequests {
     answers: Option<Arc<dyn DiskFile>>,
     /// Parts listed in the catalog. The catalog's list is changed only under this lock. Lock order: this lock is taken
     /// before `inner`, which is held only briefly.
-    in_catalog: Mutex<Parts>,
+    in_catalog: Mutex<ListedParts>,
     inner: Mutex<Inner>,
+}
+
+/// The parts that the catalog lists.
+#[derive(Debug, Default)]
+struct ListedParts {
+    parts: Parts,
+    /// Whether the last change of the list failed. It may have taken effect nevertheless.
+    is_uncertain: bool,
 }
 
 #[derive(Debug, Default)]
@@ -161,8 +169,8 @@ impl SentRequests {
     ) -> Result<(SentRequests, Option<String>), StoreError> {
         let known = catalog.unanswered()?;
         let candidates = find_candidates(&RecordedAnswers::read(folder, disk.boot()), known.clone(), logged);
-        let mut in_catalog = index_by_number(known);
-        let saved = update_catalog(catalog, &mut in_catalog, index_by_number(candidates.iter().copied()));
+        let mut in_catalog = ListedParts { parts: index_by_number(known), is_uncertain: false };
+        let saved = in_catalog.update(catalog, index_by_number(candidates.iter().copied()));
         let path = answers_path(folder);
         let begin = || -> io::Result<Arc<dyn DiskFile>> {
             let file = disk.create(&path)?;
@@ -222,13 +230,21 @@ impl SentRequests {
     ) -> Result<Vec<UnansweredPart>, StoreError> {
         let mut in_catalog = lock(&self.in_catalog);
         let again = lock(&self.inner).next_part(self.run, earlier.key, earlier.time);
-        if let Err(error) = catalog.change_unanswered(&[earlier], &[again]) {
+        let mut wanted = if in_catalog.is_uncertain { self.unanswered() } else { in_catalog.parts.clone() };
+        wanted.remove(&(earlier.run, earlier.number));
+        wanted.insert((again.run, again.number), again);
+        if let Err(error) = in_catalog.update(catalog, wanted) {
             lock(&self.inner).add_candidate(earlier);
-            return Err(error.into());
+            return Err(error);
         }
-        in_catalog.remove(&(earlier.run, earlier.number));
-        in_catalog.insert((again.run, again.number), again);
         Ok(lock(&self.inner).open(request.id, again))
+    }
+
+    /// The parts of unanswered requests, and the candidates.
+    fn unanswered(&self) -> Parts {
+        let inner = lock(&self.inner);
+        let (open, candidates) = (inner.open.values().flatten(), inner.candidates.values().flatten());
+        index_by_number(open.chain(candidates).copied())
     }
 
     /// Records that a part is in the log. Must not be called earlier, because the catalog must list stored parts only.
@@ -299,12 +315,8 @@ impl SentRequests {
     /// Saves unanswered parts to the catalog before their records are deleted from the log.
     pub(crate) fn save(&self, catalog: &Catalog) -> Result<(), StoreError> {
         let mut in_catalog = lock(&self.in_catalog);
-        let unanswered = {
-            let inner = lock(&self.inner);
-            let (open, candidates) = (inner.open.values().flatten(), inner.candidates.values().flatten());
-            index_by_number(open.chain(candidates).copied())
-        };
-        update_catalog(catalog, &mut in_catalog, unanswered)
+        let unanswered = self.unanswered();
+        in_catalog.update(catalog, unanswered)
     }
 }
 
@@ -317,17 +329,25 @@ fn index_by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {
     parts.into_iter().map(|part| ((part.run, part.number), part)).collect()
 }
 
-/// Changes the list of parts in the catalog to `wanted`.
-fn update_catalog(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<(), StoreError> {
-    let without = |some: &Parts, others: &Parts| -> Vec<UnansweredPart> {
-        some.iter().filter(|(place, part)| others.get(place) != Some(part)).map(|(_, part)| *part).collect()
-    };
-    let (dropped, added) = (without(in_catalog, &wanted), without(&wanted, in_catalog));
-    if !(dropped.is_empty() && added.is_empty()) {
-        catalog.change_unanswered(&dropped, &added)?;
-        *in_catalog = wanted;
+impl ListedParts {
+    /// Changes the list in the catalog to `wanted`.
+    fn update(&mut self, catalog: &Catalog, wanted: Parts) -> Result<(), StoreError> {
+        if self.is_uncertain {
+            // A part that stayed on the list although it is not known here would later pass for unanswered.
+            self.parts = index_by_number(catalog.unanswered_for_certain()?);
+            self.is_uncertain = false;
+        }
+        let without = |some: &Parts, others: &Parts| -> Vec<UnansweredPart> {
+            some.iter().filter(|(place, part)| others.get(place) != Some(part)).map(|(_, part)| *part).collect()
+        };
+        let (dropped, added) = (without(&self.parts, &wanted), without(&wanted, &self.parts));
+        if !(dropped.is_empty() && added.is_empty()) {
+            self.is_uncertain = true;
+            catalog.change_unanswered(&dropped, &added)?;
+            (self.parts, self.is_uncertain) = (wanted, false);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Hash of a request and the events of one part. Times are excluded, because they differ between repetitions if the

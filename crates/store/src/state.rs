@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use crate::catalog_change::CatalogChange;
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
 use crate::followers::Followers;
@@ -74,8 +75,9 @@ pub(crate) struct Shared {
     pub(crate) local_copies_lock: Mutex<()>,
     /// Held while rows of an index are read into the state.
     pub(crate) rows_loading: Mutex<()>,
-    /// Held from the decision about a commit until the state reflects it.
-    pub(crate) commit: Mutex<()>,
+    /// Held from the decision about a commit until the state reflects it ([`Shared::begin_commit`]). The change whose
+    /// outcome in the catalog is unknown; `None` if there is none.
+    pub(crate) commit: Mutex<Option<CatalogChange<Shared>>>,
 }
 
 /// State that recovery rebuilds when a store is opened.
@@ -186,7 +188,7 @@ impl Shared {
             compacting: Mutex::new(()),
             local_copies_lock: Mutex::new(()),
             rows_loading: Mutex::new(()),
-            commit: Mutex::new(()),
+            commit: Mutex::default(),
         }
     }
 
@@ -366,10 +368,10 @@ impl State {
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
         let sealing = sealing.range(..first_unsealed).next_back().copied();
         // The first origin of an uncompacted bucket is its own number, so the range of first origins contains every
-        // candidate. Compacted buckets are skipped: their numbers do not follow the log, and may be larger than the
-        // number of a slab whose first record is just being written.
+        // candidate. Compacted and thawed buckets are skipped: their numbers do not follow the log, and may be larger
+        // than the number of a slab whose first record is just being written.
         let arrived = self.sealed.arrived_between(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
-        let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
+        let sealed = arrived.rev().find(|bucket| bucket.row.is_from_log()).map(|bucket| bucket.row.number);
         // The buckets of unloaded ranges arrived before every unsealed slab (`Shared::state_for_seal`).
         let unloaded = self.sealed.unloaded_of(index).map(|range| range.last_unmerged).max();
         sealed.max(sealing).max(unloaded).unwrap_or(0)

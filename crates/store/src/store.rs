@@ -17,6 +17,7 @@ use quarry_stdx::SharedClock;
 use crate::data_dir::DirLock;
 use crate::disk::{Disk, LocalDisk};
 use crate::followers::Follower;
+use crate::gaps::AppendTurn;
 use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
 use crate::new_indexes::NewIndexes;
@@ -137,7 +138,7 @@ impl Store {
         let now = clock.elapsed_ns();
         recovered.state.hot.iter_mut().for_each(|(_, slab)| slab.appended_at = now);
         recovered.state.next_bucket = recovered.next_bucket;
-        let (messages, retired) = clean_up(&catalog, &*blobs)?;
+        let (messages, retired) = clean_up(&catalog, &*blobs, &recovered.state)?;
         recovered.state.retired = retired;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
         let queue = Arc::new(Queue::new(options.pending_bytes_max, options.pipeline_sets));
@@ -222,9 +223,9 @@ impl Store {
     /// Like [`Store::append`], but through pipeline set `set` (modulo the number of sets). Each set has its own queue
     /// and hot slabs. A file must use one set at a time.
     pub fn append_to_set(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
-        let begun = self.shared.gaps.begin();
+        let turn = self.shared.gaps.begin(request.checkpoint.is_some());
         let checkpoint = request.checkpoint.clone();
-        let queued = self.enqueue_parts(set % self.shared.options.pipeline_sets.max(1), request, begun);
+        let queued = self.enqueue_parts(set % self.shared.options.pipeline_sets.max(1), request, &turn);
         if let (Err(_), Some(checkpoint)) = (&queued, &checkpoint) {
             self.shared.gaps.record_failure(checkpoint);
         }
@@ -247,12 +248,12 @@ impl Store {
             batch.split_by_index()
         };
         for batch in parts {
-            let begun = self.shared.gaps.begin();
+            let turn = self.shared.gaps.begin(false);
             let set = set % self.shared.options.pipeline_sets.max(1);
             let now = self.shared.clock.elapsed_ns();
             if let PartState::New(part) = self.shared.sent.add_part(request, &batch, &self.shared.catalog, now)? {
                 let append = AppendRequest { batch, checkpoint: None };
-                before.push(self.enqueue(set, append, None, begun, Some((request.id, part)))?);
+                before.push(self.enqueue(set, append, None, &turn, Some((request.id, part)))?);
             }
         }
         Ok(Ticket::done(Ok(())).combined_with(before))
@@ -299,9 +300,9 @@ impl Store {
     /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
     /// covers events that are not stored. After a crash or an error between two parts, a caller that repeats the
     /// request stores the earlier parts twice.
-    fn enqueue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
+    fn enqueue_parts(&self, set: usize, request: AppendRequest, turn: &Arc<AppendTurn>) -> Result<Ticket, StoreError> {
         if request.batch.has_single_index() {
-            return self.enqueue(set, request, None, begun, None);
+            return self.enqueue(set, request, None, turn, None);
         }
         let AppendRequest { batch, checkpoint } = request;
         admission::check_rows(&batch)?;
@@ -313,9 +314,9 @@ impl Store {
         let last = parts.pop().unwrap_or_default();
         let before = parts
             .into_iter()
-            .map(|batch| self.enqueue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), begun, None));
+            .map(|batch| self.enqueue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), turn, None));
         let before = before.collect::<Result<Vec<_>, _>>()?;
-        Ok(self.enqueue(set, AppendRequest { batch: last, checkpoint }, None, begun, None)?.combined_with(before))
+        Ok(self.enqueue(set, AppendRequest { batch: last, checkpoint }, None, turn, None)?.combined_with(before))
     }
 
     fn enqueue(
@@ -323,12 +324,12 @@ impl Store {
         set: usize,
         request: AppendRequest,
         part_of: Option<FileCheckpoint>,
-        begun: u64,
+        turn: &Arc<AppendTurn>,
         sent: Option<(u64, UnansweredPart)>,
     ) -> Result<Ticket, StoreError> {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
-        self.shared.gaps.check(checkpoint.as_ref().or(part_of.as_ref()), begun)?;
+        self.shared.gaps.check(checkpoint.as_ref().or(part_of.as_ref()), turn)?;
         self.admit(&batch)?;
         if batch.is_empty() && checkpoint.is_none() {
             return Ok(Ticket::done(Ok(())));
@@ -336,15 +337,19 @@ impl Store {
         self.wait_for_sealers()?;
         let record = EncodedRecord::new(&batch, checkpoint.as_ref(), sent.as_ref().map(|(_, part)| part))?;
         let (promise, ticket) = promise_and_ticket();
-        queue.push_append(PendingAppend { record, batch, checkpoint, part_of, sent, set, begun, promise })?;
+        let turn = Arc::clone(turn);
+        queue.push_append(PendingAppend { record, batch, checkpoint, part_of, sent, set, turn, promise })?;
         Ok(ticket)
     }
 
-    /// Fails if an append would now be refused because the disk is full or sealing has stalled. Health checks call this
-    /// function, so that senders turn to another node.
+    /// Fails if an append would now be refused because the disk is full, sealing has stalled, or the log thread has ended.
+    /// Health checks call this function, so that senders turn to another node.
     pub fn check_room(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let state = self.shared.state();
+        if state.stopping {
+            return Err(StoreError::Closed);
+        }
         if let Some(reason) = state.is_crowded(options).then(|| state.stall_reason()).flatten() {
             return Err(StoreError::SealStalled { reason });
         }
@@ -393,7 +398,7 @@ impl Store {
         self.wait_for_seals(indexes)
     }
 
-    fn wait_for_seals(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
+    pub(crate) fn wait_for_seals(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
         let mut state = self.shared.state();
         state.retry_failed();
         let failures = state.seal_failures;
@@ -431,7 +436,7 @@ impl Store {
         self.close_slabs(Closing::Nothing)
     }
 
-    fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {
+    pub(crate) fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {
         let (promise, ticket) = promise_and_ticket();
         self.writer()?.queue.push_close(closing, promise)?;
         ticket.wait()

@@ -20,6 +20,7 @@ use quarry_catalog::{BucketRow, BucketState, CompactionCommit};
 use quarry_event::PageColumns;
 use quarry_stdx::Fault;
 
+use crate::catalog_change::{CatalogChange, CommitEvidence};
 use crate::object_names::object_folder;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -118,9 +119,16 @@ impl Shared {
     /// Records a bucket whose objects are in place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
         let facts = verified_row(index, contents).map_err(|reason| thaw_error(Path::new(&objects[0]), reason))?;
-        let _commit = lock(&self.commit);
+        // Settles an earlier attempt whose commit had no answer, so that the bucket is not added again.
+        let mut turn = self.begin_commit()?;
         if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
+        }
+        // The objects may have been deleted with an earlier bucket of this folder, or by the operator.
+        for object in &objects {
+            if !self.readers.blobs().exists(object)? {
+                return Err(thaw_error(Path::new(object), Fault::unavailable("it was removed in the meantime")));
+            }
         }
         let number = self.state().take_number();
         let [object, filter] = objects;
@@ -128,16 +136,21 @@ impl Shared {
         let row = BucketRow { number, object, filter, created, ..facts };
         debug_assert!(row.thawed && row.origins.is_empty(), "retention and compaction ignore thawed buckets");
         // Committed like a merge without inputs, because the events were never in the log of this store.
-        self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
-        let bucket = SealedBucket::new(row);
-        let id = bucket.id().to_owned();
-        self.state().add_sealed(bucket);
+        let id = SealedBucket::new(row.clone()).id().to_owned();
+        let thawed = row.clone();
+        let change = CatalogChange::new(CommitEvidence::Live(number), move |shared: &Shared| {
+            let mut state = shared.state();
+            if !state.sealed.contains(number) {
+                state.add_sealed(SealedBucket::new(thawed.clone()));
+            }
+        });
+        turn.commit(change, |catalog| catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] }))?;
         Ok(id)
     }
 
     /// Forgets thawed buckets whose objects are both gone; returns their ids.
     fn forget_thawed(&self) -> Result<Vec<String>, StoreError> {
-        let _commit = lock(&self.commit);
+        let mut turn = self.begin_commit()?;
         let thawed: Vec<Arc<SealedBucket>> = self.state().sealed.thawed().cloned().collect();
         let mut gone = Vec::new();
         for bucket in thawed {
@@ -146,15 +159,8 @@ impl Shared {
                 gone.push(bucket);
             }
         }
-        if gone.is_empty() {
-            return Ok(Vec::new());
-        }
-        let numbers: Vec<u64> = gone.iter().map(|bucket| bucket.row.number).collect();
-        self.catalog.retire(&numbers)?;
         let ids = gone.iter().map(|bucket| bucket.id().to_owned()).collect();
-        let mut state = self.state();
-        numbers.iter().for_each(|number| state.sealed.remove(*number));
-        state.retired.extend(gone);
+        turn.retire(gone)?;
         Ok(ids)
     }
 }

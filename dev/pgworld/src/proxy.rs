@@ -15,6 +15,8 @@ pub enum Cut {
     BeforeCommit,
     /// Cut instead of forwarding the server's answer to a `COMMIT`.
     AfterCommit,
+    /// Like [`Cut::AfterCommit`] for the n-th `COMMIT` from now, counted over all connections.
+    AfterCommits(usize),
 }
 
 /// A proxy in front of a server.
@@ -28,6 +30,7 @@ pub struct CuttingProxy {
 struct State {
     cut: Option<Cut>,
     messages: usize,
+    commits: usize,
     cuts: usize,
 }
 
@@ -62,7 +65,7 @@ impl CuttingProxy {
     /// Plans the cut of one connection, which replaces an earlier plan.
     pub fn cut(&self, cut: Cut) {
         let mut state = lock(&self.state);
-        (state.cut, state.messages) = (Some(cut), 0);
+        (state.cut, state.messages, state.commits) = (Some(cut), 0, 0);
     }
 
     /// Number of clients' messages since the last call of [`CuttingProxy::cut`].
@@ -126,10 +129,12 @@ fn pass_messages(
 
 fn verdict(state: &mut State, is_commit: bool) -> Verdict {
     state.messages += 1;
+    state.commits += usize::from(is_commit);
     let verdict = match state.cut {
         Some(Cut::Message(number)) if state.messages >= number => Verdict::Cut,
         Some(Cut::BeforeCommit) if is_commit => Verdict::Cut,
         Some(Cut::AfterCommit) if is_commit => Verdict::PassAndDropAnswer,
+        Some(Cut::AfterCommits(number)) if is_commit && state.commits >= number => Verdict::PassAndDropAnswer,
         _ => return Verdict::Pass,
     };
     state.cut = None;

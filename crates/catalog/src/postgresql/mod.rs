@@ -249,17 +249,29 @@ impl PostgreSql {
 
     /// One attempt to run a transaction that writes.
     fn try_write(&self, writer: &mut Writer, steps: &mut Steps<'_>) -> StepResult<()> {
-        if writer.session.as_ref().is_none_or(Session::is_lost) {
-            writer.session = None;
-            writer.session = Some(self.reconnect(writer.confirmed)?);
-        }
-        let Some(session) = &writer.session else { return Err(Failure::Lost("no session".to_owned())) };
+        // Kept only if it can run another transaction. After a panic in `steps`, it would still be in this one, and the
+        // next commit would include its first steps.
+        let session = match writer.session.take().filter(|session| !session.is_lost()) {
+            Some(session) => session,
+            None => self.reconnect(writer.confirmed)?,
+        };
+        let (done, is_usable) = self.try_write_in(&session, writer, steps);
+        writer.session = Some(session).filter(|_| is_usable);
+        done
+    }
+
+    /// One attempt in `session`. Also returns whether the session can run another transaction.
+    fn try_write_in(&self, session: &Session, writer: &mut Writer, steps: &mut Steps<'_>) -> (StepResult<()>, bool) {
         if writer.is_open {
-            let committed = CatalogTransaction::on(session).number("SELECT transaction FROM writer", values![])?;
-            writer.is_open = false;
-            if committed == Some(writer.last) {
-                writer.confirmed = writer.last;
-                return Ok(());
+            match CatalogTransaction::on(session).number("SELECT transaction FROM writer", values![]) {
+                Err(failure) => return (Err(failure), true),
+                Ok(committed) => {
+                    writer.is_open = false;
+                    if committed == Some(writer.last) {
+                        writer.confirmed = writer.last;
+                        return (Ok(()), true);
+                    }
+                }
             }
         }
         let begun = session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED").and_then(|()| {
@@ -270,10 +282,7 @@ impl PostgreSql {
             }
         });
         if let Err(failure) = begun {
-            if session.run_script("ROLLBACK").is_err() {
-                writer.session = None;
-            }
-            return Err(failure);
+            return (Err(failure), session.run_script("ROLLBACK").is_ok());
         }
         writer.is_open = true;
         let committed = session.run_script("COMMIT");
@@ -284,18 +293,17 @@ impl PostgreSql {
         if committed.is_ok() {
             writer.confirmed = writer.last;
         }
-        committed
+        (committed, true)
     }
 
     fn try_read(&self, reader: &mut Option<Session>, steps: &mut Steps<'_>) -> StepResult<()> {
-        if reader.as_ref().is_none_or(Session::is_lost) {
-            *reader = Some(self.connect()?);
-        }
-        let Some(session) = reader else { return Err(Failure::Lost("no session".to_owned())) };
-        let done = in_transaction(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || steps(session));
-        if session.is_lost() {
-            *reader = None;
-        }
+        // As in `try_write`, the session does not survive a panic.
+        let session = match reader.take().filter(|session| !session.is_lost()) {
+            Some(session) => session,
+            None => self.connect()?,
+        };
+        let done = in_transaction(&session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || steps(&session));
+        *reader = Some(session).filter(|session| !session.is_lost());
         done
     }
 

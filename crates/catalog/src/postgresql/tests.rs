@@ -85,6 +85,58 @@ fn lost_connections_only_delay_transactions() {
 }
 
 #[test]
+fn commits_without_an_answer_are_found_later() {
+    let server = Server::shared();
+    let proxy = CuttingProxy::start(server.socket());
+    let place = place(&server.url_through(proxy.address()), &new_schema(), Duration::ZERO);
+    let catalog = open(&place).unwrap();
+    let seal = |number: u64| {
+        let bucket = row(number, "main", BucketState::Live);
+        let buckets = [Sealed { bucket: &bucket, sealed_through: number }];
+        catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &[], log_position: 0 })
+    };
+    // The server may notice the lost connection a little later.
+    let is_live = |number: u64| (0..1_000).find_map(|_| catalog.is_live_for_certain(number).ok()).unwrap();
+    for (number, cut, is_committed) in [(1, Cut::AfterCommit, true), (2, Cut::BeforeCommit, false)] {
+        catalog.begin_seal(&row(number, "main", BucketState::Sealing)).unwrap();
+        proxy.cut(cut);
+        seal(number).unwrap_err();
+        assert_eq!(is_live(number), is_committed, "{cut:?}");
+    }
+    let error = catalog.begin_seal(&row(1, "main", BucketState::Sealing)).unwrap_err();
+    assert!(error.to_string().contains("bucket 1 is sealed already"), "{error}");
+    assert!(is_live(1));
+    let deletion = |rows: &[u8]| DeletionRow { bucket: 1, rows: rows.to_vec() };
+    proxy.cut(Cut::AfterCommit);
+    let commit = [deletion(&[1])];
+    catalog.commit_deletion(&DeletionCommit { deletions: &commit, emptied: &[] }).unwrap_err();
+    let is_deleted =
+        |rows: &[u8]| (0..1_000).find_map(|_| catalog.is_deleted_for_certain(&deletion(rows)).ok()).unwrap();
+    assert_eq!((is_deleted(&[1]), is_deleted(&[1, 2])), (true, false));
+    catalog.check().unwrap();
+}
+
+#[test]
+fn a_panic_in_a_transaction_rolls_it_back() {
+    let place = place(&Server::shared().url(), &new_schema(), LONG);
+    let catalog = open(&place).unwrap();
+    let panicking = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        catalog.write(|act| {
+            crate::setting::write_setting(act, "half", "1")?;
+            act.write_digests()?;
+            let number = act.number("SELECT 1", &[])?;
+            assert!(number.is_none(), "a panic of this test");
+            Ok(())
+        })
+    }));
+    assert!(panicking.is_err());
+    catalog.set_setting("whole", "1").unwrap();
+    assert_eq!(catalog.setting("half").unwrap(), None);
+    assert_eq!(catalog.setting("whole").unwrap().as_deref(), Some("1"));
+    catalog.check().unwrap();
+}
+
+#[test]
 fn server_restarts_neither_lose_nor_duplicate_changes() {
     let mut server = Server::start();
     let place = place(&server.url(), &new_schema(), LONG);

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params_from_iter};
 
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
@@ -24,6 +24,11 @@ use crate::{Catalog, CatalogError};
 
 /// Timeout of a statement when another process holds the database.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Maximum number of attempts to run a transaction that fails because another process holds the database. SQLite waits
+/// `BUSY_WAIT` for most locks, but reports others at once.
+const BUSY_ATTEMPTS_MAX: u32 = 3;
+/// Pause between these attempts.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum cached prepared statements, more than a catalog uses.
 const STATEMENTS_MAX: usize = 64;
 
@@ -93,19 +98,44 @@ impl CatalogFile {
     }
 }
 
-impl Database for CatalogFile {
-    fn write(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
+impl CatalogFile {
+    fn run(&self, behavior: TransactionBehavior, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
         let mut connection = self.connection();
         let mut run = || -> StepResult<()> {
-            let transaction = connection.transaction()?;
+            let transaction = connection.transaction_with_behavior(behavior)?;
             steps(&*transaction)?;
             Ok(transaction.commit()?)
         };
-        run().map_err(|failure| CatalogError::at(&self.path, failure))
+        let mut done = run();
+        for _ in 1..BUSY_ATTEMPTS_MAX {
+            if !done.as_ref().is_err_and(is_busy) {
+                break;
+            }
+            std::thread::park_timeout(BUSY_PAUSE);
+            done = run();
+        }
+        done.map_err(|failure| CatalogError::at(&self.path, failure))
+    }
+}
+
+/// Whether a transaction failed, and was rolled back, because another process holds the database.
+fn is_busy(failure: &Failure) -> bool {
+    let code = match failure {
+        Failure::Sqlite(error) => error.sqlite_error_code(),
+        _ => None,
+    };
+    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+impl Database for CatalogFile {
+    /// Takes the lock for writing before the first statement. A transaction that begins with reading and then writes
+    /// fails at once, without waiting, if another process has written in between.
+    fn write(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
+        self.run(TransactionBehavior::Immediate, steps)
     }
 
     fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
-        self.write(steps)
+        self.run(TransactionBehavior::Deferred, steps)
     }
 
     fn check_indexes(&self) -> Result<(), CatalogError> {

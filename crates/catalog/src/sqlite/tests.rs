@@ -316,3 +316,34 @@ fn closed_catalogs_are_a_single_file() {
     catalog.close().unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_busy_database_does_not_fail_a_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    // Another process cannot write between the first statement, which reads, and the second, which writes.
+    let written = catalog.write(|act| {
+        act.number("SELECT count(*) FROM setting", &[])?;
+        let written = other.execute("INSERT INTO setting (name, value, checksum) VALUES ('other', '', 0)", []);
+        assert!(written.is_err(), "the database is locked");
+        crate::setting::write_setting(act, "own", "1")
+    });
+    written.unwrap();
+    // SQLite reports some conflicts without waiting.
+    let mut attempts = 0;
+    let busy = || rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None);
+    let written = catalog.write(|act| {
+        attempts += 1;
+        crate::setting::write_setting(act, "own", "2")?;
+        if attempts < 3 { Err(busy().into()) } else { Ok(()) }
+    });
+    written.unwrap();
+    assert_eq!((attempts, catalog.setting("own").unwrap().as_deref()), (3, Some("2")));
+    // The number of attempts is limited.
+    let refused = catalog.write(|_| Err::<(), _>(busy().into()));
+    assert!(matches!(refused, Err(CatalogError::Busy { .. })), "{refused:?}");
+    catalog.check().unwrap();
+}

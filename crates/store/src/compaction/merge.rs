@@ -19,6 +19,7 @@ use quarry_event::template::Extraction;
 use quarry_event::{PageColumns, TimeNs};
 use quarry_stdx::{ErrorKind, HasKind};
 
+use crate::catalog_change::{CatalogChange, CommitEvidence};
 use crate::compaction::field_storage::FieldStorage;
 use crate::compaction::pace::{Pace, Stopped};
 use crate::compaction::regroup::{Regroup, SlabLimits};
@@ -28,7 +29,6 @@ use crate::object_names::object_stem;
 use crate::seal::choose_names;
 use crate::sealed_buckets::{RemainingRows, SealedBucket, bucket_error};
 use crate::state::Shared;
-use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
 
 /// Function that adds a slab to the new bucket.
@@ -87,6 +87,11 @@ pub(crate) fn merge(
     add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
+    // Settles an earlier attempt whose commit had no answer, so that it need not be repeated.
+    drop(shared.begin_commit()?);
+    if !are_live(shared, inputs) {
+        return Err(Failure::Changed);
+    }
     let storage = fields_to_store(shared, inputs, pace)?;
     let (encoded, content) = if purpose == Purpose::BetterBucket && storage.is_empty() {
         encode_smaller(shared, inputs, pace, add)?
@@ -406,39 +411,56 @@ fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut 
     Ok(())
 }
 
+/// Whether all these buckets are live and unchanged.
+fn are_live(shared: &Shared, buckets: &[Arc<SealedBucket>]) -> bool {
+    let state = shared.state();
+    buckets.iter().all(|bucket| state.sealed.get(bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket)))
+}
+
 /// Replaces the inputs by the new bucket, in the catalog and in the state.
 fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
-    let _commit = lock(&shared.commit);
-    let is_live = |bucket: &Arc<SealedBucket>| {
-        shared.state().sealed.get(bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket))
-    };
-    if !inputs.iter().all(is_live) {
+    let mut turn = shared.begin_commit()?;
+    if !are_live(shared, inputs) {
         delete_output(shared, row);
         return Err(Failure::Changed);
     }
     let live = BucketRow { state: BucketState::Live, ..row.clone() };
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
-    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start
-    // deletes those that the catalog does not need.
-    if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
+    let change = {
+        let (live, inputs, output) = (live.clone(), inputs.to_vec(), row.clone());
+        // After an error it is unknown whether the transaction was committed: the objects stay until that is known.
+        CatalogChange::new(CommitEvidence::Live(row.number), move |shared: &Shared| publish(shared, &live, &inputs))
+            .with_undo(move |shared| delete_output(shared, &output))
+    };
+    let commit = CompactionCommit { bucket: &live, inputs: &numbers };
+    if !turn.commit(change, |catalog| catalog.commit_compaction(&commit))? {
         delete_output(shared, row);
         return Err(Failure::Permanent("not all of them are live in the catalog".to_owned()));
     }
+    Ok(())
+}
+
+/// Replaces the inputs by the new bucket in the state.
+fn publish(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) {
     let mut state = shared.state();
-    let to = state.add_sealed(SealedBucket::new(live));
+    let to = match state.sealed.get(row.number) {
+        Some(known) => Arc::clone(known),
+        None => state.add_sealed(SealedBucket::new(row.clone())),
+    };
     if shared.options.remote.is_some() {
         shared.uploads.add(row.number);
     }
     let mut first_row = 0;
     for bucket in inputs {
         let moved = MergedRows { to: Arc::clone(to.hold()), first_row, dropped: bucket.deleted.clone() };
-        assert!(bucket.hold().moved.get().is_none(), "a bucket is merged once");
-        bucket.hold().moved.get_or_init(|| moved);
         first_row += bucket.row.events - bucket.deleted_events();
-        state.sealed.remove(bucket.row.number);
-        state.retired.push(bucket.clone());
+        if state.sealed.contains(bucket.row.number) {
+            assert!(bucket.hold().moved.get().is_none(), "a bucket is merged once");
+            bucket.hold().moved.get_or_init(|| moved);
+            state.sealed.remove(bucket.row.number);
+            state.retired.push(bucket.clone());
+        }
     }
-    Ok(())
 }
 
 /// Deletes the objects of a failed merge; leftovers are deleted at the next start.

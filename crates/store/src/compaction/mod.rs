@@ -39,22 +39,35 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The compaction thread.
 pub(crate) fn run(shared: &Shared) {
-    while wait_for_work(shared) {
-        let turn = lock(&shared.compacting);
-        let (inputs, purpose) = choose(shared, &mut shared.state(), Request::Background);
-        if inputs.is_empty() {
-            continue;
-        }
-        let mut pace = Pace::within_budget(shared);
-        let outcome = merge_and_report(shared, inputs, purpose, &mut pace, BucketEncoder::add_slab);
-        drop(turn);
-        if let Err(Failure::Transient(_)) = outcome {
-            let state = shared.state();
-            if !state.stopping {
-                drop(wait_for(&shared.compaction_wakeup, state, RETRY_AFTER));
+    loop {
+        let must_pause = match catch_unwind(AssertUnwindSafe(|| merge_next(shared))) {
+            Ok(None) => return,
+            Ok(Some(outcome)) => matches!(outcome, Err(Failure::Transient(_))),
+            // A thread that ended would never merge again.
+            Err(_) => {
+                shared.report_message("compaction panicked and is tried again; please report this".to_owned());
+                true
             }
+        };
+        let state = shared.state();
+        if must_pause && !state.stopping {
+            drop(wait_for(&shared.compaction_wakeup, state, RETRY_AFTER));
         }
     }
+}
+
+/// Waits for buckets to merge, and merges them; `None` when the store closes.
+fn merge_next(shared: &Shared) -> Option<Result<(), Failure>> {
+    if !wait_for_work(shared) {
+        return None;
+    }
+    let _turn = lock(&shared.compacting);
+    let (inputs, purpose) = choose(shared, &mut shared.state(), Request::Background);
+    if inputs.is_empty() {
+        return Some(Ok(()));
+    }
+    let mut pace = Pace::within_budget(shared);
+    Some(merge_and_report(shared, inputs, purpose, &mut pace, BucketEncoder::add_slab).map(drop))
 }
 
 /// Waits until there is something to merge, no slab waits to be sealed, and none has been sealed for a while; returns
@@ -246,10 +259,10 @@ impl Store {
 }
 
 /// While this value exists, a caller waits for the compaction, which therefore does not rest.
-struct CompactionWaiter<'a>(&'a Shared);
+pub(crate) struct CompactionWaiter<'a>(&'a Shared);
 
 impl CompactionWaiter<'_> {
-    fn new(shared: &Shared) -> CompactionWaiter<'_> {
+    pub(crate) fn new(shared: &Shared) -> CompactionWaiter<'_> {
         shared.state().compaction_requests += 1;
         shared.compaction_wakeup.notify_all();
         CompactionWaiter(shared)

@@ -247,7 +247,7 @@ mod tests {
                     assert!(of_range().all(|bucket| range.numbers().contains(&bucket.row.number)));
                     assert_eq!(Some(range.first_end), of_range().map(|it| it.row.time_max).min());
                     assert_eq!(Some(range.last_origin), of_range().map(|it| it.origin_of(it.row.events)).max());
-                    let unmerged = of_range().filter(|it| it.row.level == 0).map(|it| it.row.number).max();
+                    let unmerged = of_range().filter(|it| it.row.is_from_log()).map(|it| it.row.number).max();
                     assert_eq!(range.last_unmerged, unmerged.unwrap_or(0));
                 }
                 let newest = ranges.iter().next_back().map(|range| *range.origins().end());

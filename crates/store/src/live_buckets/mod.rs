@@ -466,6 +466,12 @@ impl LiveBuckets {
         self.thawed.iter().filter_map(|number| self.buckets.get(number))
     }
 
+    /// Whether a live thawed bucket has this object. The folder of a retired thawed bucket may have been restored, so
+    /// that a new bucket has the same objects.
+    pub(crate) fn has_thawed_object(&self, object: &str) -> bool {
+        self.thawed().any(|bucket| bucket.row.object() == object)
+    }
+
     /// Sums of an index.
     pub(crate) fn totals_of(&self, index: &str) -> Totals {
         let mut totals = self.indexes.get(index).map(|it| it.totals).unwrap_or_default();

@@ -26,7 +26,7 @@ pub(crate) struct UnloadedRange {
     numbers: (u64, u64),
     /// The largest origin of an event.
     pub(crate) last_origin: u64,
-    /// Largest number of a bucket that was not merged; 0 if there is none.
+    /// Largest number of a bucket that was sealed from the log and not merged; 0 if there is none.
     pub(crate) last_unmerged: u64,
     /// Bytes of local copies of uploaded buckets.
     pub(crate) local_bytes: u64,
@@ -61,7 +61,7 @@ impl UnloadedRange {
             origins: (origin, origin),
             numbers: (row.number, row.number),
             last_origin: bucket.origin_of(row.events),
-            last_unmerged: if row.level == 0 { row.number } else { 0 },
+            last_unmerged: if row.is_from_log() { row.number } else { 0 },
             local_bytes: bytes_if(state == Some(RemoteState::Uploaded)),
             remote_bytes: bytes_if(state.is_some_and(RemoteState::is_remote_complete)),
         }

@@ -4,6 +4,7 @@
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
 //! uploads and evictions, which are retried after a few seconds at first and later after up to a minute.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,9 +34,18 @@ pub(crate) fn run(shared: &Shared) {
     let mut sweep_at = shared.clock.elapsed_ns();
     shared.uploads.set_running(true);
     while !shared.uploads.is_stopping() {
-        let done = shared.upload_next_group();
-        let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
-        match done.and_then(|more| evicted.map(|()| more)) {
+        // A thread that ended would never upload again.
+        let round = catch_unwind(AssertUnwindSafe(|| {
+            let done = shared.upload_next_group();
+            let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
+            done.and_then(|more| evicted.map(|()| more))
+        }));
+        let Ok(round) = round else {
+            shared.report_message("uploading panicked and is tried again; please report this".to_owned());
+            shared.uploads.pause(RETRY_MAX, true);
+            continue;
+        };
+        match round {
             Ok(true) => retry = RETRY_MIN,
             Ok(false) => {
                 retry = RETRY_MIN;

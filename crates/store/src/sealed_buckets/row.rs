@@ -70,6 +70,11 @@ impl LiveRow {
         }
     }
 
+    /// Whether the bucket was sealed from the log and not merged since. Only the numbers of such buckets follow the log.
+    pub(crate) fn is_from_log(&self) -> bool {
+        self.level == 0 && !self.thawed
+    }
+
     /// Name of the bucket object.
     pub(crate) fn object(&self) -> Cow<'_, str> {
         match &self.own_names {

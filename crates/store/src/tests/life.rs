@@ -438,6 +438,48 @@ fn last_events_are_removed_after_a_day_and_newest_bucket_is_kept() {
 }
 
 #[test]
+fn an_emptying_that_was_averted_is_delayed_anew() {
+    const HOUR: i64 = 3_600 * 1_000_000_000;
+    for restarts in [false, true] {
+        let dir = tempdir().unwrap();
+        let clock = ManualClock::shared(1_000 * HOUR);
+        let open = || Store::open(small(dir.path()), clock.clone()).unwrap();
+        let mut store = open();
+        append(&store, "main", (990 * HOUR) as u64, 5);
+        store.seal_all().unwrap();
+        let round = |store: &Store, hours: u64| {
+            let rule = RetentionRule {
+                index: "main".to_owned(),
+                max_age_secs: hours * 3_600,
+                max_stored_bytes: None,
+                max_raw_bytes: None,
+                archives: false,
+                empties_after_secs: 24 * 3_600,
+            };
+            store.run_retention(&[rule], &|_| Ok(())).unwrap().too_old
+        };
+        assert_eq!(round(&store, 1), Vec::<String>::new());
+        // The setting is corrected in time, and wrong again days later.
+        if restarts {
+            drop(store);
+            store = open();
+        }
+        assert_eq!(round(&store, 10_000), Vec::<String>::new());
+        clock.advance_ns(23 * HOUR);
+        if restarts {
+            drop(store);
+            store = open();
+        }
+        clock.advance_ns(23 * HOUR);
+        assert_eq!(round(&store, 1), Vec::<String>::new(), "restarts: {restarts}");
+        clock.advance_ns(23 * HOUR);
+        assert_eq!(round(&store, 1), Vec::<String>::new());
+        clock.advance_ns(2 * HOUR);
+        assert_eq!(round(&store, 1), ["main~1"]);
+    }
+}
+
+#[test]
 fn events_expired_on_arrival_are_kept_for_a_day() {
     const HOUR: i64 = 3_600 * 1_000_000_000;
     let dir = tempdir().unwrap();
@@ -705,6 +747,26 @@ fn removing_an_index_removes_only_its_events() {
     let of_web = store.snapshot(&IndexSelector::new(["web"]), &TimeRange::ALL);
     assert_eq!(texts(&of_web), expected("web", 0..2), "also after a restart");
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+}
+
+#[test]
+fn events_that_arrive_while_their_index_is_removed_stay() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    append(&store, "web", 0, 8);
+    store.seal_all().unwrap();
+    append(&store, "web", 8, 8);
+    let cut = store.close_before_removal("web").unwrap();
+    // Some of the later events are sealed before the removal, others are not.
+    append(&store, "web", 16, 3);
+    store.seal_all().unwrap();
+    append(&store, "web", 19, 2);
+    assert_eq!(store.remove_before("web", cut).unwrap(), ["web~1", "web~2"]);
+    assert_eq!(texts(&all(&store)), expected("web", 16..21));
+    assert_eq!(store.shared.forgotten_through("web").unwrap(), 2, "records of the removed events");
+    drop(store);
+    assert_eq!(texts(&all(&open(&options))), expected("web", 16..21));
 }
 
 #[test]

@@ -401,3 +401,27 @@ fn crash_during_log_repair_duplicates_nothing() {
         assert_eq!(logs(dir.path()), segments);
     }
 }
+
+#[test]
+fn files_that_only_resemble_segments_are_ignored() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    for name in ["7.log", "00000000000000000001 (copy).log", "18446744073709551615.log"] {
+        fs::copy(&log, log.with_file_name(name)).unwrap();
+    }
+    assert_eq!(texts(&all(&open(&options))), expected("main", 0..RECORDS));
+}
+
+#[test]
+fn a_mark_after_which_no_record_could_follow_is_damaged() {
+    let dir = tempdir().unwrap();
+    let (options, _) = written(dir.path());
+    set_mark(dir.path(), u64::MAX);
+    let store = open(&options);
+    assert_eq!(texts(&all(&store)), expected("main", 0..RECORDS));
+    assert!(
+        store.messages().iter().any(|message| message.text.contains("durable is damaged")),
+        "{:?}",
+        store.messages()
+    );
+}

@@ -114,6 +114,57 @@ fn folders_in_thaweddb_are_found_and_broken_ones_reported_once() {
     }
 }
 
+#[test]
+fn thawed_buckets_do_not_move_the_sealing_position() {
+    let dir = tempdir().unwrap();
+    let folder = archived(dir.path());
+    let store = open(&small(&dir.path().join("data")));
+    append(&store, "main", 8, 4);
+    // The log thread has chosen the number of the next slab, but its events are not in the log yet.
+    let planned = store.shared.state().take_number();
+    let id = store.thaw("main", &folder).unwrap();
+    assert_eq!(id, format!("main~{}", planned + 1));
+    store.seal_all().unwrap();
+    // After a crash, events of the planned slab must be taken from the log.
+    assert_eq!(store.shared.catalog.positions().unwrap(), [("main".to_owned(), planned - 1)]);
+}
+
+#[test]
+fn a_folder_that_was_removed_and_restored_keeps_its_objects() {
+    let dir = tempdir().unwrap();
+    let folder = archived(dir.path());
+    let options = small(&dir.path().join("data"));
+    let store = open(&options);
+    append(&store, "main", 8, 4);
+    store.thaw("main", &folder).unwrap();
+    let place = dir.path().join("data/db/main/thaweddb/db_7_0_1");
+    let aside = dir.path().join("aside");
+    fs::rename(&place, &aside).unwrap();
+    assert_eq!(store.scan_thawed().unwrap().removed.len(), 1);
+    fs::rename(&aside, &place).unwrap();
+    assert_eq!(store.scan_thawed().unwrap().added.len(), 1);
+    // Deletes the objects of the bucket that was removed.
+    store.run_retention(&[], &|_| Ok(())).unwrap();
+    let check = |store: &Store| {
+        let mut found = texts(&all(store));
+        found.sort();
+        let mut both = expected("main", 0..12);
+        both.sort();
+        assert_eq!(found, both);
+        assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()), "{:?}", store.verify());
+    };
+    check(&store);
+    // The same without the deletion before the end of the process.
+    fs::rename(&place, &aside).unwrap();
+    assert_eq!(store.scan_thawed().unwrap().removed.len(), 1);
+    fs::rename(&aside, &place).unwrap();
+    assert_eq!(store.scan_thawed().unwrap().added.len(), 1);
+    drop(store);
+    let store = open(&options);
+    check(&store);
+    assert_eq!(store.shared.catalog.buckets(quarry_catalog::BucketState::Retired).unwrap(), []);
+}
+
 fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, StoreError> {
     fs::create_dir_all(&options.dir).unwrap();
     let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;

@@ -48,7 +48,8 @@ pub(crate) fn read_mark(folder: &Path) -> Result<FoundMark, StoreError> {
     }
     let Some(whole) = bytes.first_chunk::<MARK_BYTES>() else { return Ok(FoundMark::Broken) };
     let lsn = u64::from_le_bytes(*whole[8..].first_chunk().unwrap_or(&[0; 8]));
-    Ok(if encode(lsn) == *whole { FoundMark::Durable(lsn) } else { FoundMark::Broken })
+    let is_sound = encode(lsn) == *whole && lsn < u64::MAX;
+    Ok(if is_sound { FoundMark::Durable(lsn) } else { FoundMark::Broken })
 }
 
 fn encode(lsn: u64) -> [u8; MARK_BYTES] {

@@ -24,19 +24,22 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const HEADER_BYTES: usize = 32;
 /// File extension of a damaged segment that is kept for inspection.
 pub(crate) const DAMAGED_EXTENSION: &str = "damaged";
+/// Number of digits in a segment's name. A file with another name, such as a copy, is not a segment.
+const LSN_DIGITS: usize = 20;
 /// File extension of a segment.
 const SEGMENT_EXTENSION: &str = "log";
 
 /// Path of the segment that starts with record `first_lsn`.
 pub(crate) fn segment_path(folder: &Path, first_lsn: u64) -> PathBuf {
-    folder.join(format!("{first_lsn:020}.{SEGMENT_EXTENSION}"))
+    folder.join(format!("{first_lsn:0LSN_DIGITS$}.{SEGMENT_EXTENSION}"))
 }
 
 /// First lsn of a segment's file; `None` if the file is not a segment.
 pub(crate) fn first_lsn_of(path: &Path) -> Option<u64> {
     let stem = path.file_stem()?.to_str()?;
-    (path.extension()? == SEGMENT_EXTENSION).then_some(())?;
-    stem.parse().ok()
+    let is_segment = path.extension()? == SEGMENT_EXTENSION && stem.len() == LSN_DIGITS;
+    // No segment begins with the largest number, because the numbers after it could not be represented.
+    if is_segment { stem.parse::<u64>().ok().filter(|lsn| *lsn < u64::MAX) } else { None }
 }
 
 /// Header of the segment that starts with record `first_lsn`.

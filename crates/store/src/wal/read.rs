@@ -184,7 +184,9 @@ impl RecordScanner<'_> {
 
     fn record_at(&self, at: usize) -> Option<(Record, usize)> {
         let (record, len) = decode(self.bytes.get(at..)?)?;
-        let fits = record.lsn >= self.expected && self.following.is_none_or(|next| record.lsn < next);
+        // Another record must be able to follow.
+        let is_possible = record.lsn >= self.expected && record.lsn < u64::MAX;
+        let fits = is_possible && self.following.is_none_or(|next| record.lsn < next);
         fits.then_some((record, len))
     }
 }

@@ -94,7 +94,8 @@ impl EncodedRecord {
     }
 }
 
-/// Decodes the record at the start of `bytes`; returns it with its length, or `None` if it is torn or damaged.
+/// Decodes the record at the start of `bytes`; returns it with its length, or `None` if it is torn or damaged. The
+/// events of a record satisfy the invariants of [`EventBatch`], whoever wrote the record.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let mut cursor = Cursor(frame);
@@ -112,6 +113,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
         return None;
     }
     let (batch, checkpoint, sent) = decode_body(&mut Cursor(body))?;
+    batch.check().ok()?;
     Some((Record { lsn, bucket, batch, checkpoint, sent }, FRAME_BYTES + body_bytes))
 }
 
@@ -323,6 +325,24 @@ mod tests {
             damaged[at] ^= 1;
             assert!(decode(&damaged).is_none(), "byte {at}");
             assert!(decode(&bytes[..at]).is_none(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn records_that_violate_the_rules_of_batches_are_damaged() {
+        let sound = batch("main", 7, 3);
+        let checkpoint = checkpoint("a.log", 70);
+        let changes: [fn(&mut EventBatch); 4] = [
+            |events| events.meta[1] = 99,
+            |events| events.ends.swap(0, 1),
+            |events| *events.ends.last_mut().unwrap() += 1,
+            |events| events.fields.push(IndexedField { row: 3, name: "user".into(), value: "ann".into() }),
+        ];
+        assert!(decode(&encoded(&sound, &checkpoint, 12, 3)).is_some());
+        for change in changes {
+            let mut events = sound.clone();
+            change(&mut events);
+            assert!(decode(&encoded(&events, &checkpoint, 12, 3)).is_none(), "{events:?}");
         }
     }
 
