@@ -246,14 +246,20 @@ impl Store {
             admission::check_rows(&batch)?;
             batch.split_by_index()
         };
-        for batch in parts {
+        let set = set % self.shared.options.pipeline_sets.max(1);
+        let mut queue_part = |batch: EventBatch| {
             let begun = self.shared.gaps.begin();
-            let set = set % self.shared.options.pipeline_sets.max(1);
             let now = self.shared.clock.elapsed_ns();
             if let PartState::New(part) = self.shared.sent.add_part(request, &batch, &self.shared.catalog, now)? {
                 let append = AppendRequest { batch, checkpoint: None };
                 before.push(self.enqueue(set, append, None, begun, Some((request.id, part)))?);
             }
+            Ok(())
+        };
+        if let Err(error) = parts.into_iter().try_for_each(&mut queue_part) {
+            // The caller records the failure of the request, for which all parts must have ended.
+            before.into_iter().for_each(|ticket| drop(ticket.wait()));
+            return Err(error);
         }
         Ok(Ticket::done(Ok(())).combined_with(before))
     }
