@@ -97,6 +97,12 @@ enum ConnectionEnd {
     Stop,
 }
 
+/// Waits for writing to a server, at most for `seconds`.
+async fn within<T>(seconds: u64, work: impl Future<Output = std::io::Result<T>>) -> Result<T, LinkError> {
+    let done = tokio::time::timeout(Duration::from_secs(seconds), work).await;
+    Ok(done.map_err(|_| LinkError::Stuck(seconds))??)
+}
+
 impl Link {
     /// Sends until the forwarder stops.
     pub async fn run(mut self) {
@@ -214,8 +220,11 @@ impl Link {
             is_cooked: self.group.is_cooked,
             token,
         });
-        output.write_all(&sender.hello()).await?;
-        output.flush().await?;
+        within(self.group.write_seconds, async {
+            output.write_all(&sender.hello()).await?;
+            output.flush().await
+        })
+        .await?;
         let longest = self.group.read_seconds.min(ANSWER_TIMEOUT_S);
         let answered = tokio::time::timeout(Duration::from_secs(longest), async {
             let mut buffer = [0; READ_BYTES];
@@ -282,11 +291,12 @@ impl ActiveConnection<'_> {
         let mut durable = self.link.spool.watch_durable();
         let mut stopping = self.link.stopping.clone();
         let mut buffer = [0; READ_BYTES];
+        let write_seconds = self.link.group.write_seconds;
         loop {
             durable.mark_unchanged();
             self.fill()?;
             if self.is_leaving && self.pending.is_empty() && self.sender.waiting() == 0 {
-                output.shutdown().await?;
+                within(write_seconds, output.shutdown()).await?;
                 return Ok(ConnectionEnd::Next);
             }
             tokio::select! {
@@ -294,7 +304,7 @@ impl ActiveConnection<'_> {
                 wrote = output.write(&self.pending[self.written..]), if !self.pending.is_empty() => {
                     self.record_written(wrote?);
                     if self.pending.is_empty() {
-                        output.flush().await?;
+                        within(write_seconds, output.flush()).await?;
                         self.commit_if_idle()?;
                     }
                 }
@@ -412,5 +422,131 @@ impl ActiveConnection<'_> {
             self.stuck = now;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use quarry_inputs::s2s::batch::BatchPacker;
+    use quarry_stdx::ManualClock;
+    use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+    use super::*;
+    use crate::Record;
+    use crate::spool::{GroupOptions, SpoolOptions};
+
+    /// Time after which a test has failed because something waits without limit.
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+    /// A link whose timeouts of writing are over at once, with one record in its queue.
+    fn link(folder: &std::path::Path) -> (Link, watch::Sender<bool>) {
+        let clock = ManualClock::shared(0);
+        let (spool, _) = Spool::open(SpoolOptions {
+            folder: folder.to_owned(),
+            limit_bytes: 1 << 20,
+            free_bytes_min: 0,
+            groups: vec![GroupOptions { name: "g".to_owned(), blocks: true }],
+            drop_after: None,
+            clock: clock.clone(),
+            new_name: "name".to_owned(),
+        })
+        .unwrap();
+        let mut batch = quarry_event::EventBatch::default();
+        let [index, host, source, sourcetype] = ["i", "h", "s", "t"].map(Arc::from);
+        let meta = batch.intern(&quarry_event::Metadata { index, host, source, sourcetype });
+        batch.push(b"text", 0, meta);
+        let mut packed = Vec::new();
+        assert!(BatchPacker::default().pack(&batch, 0..1, &mut packed));
+        spool.append(&[Record { groups: 1, packed: &packed, events: 1 }], None).unwrap();
+        // The queue is synced once and then stops.
+        spool.stop();
+        spool.run();
+        let group = OutputGroup {
+            name: "g".to_owned(),
+            servers: Vec::new(),
+            use_ack: false,
+            is_cooked: true,
+            balance_seconds: 30,
+            balance_bytes: 0,
+            blocks: true,
+            connect_seconds: 0,
+            read_seconds: 60,
+            write_seconds: 0,
+        };
+        let (stop, stopping) = watch::channel(false);
+        let (host, data_dir) = ("h".to_owned(), folder.to_owned());
+        (Link { group, number: 0, spool, clock, host, data_dir, stopping, first: 0 }, stop)
+    }
+
+    /// A connection that takes all bytes into a buffer of its own, as TLS does, but cannot send them.
+    struct NeverSends(DuplexStream);
+
+    impl AsyncRead for NeverSends {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            to: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, to)
+        }
+    }
+
+    impl AsyncWrite for NeverSends {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_that_read_nothing_are_left_after_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, _stop) = link(folder.path());
+        let (here, _there) = tokio::io::duplex(1);
+        let (mut input, mut output) = tokio::io::split(Box::new(here) as Box<dyn Connection>);
+        let greeted = link.perform_handshake(None, &mut input, &mut output);
+        let greeted = tokio::time::timeout(TEST_TIMEOUT, greeted).await.unwrap();
+        assert!(matches!(greeted, Err(LinkError::Stuck(0))));
+
+        let (here, _there) = tokio::io::duplex(1 << 10);
+        let (input, output) = tokio::io::split(Box::new(NeverSends(here)) as Box<dyn Connection>);
+        let settings = SenderSettings {
+            sender: "s".to_owned(),
+            host: "h".to_owned(),
+            use_ack: false,
+            is_cooked: false,
+            token: None,
+        };
+        let mut balance = Balance::new(BalanceSettings { seconds: 30, bytes: 0 }, 1, 0);
+        let mut reader = link.spool.reader(0);
+        let connection = ActiveConnection {
+            link: &link,
+            server: 0,
+            balance: &mut balance,
+            reader: &mut reader,
+            sender: Sender::new(settings),
+            pending: Vec::new(),
+            written: 0,
+            window: VecDeque::new(),
+            window_bytes: 0,
+            progress: 0,
+            wrote: 0,
+            stuck: 0,
+            is_leaving: false,
+        };
+        let ended = tokio::time::timeout(TEST_TIMEOUT, connection.run(input, output)).await.unwrap();
+        assert!(matches!(ended, Err(LinkError::Stuck(0))));
+        assert_eq!(link.spool.figures()[0].cursor, 0, "nothing counts as delivered");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::response::Response;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, SentRequest};
 use quarry_inputs::hec::{AckNumbers, Collector, ResponseHook};
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
@@ -23,7 +23,8 @@ const ACK: &str = "Splunk 44444444-4444-4444-4444-444444444444";
 
 const BODY_BYTES: u64 = 100_000;
 
-/// A store that keeps the batches it receives; `broken` makes it fail.
+/// A store that keeps the batches it receives; `broken` makes it fail. It is too busy for the index `full`, and has no
+/// room when it writes the index `late`.
 #[derive(Default)]
 struct RecordingStore {
     batches: Mutex<Vec<EventBatch>>,
@@ -32,6 +33,18 @@ struct RecordingStore {
 }
 
 struct StoredReceipt;
+
+struct FailedReceipt;
+
+impl Receipt for FailedReceipt {
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        Err(AppendError::Busy("the disk is full".into()))
+    }
+}
 
 impl Receipt for StoredReceipt {
     fn is_done(&self) -> bool {
@@ -48,8 +61,17 @@ impl EventStore for RecordingStore {
         if let Some(error) = *self.broken.lock().unwrap() {
             return Err(error());
         }
+        match &*batch.metas[0].index {
+            "full" => return Err(AppendError::Busy("too many appends".into())),
+            "late" => return Ok(Box::new(FailedReceipt)),
+            _ => {}
+        }
         self.batches.lock().unwrap().push(batch);
         Ok(Box::new(StoredReceipt))
+    }
+
+    fn record_failure(&self, _: &SentRequest) {
+        self.told.lock().unwrap().push("a request failed".to_owned());
     }
 
     fn check_room(&self) -> Result<(), AppendError> {
@@ -632,6 +654,47 @@ const RULES: &str =
 const TRANSFORMS: &str = "[drop]\nREGEX = debug\nDEST_KEY = queue\nFORMAT = nullQueue\n\
     [vault]\nREGEX = secret (\\w+)\nDEST_KEY = _MetaData:Index\nFORMAT = vault_$1\n\
     [copy]\nREGEX = twice\nCLONE_SOURCETYPE = other\nDEST_KEY = MetaData:Host\nFORMAT = host::copied\n";
+
+#[test]
+fn a_request_of_another_protocol_that_is_partly_stored_is_recorded_as_failed() {
+    let served = TestCollector::start();
+    let push = |indexes: [&str; 2]| {
+        let stream =
+            |name: &str| format!(r#"{{"stream":{{"index":"{name}"}},"values":[["1795225298000000000","x"]]}}"#);
+        let body = format!(r#"{{"streams":[{},{}]}}"#, stream(indexes[0]), stream(indexes[1]));
+        let headers = [("Authorization", ANY), ("Content-Type", "application/json")];
+        served.send_request("POST", "/loki/api/v1/push", &headers, body.as_bytes()).0
+    };
+    assert_eq!((push(["a", "b"]), served.store.told.lock().unwrap().len()), (204, 0));
+    for indexes in [["a", "full"], ["late", "a"]] {
+        assert_eq!(push(indexes), 503);
+        assert_eq!(std::mem::take(&mut *served.store.told.lock().unwrap()), ["a request failed"]);
+    }
+    served.store.lines();
+    // A request that is refused for good stores nothing.
+    assert_eq!(push(["a", "_audit"]), 400);
+    assert!(served.store.lines().is_empty());
+}
+
+#[test]
+fn each_document_of_a_bulk_request_is_answered_by_what_became_of_its_batch() {
+    let served = TestCollector::start();
+    let ask = |indexes: &[&str]| {
+        let bulk: String =
+            indexes.iter().map(|name| format!("{{\"index\":{{\"_index\":\"{name}\"}}}}\n{{}}\n")).collect();
+        let (status, answer) = served.send_request("POST", "/_bulk", &[("Authorization", ANY)], bulk.as_bytes());
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let item = |item: &serde_json::Value| item["index"]["status"].as_u64().unwrap();
+        let items: Vec<u64> = answer["items"].as_array().map_or(Vec::new(), |items| items.iter().map(item).collect());
+        (status, answer["errors"].as_bool(), items)
+    };
+    assert_eq!(ask(&["a", "full", "a", "late", "_x"]), (200, Some(true), vec![201, 429, 201, 429, 400]));
+    assert_eq!(served.store.lines().len(), 2);
+    assert_eq!(ask(&["a", "b"]), (200, Some(false), vec![201, 201]));
+    served.store.lines();
+    // A client that ignores items retries the whole request.
+    assert_eq!(ask(&["full", "late"]), (429, None, vec![]));
+}
 
 #[test]
 fn index_time_rules_apply_to_events_and_raw_text() {

@@ -247,14 +247,20 @@ impl Store {
             admission::check_rows(&batch)?;
             batch.split_by_index()
         };
-        for batch in parts {
+        let set = set % self.shared.options.pipeline_sets.max(1);
+        let mut queue_part = |batch: EventBatch| {
             let turn = self.shared.gaps.begin(false);
-            let set = set % self.shared.options.pipeline_sets.max(1);
             let now = self.shared.clock.elapsed_ns();
             if let PartState::New(part) = self.shared.sent.add_part(request, &batch, &self.shared.catalog, now)? {
                 let append = AppendRequest { batch, checkpoint: None };
                 before.push(self.enqueue(set, append, None, &turn, Some((request.id, part)))?);
             }
+            Ok(())
+        };
+        if let Err(error) = parts.into_iter().try_for_each(&mut queue_part) {
+            // The caller records the failure of the request, for which all parts must have ended.
+            before.into_iter().for_each(|ticket| drop(ticket.wait()));
+            return Err(error);
         }
         Ok(Ticket::done(Ok(())).combined_with(before))
     }
@@ -345,6 +351,12 @@ impl Store {
     /// Fails if an append would now be refused because the disk is full, sealing has stalled, or the log thread has ended.
     /// Health checks call this function, so that senders turn to another node.
     pub fn check_room(&self) -> Result<(), StoreError> {
+        self.check_room_for(0)
+    }
+
+    /// Like [`Store::check_room`], for an append of so many bytes after those that are queued. A caller whose sender
+    /// cannot repeat events checks this before an append, because a queued append that fails for lack of room is gone.
+    pub fn check_room_for(&self, bytes: u64) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let state = self.shared.state();
         if state.stopping {
@@ -357,8 +369,10 @@ impl Store {
         if options.free_bytes_min == 0 {
             return Ok(());
         }
+        let queued = self.writer.as_ref().map_or(0, |writer| writer.queue.bytes());
+        let needed = options.free_bytes_min.saturating_add(queued).saturating_add(bytes);
         let free = self.shared.log_files.free_bytes(&options.dir);
-        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < options.free_bytes_min {
+        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < needed {
             return Err(StoreError::Full { path: options.dir.clone(), kept_free_bytes: options.free_bytes_min });
         }
         Ok(())

@@ -112,6 +112,11 @@ impl Answer {
     pub(crate) fn for_event(code: Code, event: u64) -> Answer {
         Answer { code, event: Some(event), ack: None }
     }
+
+    /// True if the sender has to repeat its request.
+    pub(crate) fn asks_to_retry(&self) -> bool {
+        self.code.row().1.is_server_error()
+    }
 }
 
 /// An answer's JSON, with members in Splunk's order.

@@ -56,6 +56,17 @@ struct Inner {
     pending: usize,
 }
 
+/// State of a request whose number is queried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckState {
+    /// Not stored yet, or unknown.
+    Unknown,
+    /// The events are stored; the request is forgotten.
+    Stored(SentRequest),
+    /// Not all events could be stored; the request is forgotten, and its sender will repeat it.
+    Failed(SentRequest),
+}
+
 /// Reason for refusing a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChannelError {
@@ -95,7 +106,7 @@ impl Channels {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request to a channel and returns the request's number.
+    /// Adds a request to a channel and returns the request's number. Without a number, the receipts are returned.
     pub(crate) fn add(
         &self,
         token: &str,
@@ -103,40 +114,36 @@ impl Channels {
         receipts: Receipts,
         sent: SentRequest,
         now_ns: i64,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, (Fault, Receipts)> {
         let Inner { numbers, first, channels, pending } = &mut *self.lock();
         let new = || Channel { next: *first, pending: BTreeMap::new(), used_ns: now_ns };
         let channel = channels.entry((token.to_owned(), name.to_owned())).or_insert_with(new);
         channel.used_ns = now_ns;
         let number = channel.next;
         // Concurrent requests may have taken the numbers reserved by [`Channels::reserve_number`].
-        numbers.reserve(number)?;
+        if let Err(fault) = numbers.reserve(number) {
+            return Err((fault, receipts));
+        }
         *pending += 1;
         channel.next += 1;
         channel.pending.insert(number, PendingRequest { receipts, sent });
         Ok(number)
     }
 
-    /// Looks up the requests with these numbers; each stored request is returned and then forgotten.
-    pub(crate) fn query(
-        &self,
-        token: &str,
-        name: &str,
-        numbers: &[u64],
-        now_ns: i64,
-    ) -> Vec<(u64, Option<SentRequest>)> {
+    /// Looks up the requests with these numbers; each request that has ended is returned and then forgotten.
+    pub(crate) fn query(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, AckState)> {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
         let mut reported = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let stored = channel.as_mut().and_then(|channel| {
+            let state = channel.as_mut().map_or(AckState::Unknown, |channel| {
                 channel.used_ns = now_ns;
                 let before = channel.pending.len();
-                let stored = channel.take_if_stored(*number);
+                let state = channel.take_if_ended(*number);
                 *pending -= before - channel.pending.len();
-                stored
+                state
             });
-            reported.push((*number, stored));
+            reported.push((*number, state));
         }
         reported
     }
@@ -170,14 +177,14 @@ impl Channels {
 }
 
 impl Channel {
-    fn take_if_stored(&mut self, number: u64) -> Option<SentRequest> {
+    fn take_if_ended(&mut self, number: u64) -> AckState {
         let is_done =
             self.pending.get(&number).is_some_and(|waiting| waiting.receipts.iter().all(|receipt| receipt.is_done()));
-        if !is_done {
-            return None;
-        }
-        let PendingRequest { receipts, sent } = self.pending.remove(&number)?;
-        receipts.into_iter().all(|receipt| receipt.wait().is_ok()).then_some(sent)
+        let Some(PendingRequest { receipts, sent }) = is_done.then(|| self.pending.remove(&number)).flatten() else {
+            return AckState::Unknown;
+        };
+        let is_stored = receipts.into_iter().all(|receipt| receipt.wait().is_ok());
+        if is_stored { AckState::Stored(sent) } else { AckState::Failed(sent) }
     }
 }
 
@@ -186,7 +193,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{AckNumbers, ChannelError, Channels, PENDING_MAX, Receipts, TOTAL_PENDING_MAX};
+    use super::{AckNumbers, AckState, ChannelError, Channels, PENDING_MAX, Receipts, TOTAL_PENDING_MAX};
     use quarry_event::SentRequest;
 
     use crate::{AppendError, Receipt};
@@ -198,13 +205,13 @@ mod tests {
     }
 
     fn add(channels: &Channels, token: &str, name: &str, receipts: Receipts, now_ns: i64) -> u64 {
-        channels.add(token, name, receipts, SENT, now_ns).unwrap()
+        channels.add(token, name, receipts, SENT, now_ns).ok().unwrap()
     }
 
     /// Queries the requests with these numbers; true for each one reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
         let reported = channels.query(token, name, numbers, 10_000_000_000);
-        reported.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
+        reported.into_iter().map(|(number, sent)| (number, sent == AckState::Stored(SENT))).collect()
     }
 
     struct Switch(Arc<AtomicBool>, bool);
@@ -238,7 +245,7 @@ mod tests {
         let channels = channels();
         let done = Arc::new(AtomicBool::new(true));
         add(&channels, "t", "a", vec![Box::new(Switch(done, false))], 0);
-        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)]);
+        assert_eq!(channels.query("t", "a", &[0, 1], 0), [(0, AckState::Failed(SENT)), (1, AckState::Unknown)]);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)]);
     }
 

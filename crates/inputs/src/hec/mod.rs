@@ -45,11 +45,13 @@ pub use response_hook::ResponseHook;
 
 use answer::{Answer, AnswerBody, Code};
 use body::{BodyError, Budget, BudgetedBody, MemoryReservation};
-use channels::{ChannelError, Channels, Receipts};
+use channels::{AckState, ChannelError, Channels};
 use decoding_pool::DecodingPool;
-use receive::{Destination, Receiver, RequestMetadata, answer_of};
-use retries::{Attempt, Retries, Submission};
+use receive::{Appends, Destination, Receiver, Repeatable, RequestMetadata};
+use retries::{Attempt, EARLIER_ATTEMPT_TIMEOUT, EarlierResult, Retries, Submission};
 
+/// Prefix of the sender's name in the keys of requests without a channel; the names of channels cannot begin with it.
+const SENDER_PREFIX: &str = "sender:";
 /// Maximum size of an acknowledgment query: the maximum number of ids on a channel, at about forty bytes each.
 const ACKS_BYTES_MAX: usize = 4 << 20;
 
@@ -164,6 +166,12 @@ impl Collector {
         let content = Retries::content_hash(uri, &body.bytes);
         let sent = self.destination.store.begin_request(Retries::request_key(&token.name, channel, content));
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
+    }
+
+    /// Key of a request without a channel, of its token and sender.
+    fn key_without_channel(token: &HttpToken, sender: &str, uri: &str, body: &BudgetedBody) -> Repeatable {
+        let content = Retries::content_hash(uri, &body.bytes);
+        Repeatable::IfDivided(Retries::request_key(&token.name, &format!("{SENDER_PREFIX}{sender}"), content))
     }
 
     /// The valid token of a request, which authenticates the client.
@@ -340,41 +348,40 @@ async fn collect(
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
-    let begun = channel.as_deref().map(|channel| collector.begin(&token, channel, &uri, &kept));
-    let sent = begun.as_ref().map(Submission::sent);
-    let (attempt, earlier) = match begun {
-        Some(Submission::New(attempt)) => (Some(attempt), None),
-        Some(Submission::Repeated(earlier)) => (None, Some(earlier)),
-        None => (None, None),
-    };
+    let begun = channel.as_deref().map(|channel| collector.begin(&token, channel, &uri, &kept).into_parts());
+    let (attempt, earlier) = begun.unzip();
+    let earlier = earlier.flatten();
+    let sent = attempt.as_ref().map(Attempt::sent);
     let destination = Arc::clone(&collector.destination.store);
-    let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
+    let outcome = attempt.as_ref().filter(|_| earlier.is_none()).map(Attempt::outcome);
     let pool = Arc::clone(&collector.decoding_pool);
     // A request that waits for an earlier attempt must not occupy a pool thread that the earlier attempt may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
-        if let Some(answer) = earlier.and_then(|earlier| earlier.wait()) {
-            return Ok(answer);
-        }
-        let body = kept.decompress(&headers)?;
-        let stored = store(&collector, &token, channel.as_deref(), sent, &body, |body| {
-            let mut receiver =
-                Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns())
-                    .of_request(sent);
-            let taken = take(&mut receiver, body);
-            receiver.finish().map(|receipts| (taken, receipts))
+        let outcome = match earlier.map(|earlier| earlier.wait(EARLIER_ATTEMPT_TIMEOUT)) {
+            None => outcome,
+            Some(EarlierResult::Failed(outcome)) => Some(outcome),
+            Some(EarlierResult::Answered(answer)) => return Ok(answer),
+            Some(EarlierResult::Unfinished) => return Err(Code::Busy.into()),
+        };
+        let unbegun = || Collector::key_without_channel(&token, &sender, &uri, &kept);
+        let repeatable = sent.map_or_else(unbegun, Repeatable::Begun);
+        let stored = kept.decompress(&headers).and_then(|body| {
+            let receiver = Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns());
+            store(&collector, &token, channel.as_deref(), receiver.of_request(repeatable), &body, take)
         });
+        // A repetition that waits for the outcome of this attempt must find its stored parts recorded.
+        if let (true, Some(sent)) = (requires_retry(&stored), &sent) {
+            collector.destination.store.record_failure(sent);
+        }
         if let Some(outcome) = outcome {
             let answer = match &stored {
                 Ok(answer) | Err(BodyError::Refused(answer)) => Some(*answer),
                 Err(BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) | BodyError::TooSlow) => None,
             };
             // After a server error the sender repeats the request, so the answer is not kept.
-            outcome.set(answer.filter(|answer| !answer.code.row().1.is_server_error()));
-        }
-        if let (true, Some(sent)) = (requires_retry(&stored), &sent) {
-            collector.destination.store.record_failure(sent);
+            outcome.set(answer.filter(|answer| !answer.asks_to_retry()));
         }
         stored
     };
@@ -407,37 +414,54 @@ fn response_hook(
 /// True if the sender has to repeat its request.
 fn requires_retry(outcome: &Result<Answer, BodyError>) -> bool {
     match outcome {
-        Ok(answer) | Err(BodyError::Refused(answer)) => answer.code.row().1.is_server_error(),
+        Ok(answer) | Err(BodyError::Refused(answer)) => answer.asks_to_retry(),
         Err(_) => false,
     }
 }
 
 /// Stores the events that `take` decodes from a body; answers when they are stored, or immediately with an
-/// acknowledgment id.
+/// acknowledgment id. If a part cannot be stored, all other parts have ended when this returns.
 fn store(
     collector: &Collector,
     token: &HttpToken,
     channel: Option<&str>,
-    sent: Option<SentRequest>,
+    mut receiver: Receiver<'_>,
     body: &BudgetedBody,
-    take: impl FnOnce(&str) -> Result<(Result<(), Answer>, Receipts), Answer>,
+    take: fn(&mut Receiver<'_>, &str) -> Result<(), Answer>,
 ) -> Result<Answer, BodyError> {
     let body = String::from_utf8_lossy(&body.bytes);
-    if body.trim().is_empty() {
-        return Err(Code::NoData.into());
+    let taken = if body.trim().is_empty() { Err(Code::NoData.into()) } else { take(&mut receiver, &body) };
+    let appends = receiver.finish();
+    let answered = match channel {
+        // Whether the sender gets its answer is known only for a request on a channel. Without one, the store only has
+        // to know whether the sender is asked to retry.
+        None => appends.settle_and_record(&*collector.destination.store).and(taken).map(|()| Code::Success.into()),
+        Some(channel) if token.use_ack && taken.is_ok() && appends.refused.is_none() => {
+            acknowledge_later(collector, token, channel, appends)
+        }
+        Some(_) => appends.settle().and(taken).map(|()| Code::Success.into()),
+    };
+    answered.map_err(BodyError::Refused)
+}
+
+/// The answer with the number under which a sender learns when its events are stored.
+fn acknowledge_later(
+    collector: &Collector,
+    token: &HttpToken,
+    channel: &str,
+    appends: Appends,
+) -> Result<Answer, Answer> {
+    let Appends { receipts, sent, refused } = appends;
+    let now = collector.clock.elapsed_ns();
+    match collector.channels.add(&token.name, channel, receipts, sent.unwrap_or_default(), now) {
+        Ok(number) => Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) }),
+        Err((fault, receipts)) => {
+            let code = collector.log_missing_number(&fault);
+            // The sender is asked to retry, whatever became of the events.
+            Appends { receipts, sent, refused }.settle().ok();
+            Err(code.into())
+        }
     }
-    let (taken, receipts) = take(&body).map_err(BodyError::Refused)?;
-    let Some(channel) = channel.filter(|_| token.use_ack && taken.is_ok()) else {
-        let stored = receipts.into_iter().try_for_each(|receipt| receipt.wait());
-        stored.map_err(|error| BodyError::Refused(answer_of(error)))?;
-        return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Refused);
-    };
-    let number = {
-        let sent = sent.unwrap_or_default();
-        let added = collector.channels.add(&token.name, channel, receipts, sent, collector.clock.elapsed_ns());
-        added.map_err(|fault| collector.log_missing_number(&fault))?
-    };
-    Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
 }
 
 async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {
@@ -474,9 +498,17 @@ async fn acks_of_request(
     let Some(body) = json_memory::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = numbers_of(&body)?;
     let acks = collector.channels.query(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
-    let of_stored = |(number, stored): &(u64, Option<SentRequest>)| stored.map(|sent| (*number, sent));
-    let stored: Vec<(u64, SentRequest)> = acks.iter().filter_map(of_stored).collect();
-    let is_stored = |(number, stored): (u64, Option<SentRequest>)| (number.to_string(), stored.is_some().into());
+    let mut stored = Vec::new();
+    for (number, state) in &acks {
+        match state {
+            AckState::Stored(sent) => stored.push((*number, *sent)),
+            // The sender repeats a request that is never acknowledged; its stored parts must not be stored again.
+            AckState::Failed(sent) => collector.destination.store.record_failure(sent),
+            AckState::Unknown => {}
+        }
+    }
+    let is_stored =
+        |(number, state): (u64, AckState)| (number.to_string(), matches!(state, AckState::Stored(_)).into());
     let acks: Map<String, Value> = acks.into_iter().map(is_stored).collect();
     let note = (!stored.is_empty()).then(|| {
         let mut reported = ReportedAcks { collector: Arc::clone(collector), token, channel, stored };

@@ -1,17 +1,20 @@
 //! Stores a request's events: adds metadata and makes batches, each for one index.
 //!
 //! A value that is missing in an event comes from the URL, else from the token, else from the collector's defaults.
-//! Events before an invalid event are stored; the answer names the invalid event, as in Splunk.
+//! Events before an invalid event are stored; the answer names the invalid event, as in Splunk. If the store refuses a
+//! part of a request, the sender is asked to repeat the request, and its stored parts are not stored again
+//! ([`Repeatable`]).
 //!
 //! Not here: HTTP, authentication.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
 use super::other_protocols::collectd;
-use crate::{AppendError, EventStore};
+use crate::{AppendError, EventStore, Receipt};
 use quarry_conf::{HttpToken, PropsResolver};
 use quarry_event::{EventBatch, IndexedField, Metadata, SentRequest, TimeNs};
 use quarry_pipeline::{
@@ -52,6 +55,61 @@ pub(crate) struct Destination {
     pub(crate) orders: Arc<DateOrders>,
 }
 
+/// Identity of a request that its sender repeats if it gets no answer, or the answer that it should.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Repeatable {
+    /// The request was begun in the store.
+    Begun(SentRequest),
+    /// Key of the request, which is begun in the store when it turns out to have several parts: a single part is either
+    /// stored or not, so nothing needs to be recorded about it.
+    IfDivided(u128),
+}
+
+/// An open batch, and the number of the item of each of its events if items are answered on their own.
+struct OpenBatch {
+    batch: EventBatch,
+    items: Vec<u32>,
+}
+
+/// An append in progress, and the items of its events.
+struct PendingPart {
+    receipt: Box<dyn Receipt>,
+    items: Vec<u32>,
+}
+
+/// The appends of a request.
+pub(crate) struct Appends {
+    pub(crate) receipts: Receipts,
+    /// Identity of the request in the store, if the store knows it.
+    pub(crate) sent: Option<SentRequest>,
+    /// The answer if the store refused a part, after which nothing more was appended.
+    pub(crate) refused: Option<Answer>,
+}
+
+impl Appends {
+    /// Waits until all appends have ended, and fails if any failed. Appends behind a failed one are waited for as well,
+    /// because the store must know all stored parts before the sender is asked to repeat the request.
+    pub(crate) fn settle(self) -> Result<(), Answer> {
+        let refused = self.refused.map_or(Ok(()), Err);
+        let waited = self.receipts.into_iter().map(|receipt| receipt.wait().map_err(answer_of));
+        waited.fold(refused, Result::and)
+    }
+
+    /// Like [`Appends::settle`], for protocols whose answers are not recorded when they are sent: records in `store`
+    /// that the sender is answered, or that it is asked to repeat the request.
+    pub(crate) fn settle_and_record(self, store: &dyn EventStore) -> Result<(), Answer> {
+        let sent = self.sent;
+        let settled = self.settle();
+        let Some(sent) = sent else { return settled };
+        if settled.is_err_and(|answer| answer.asks_to_retry()) {
+            store.record_failure(&sent);
+            return settled;
+        }
+        // A sender whose answer cannot be recorded must not be answered.
+        settled.and(store.record_answered(&[sent]).map_err(|_| Code::ServerError.into()))
+    }
+}
+
 /// Stores the events of one request.
 pub(crate) struct Receiver<'a> {
     destination: &'a Destination,
@@ -60,10 +118,16 @@ pub(crate) struct Receiver<'a> {
     metadata: Metadata,
     time: TimeNs,
     now: TimeNs,
-    open: Vec<EventBatch>,
-    receipts: Receipts,
+    open: Vec<OpenBatch>,
+    pending: Vec<PendingPart>,
     /// Identity of the request if its sender may repeat it.
-    sent: Option<SentRequest>,
+    repeatable: Option<Repeatable>,
+    /// The answer if the store refused a part.
+    refused: Option<Answer>,
+    /// Number of the item whose events are added, if items are answered on their own.
+    item: Option<u32>,
+    /// Items with events that the store refused.
+    failed_items: BTreeMap<u32, Answer>,
     /// Metadata of the last event, and its index-time rules if there are any.
     plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
 }
@@ -94,15 +158,24 @@ impl<'a> Receiver<'a> {
             time,
             now,
             open: Vec::new(),
-            receipts: Vec::new(),
-            sent: None,
+            pending: Vec::new(),
+            repeatable: None,
+            refused: None,
+            item: None,
+            failed_items: BTreeMap::new(),
             plan: None,
         }
     }
 
-    /// Sets the identity of the request if its sender may repeat it.
-    pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
-        Receiver { sent, ..self }
+    /// Sets the identity of the request, whose sender may repeat it.
+    pub(crate) fn of_request(self, repeatable: Repeatable) -> Receiver<'a> {
+        Receiver { repeatable: Some(repeatable), ..self }
+    }
+
+    /// Sets the number of the item to which the following events belong; [`Receiver::finish_items`] then returns the
+    /// items that were not stored.
+    pub(crate) fn begin_item(&mut self, item: u32) {
+        self.item = Some(item);
     }
 
     /// Processes the envelopes of a body.
@@ -137,17 +210,20 @@ impl<'a> Receiver<'a> {
         }
         let mut batch = EventBatch::default();
         let mut taken = 0;
-        let mut hand_over = |batch: &mut EventBatch, receiver: &mut Receiver<'_>| {
-            taken += batch.len();
-            batch.index_time = receiver.now;
-            receiver.append(std::mem::take(batch))
-        };
         for part in body.as_bytes().chunks(BATCH_BYTES) {
             pipeline.push(part, &mut batch);
-            hand_over(&mut batch, self)?;
+            // The end of the part may wait for the next one, so a batch is usually a little smaller than its part.
+            if batch.raw.len() >= BATCH_BYTES / 2 || batch.len() >= BATCH_EVENTS {
+                taken += batch.len();
+                batch.index_time = self.now;
+                self.append(OpenBatch { batch: std::mem::take(&mut batch), items: Vec::new() }, false)?;
+            }
         }
         pipeline.finish(&mut batch);
-        hand_over(&mut batch, self)?;
+        taken += batch.len();
+        batch.index_time = self.now;
+        let is_only = self.pending.is_empty();
+        self.append(OpenBatch { batch, items: Vec::new() }, is_only)?;
         if let Some(reason) = pipeline.refused_index() {
             self.destination.store.warn(reason);
         }
@@ -185,12 +261,37 @@ impl<'a> Receiver<'a> {
         Code::ServerError.into()
     }
 
-    /// Stores the remaining batches and returns all receipts.
-    pub(crate) fn finish(mut self) -> Result<Receipts, Answer> {
-        for batch in std::mem::take(&mut self.open) {
-            self.append(batch)?;
+    /// Stores the remaining batches, unless the store has refused an earlier one, and returns all appends.
+    pub(crate) fn finish(mut self) -> Appends {
+        let open: Vec<OpenBatch> =
+            std::mem::take(&mut self.open).into_iter().filter(|open| !open.batch.is_empty()).collect();
+        let is_only = self.pending.is_empty() && open.len() == 1;
+        for batch in open {
+            if self.refused.is_some() || self.append(batch, is_only).is_err() {
+                break;
+            }
         }
-        Ok(self.receipts)
+        let sent = match self.repeatable {
+            Some(Repeatable::Begun(sent)) => Some(sent),
+            Some(Repeatable::IfDivided(_)) | None => None,
+        };
+        let receipts = self.pending.into_iter().map(|part| part.receipt).collect();
+        Appends { receipts, sent, refused: self.refused }
+    }
+
+    /// Stores the remaining batches, waits for all appends, and returns the items with events that are not stored, each
+    /// with the answer for its sender.
+    pub(crate) fn finish_items(mut self) -> BTreeMap<u32, Answer> {
+        for batch in std::mem::take(&mut self.open) {
+            // The items of a refused batch are recorded.
+            self.append(batch, false).ok();
+        }
+        for PendingPart { receipt, items } in self.pending {
+            if let Err(answer) = receipt.wait().map_err(answer_of) {
+                self.failed_items.extend(items.into_iter().map(|item| (item, answer)));
+            }
+        }
+        self.failed_items
     }
 
     /// Adds one event.
@@ -205,7 +306,7 @@ impl<'a> Receiver<'a> {
 
     /// Index-time rules for events with these metadata.
     fn typing_plan(&mut self, slot: usize, meta: u32) -> Option<Arc<TypingPlan>> {
-        let meta = &self.open[slot].metas[meta as usize];
+        let meta = &self.open[slot].batch.metas[meta as usize];
         if let Some((known, plan)) = &self.plan
             && known == meta
         {
@@ -222,7 +323,7 @@ impl<'a> Receiver<'a> {
 
     /// Applies index-time rules to an event and stores the result in the index that they set.
     fn typed_event(&mut self, plan: &TypingPlan, slot: usize, meta: u32, envelope: Envelope) -> Result<(), Answer> {
-        let meta = self.open[slot].metas[meta as usize].clone();
+        let meta = self.open[slot].batch.metas[meta as usize].clone();
         let fields = envelope.fields.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
         let event = WholeEvent { raw: envelope.raw, time: envelope.time.unwrap_or(self.time), meta, fields };
         let (events, refused) = self.destination.typing.run(plan, event, false, TypingStage::All, self.now);
@@ -231,7 +332,7 @@ impl<'a> Receiver<'a> {
         }
         for event in events {
             let slot = self.open_batch(&event.meta.index)?;
-            let meta = self.open[slot].intern(&event.meta);
+            let meta = self.open[slot].batch.intern(&event.meta);
             self.push(slot, &event.raw, event.time, meta, event.fields)?;
         }
         Ok(())
@@ -245,9 +346,10 @@ impl<'a> Receiver<'a> {
         meta: u32,
         fields: Vec<(N, String)>,
     ) -> Result<(), Answer> {
-        let batch = &mut self.open[slot];
+        let OpenBatch { batch, items } = &mut self.open[slot];
         let row = u32_of(batch.len());
         batch.push(raw.as_bytes(), time, meta);
+        items.extend(self.item);
         for (name, value) in fields {
             // Most events have the same field names as the previous one.
             let known = batch.fields.iter().rev().take(64).find(|field| *field.name == *name.as_ref());
@@ -256,7 +358,7 @@ impl<'a> Receiver<'a> {
         }
         if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS || batch.fields.len() >= BATCH_FIELDS {
             let full = self.open.swap_remove(slot);
-            self.append(full)?;
+            self.append(full, false)?;
         }
         Ok(())
     }
@@ -264,7 +366,7 @@ impl<'a> Receiver<'a> {
     /// Slot of the open batch for an event; `index` is the index that the event names.
     fn batch_slot(&mut self, index: Option<&str>, at: u64) -> Result<usize, Answer> {
         let index = index.unwrap_or(&self.metadata.index);
-        let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
+        let known = self.slot_of(index);
         if let Some(slot) = known {
             return Ok(slot);
         }
@@ -276,7 +378,7 @@ impl<'a> Receiver<'a> {
 
     /// Slot of the open batch for a valid index.
     fn open_batch(&mut self, index: &str) -> Result<usize, Answer> {
-        let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
+        let known = self.slot_of(index);
         if let Some(slot) = known {
             return Ok(slot);
         }
@@ -284,16 +386,21 @@ impl<'a> Receiver<'a> {
         batch.intern(&Metadata { index: index.into(), ..self.metadata.clone() });
         if self.open.len() >= OPEN_BATCHES_MAX {
             let oldest = self.open.remove(0);
-            self.append(oldest)?;
+            self.append(oldest, false)?;
         }
-        self.open.push(batch);
+        self.open.push(OpenBatch { batch, items: Vec::new() });
         Ok(self.open.len() - 1)
+    }
+
+    /// Slot of the open batch for an index, if there is one.
+    fn slot_of(&self, index: &str) -> Option<usize> {
+        self.open.iter().position(|open| open.batch.metas.first().is_some_and(|meta| *meta.index == *index))
     }
 
     /// Number of an event's metadata in its batch.
     fn metadata_of(&mut self, slot: usize, envelope: &Envelope) -> u32 {
         let default = &self.metadata;
-        let batch = &mut self.open[slot];
+        let batch = &mut self.open[slot].batch;
         let host = envelope.host.as_deref().unwrap_or(&default.host);
         let source = envelope.source.as_deref().unwrap_or(&default.source);
         let sourcetype = envelope.sourcetype.as_deref().unwrap_or(&default.sourcetype);
@@ -328,21 +435,39 @@ impl<'a> Receiver<'a> {
         if is_listed && self.destination.store.check_index(index).is_ok() { Ok(()) } else { Err(Code::IncorrectIndex) }
     }
 
-    fn append(&mut self, batch: EventBatch) -> Result<(), Answer> {
-        if !batch.is_empty() {
-            let store = &self.destination.store;
-            let appended = match &self.sent {
-                Some(sent) => store.append_sent(batch, sent),
-                None => store.append(batch),
-            };
-            self.receipts.push(appended.map_err(answer_of)?);
+    /// Stores a batch; `is_only` is set if the request has no other batch.
+    fn append(&mut self, open: OpenBatch, is_only: bool) -> Result<(), Answer> {
+        let OpenBatch { batch, items } = open;
+        if batch.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let store = &self.destination.store;
+        if let Some(Repeatable::IfDivided(key)) = self.repeatable
+            && !(is_only && batch.has_single_index())
+        {
+            self.repeatable = Some(Repeatable::Begun(store.begin_request(key)));
+        }
+        let appended = match &self.repeatable {
+            Some(Repeatable::Begun(sent)) => store.append_sent(batch, sent),
+            Some(Repeatable::IfDivided(_)) | None => store.append(batch),
+        };
+        match appended {
+            Ok(receipt) => {
+                self.pending.push(PendingPart { receipt, items });
+                Ok(())
+            }
+            Err(error) => {
+                let answer = answer_of(error);
+                self.refused = self.refused.or(Some(answer));
+                self.failed_items.extend(items.into_iter().map(|item| (item, answer)));
+                Err(answer)
+            }
+        }
     }
 }
 
 /// The answer for events that the store refused.
-pub(crate) fn answer_of(error: AppendError) -> Answer {
+fn answer_of(error: AppendError) -> Answer {
     Answer::from(match error {
         AppendError::Busy(_) => Code::Busy,
         AppendError::Stopping => Code::ShuttingDown,

@@ -2,14 +2,16 @@
 //!
 //! A sender whose connection breaks before the answer cannot know whether its events were stored, and sends them again.
 //! If the collector saw the connection end before the answer was sent, the same body on the same channel gets that
-//! answer, and its events are not stored again. A body repeated after its answer was sent is a new request, whose
-//! events are stored again.
+//! answer, and its events are not stored again, however many of its answers are lost. A body repeated after its answer
+//! was sent is a new request, whose events are stored again. So is a body that equals a request from long ago, because
+//! it is more likely another event with the same text.
 //!
 //! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
 //! written, which only the sender can notice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use quarry_event::SentRequest;
 use xxhash_rust::xxh3::Xxh3;
@@ -22,6 +24,11 @@ const REQUESTS_MAX: usize = 1_000;
 const CHANNELS_MAX: usize = 10_000;
 /// Number of channels forgotten at once when there are too many: those whose last requests are the oldest.
 const CHANNELS_FORGOTTEN: usize = 100;
+/// Age beyond which a request without an answer is no longer recognised; equal to the period for which the store
+/// recognises requests of its last run.
+const REPEATED_SECONDS_MAX: u64 = 30 * 60;
+/// Maximum time for which a repeated request waits until its earlier attempt ends; then its sender is asked to retry.
+pub(crate) const EARLIER_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Token and channel.
@@ -45,9 +52,9 @@ struct Pending {
 
 #[derive(Default)]
 struct State {
-    /// Set if the sender is gone.
+    /// Set while no sender waits for the answer.
     is_abandoned: bool,
-    /// The answer once it is known; an inner `None` means failure.
+    /// The answer once it is known; an inner `None` means failure. `None` while the events are being stored.
     outcome: Option<Option<Answer>>,
 }
 
@@ -56,15 +63,18 @@ pub(crate) enum Submission {
     /// The request is new; its events are to be stored.
     New(Attempt),
     /// The request was sent before.
-    Repeated(EarlierAttempt),
+    Repeated(Attempt),
 }
 
 impl Submission {
-    /// Identity of the request in the store.
-    pub(crate) fn sent(&self) -> SentRequest {
+    /// The attempt, and the earlier attempt at the same request if there was one.
+    pub(crate) fn into_parts(self) -> (Attempt, Option<EarlierAttempt>) {
         match self {
-            Submission::New(attempt) => attempt.pending.sent,
-            Submission::Repeated(earlier) => earlier.0.sent,
+            Submission::New(attempt) => (attempt, None),
+            Submission::Repeated(attempt) => {
+                let earlier = EarlierAttempt(Arc::clone(&attempt.pending));
+                (attempt, Some(earlier))
+            }
         }
     }
 }
@@ -77,11 +87,21 @@ pub(crate) struct Attempt {
     is_answered: bool,
 }
 
-/// Records the outcome of an attempt, even if its sender is gone.
+/// Records the outcome of storing a request, even if its sender is gone.
 pub(crate) struct Outcome(Arc<Pending>);
 
 /// An earlier attempt whose sender is gone.
 pub(crate) struct EarlierAttempt(Arc<Pending>);
+
+/// Result of an earlier attempt.
+pub(crate) enum EarlierResult {
+    /// The events are stored; this answer was not sent.
+    Answered(Answer),
+    /// The events were not stored, so the current attempt stores them and records the outcome.
+    Failed(Outcome),
+    /// The events are still being stored after the maximum wait.
+    Unfinished,
+}
 
 impl Retries {
     /// Hash that identifies a request within its channel.
@@ -119,9 +139,13 @@ impl Retries {
             forget_oldest(&mut channels);
         }
         let requests = channels.entry(key.clone()).or_default();
-        let is_lost = |pending: &Arc<Pending>| pending.content == content && pending.lock().is_abandoned;
-        if let Some(earlier) = requests.iter().position(is_lost).and_then(|at| requests.remove(at)) {
-            return Submission::Repeated(EarlierAttempt(earlier));
+        let is_recent = |pending: &Pending| now_ns.saturating_sub(pending.begun_ns) < nanos_of(REPEATED_SECONDS_MAX);
+        let is_lost =
+            |pending: &&Arc<Pending>| pending.content == content && is_recent(pending) && pending.lock().is_abandoned;
+        if let Some(earlier) = requests.iter().find(is_lost) {
+            earlier.lock().is_abandoned = false;
+            let pending = Arc::clone(earlier);
+            return Submission::Repeated(Attempt { retries: Arc::clone(self), key, pending, is_answered: false });
         }
         let (state, changed) = (Mutex::default(), Condvar::new());
         let pending = Arc::new(Pending { content, sent, begun_ns: now_ns, state, changed });
@@ -134,13 +158,17 @@ impl Retries {
 
     /// Forgets requests older than `seconds`.
     pub(crate) fn remove_old(&self, seconds: u64, now_ns: i64) {
-        let age_ns = i64::try_from(seconds.saturating_mul(NANOS_PER_SEC)).unwrap_or(i64::MAX);
+        let age_ns = nanos_of(seconds);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.retain(|_, requests| {
             requests.retain(|pending| now_ns.saturating_sub(pending.begun_ns) < age_ns);
             !requests.is_empty()
         });
     }
+}
+
+fn nanos_of(seconds: u64) -> i64 {
+    i64::try_from(seconds.saturating_mul(NANOS_PER_SEC)).unwrap_or(i64::MAX)
 }
 
 /// Forgets the channels whose last requests are the oldest.
@@ -159,7 +187,12 @@ impl Pending {
 }
 
 impl Attempt {
-    /// Returns the handle with which the code that stores the events sets the outcome.
+    /// Identity of the request in the store.
+    pub(crate) fn sent(&self) -> SentRequest {
+        self.pending.sent
+    }
+
+    /// Returns the handle with which the code that stores the events of a new request sets the outcome.
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome(Arc::clone(&self.pending))
     }
@@ -172,9 +205,13 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.pending.lock().is_abandoned = true;
-            return;
+        {
+            let mut state = self.pending.lock();
+            // A sender that was asked to retry because its events are still being stored repeats its request, too.
+            if !self.is_answered || state.outcome.is_none() {
+                state.is_abandoned = true;
+                return;
+            }
         }
         let mut channels = self.retries.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(requests) = channels.get_mut(&self.key) {
@@ -202,14 +239,20 @@ impl Drop for Outcome {
 }
 
 impl EarlierAttempt {
-    /// Waits for the outcome; returns the answer if the events were stored.
-    pub(crate) fn wait(self) -> Option<Answer> {
-        let mut state = self.0.lock();
-        loop {
-            if let Some(outcome) = state.outcome.take() {
-                return outcome;
+    /// Waits for the result, at most for `timeout`. Of several repetitions that wait, one learns of a failure and stores
+    /// the events, and the others wait for its outcome.
+    pub(crate) fn wait(self, timeout: Duration) -> EarlierResult {
+        let unknown = |state: &mut State| state.outcome.is_none();
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), timeout, unknown);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match state.outcome {
+            Some(Some(answer)) => EarlierResult::Answered(answer),
+            Some(None) => {
+                state.outcome = None;
+                drop(state);
+                EarlierResult::Failed(Outcome(self.0))
             }
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            None => EarlierResult::Unfinished,
         }
     }
 }
@@ -230,41 +273,99 @@ mod tests {
         }
     }
 
+    fn repeated(begun: Submission) -> (Attempt, EarlierAttempt) {
+        match begun.into_parts() {
+            (attempt, Some(earlier)) => (attempt, earlier),
+            (_, None) => panic!("its sender was gone"),
+        }
+    }
+
     fn answer(mut attempt: Attempt) {
         attempt.record_answered();
     }
 
+    fn answer_of(earlier: EarlierAttempt) -> Option<Answer> {
+        match earlier.wait(EARLIER_ATTEMPT_TIMEOUT) {
+            EarlierResult::Answered(answer) => Some(answer),
+            EarlierResult::Failed(_) | EarlierResult::Unfinished => None,
+        }
+    }
+
+    /// Begins a request, sets its outcome and sends its answer.
+    fn store_and_answer(retries: &Arc<Retries>, channel: &str, body: &str) {
+        let attempt = new(begin(retries, channel, body));
+        attempt.outcome().set(Some(Code::Success.into()));
+        answer(attempt);
+    }
+
     #[test]
-    fn only_unanswered_requests_are_retries_and_only_once() {
+    fn unanswered_requests_get_their_answer_however_often_it_is_lost() {
         let retries = Arc::new(Retries::default());
-        let first = new(begin(&retries, "a", "x"));
-        first.outcome().set(Some(Code::Success.into()));
-        answer(first);
+        store_and_answer(&retries, "a", "x");
         let first = new(begin(&retries, "a", "x"));
         let beside = new(begin(&retries, "a", "x"));
         first.outcome().set(Some(Answer { ack: Some(7), ..Code::Success.into() }));
         drop(first);
-        answer(new(begin(&retries, "b", "x")));
-        answer(new(begin(&retries, "a", "y")));
-        let Submission::Repeated(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
-        assert_eq!(earlier.wait().and_then(|answer| answer.ack), Some(7));
+        store_and_answer(&retries, "b", "x");
+        store_and_answer(&retries, "a", "y");
+        for _ in 0..3 {
+            let (again, earlier) = repeated(begin(&retries, "a", "x"));
+            assert_eq!(answer_of(earlier).and_then(|answer| answer.ack), Some(7));
+            // The sender disconnects again.
+            drop(again);
+        }
+        answer(repeated(begin(&retries, "a", "x")).0);
+        beside.outcome().set(Some(Code::Success.into()));
         answer(beside);
-        answer(new(begin(&retries, "a", "x")));
+        store_and_answer(&retries, "a", "x");
         assert!(retries.channels.lock().unwrap().is_empty());
     }
 
     #[test]
-    fn retries_wait_for_the_first_attempt_and_ignore_failures() {
+    fn one_of_several_retries_stores_a_failed_request_and_the_others_wait_for_it() {
         let retries = Arc::new(Retries::default());
         let attempt = new(begin(&retries, "a", "x"));
         let outcome = attempt.outcome();
         drop(attempt);
-        let Submission::Repeated(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        let (second, earlier) = repeated(begin(&retries, "a", "x"));
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| earlier.wait().is_none());
+            let waiting = scope.spawn(|| earlier.wait(EARLIER_ATTEMPT_TIMEOUT));
             drop(outcome);
-            assert!(waiting.join().unwrap());
+            let EarlierResult::Failed(outcome) = waiting.join().unwrap() else { panic!("it failed") };
+            drop(second);
+            let (third, earlier) = repeated(begin(&retries, "a", "x"));
+            let waiting = scope.spawn(|| answer_of(earlier));
+            outcome.set(Some(Answer { ack: Some(3), ..Code::Success.into() }));
+            assert_eq!(waiting.join().unwrap().and_then(|answer| answer.ack), Some(3));
+            answer(third);
         });
+        assert!(retries.channels.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_retry_that_waited_too_long_is_still_a_retry_when_it_is_repeated() {
+        let retries = Arc::new(Retries::default());
+        let attempt = new(begin(&retries, "a", "x"));
+        let outcome = attempt.outcome();
+        drop(attempt);
+        let (second, earlier) = repeated(begin(&retries, "a", "x"));
+        assert!(matches!(earlier.wait(Duration::ZERO), EarlierResult::Unfinished));
+        // The sender gets the answer that the server is busy.
+        answer(second);
+        outcome.set(Some(Code::Success.into()));
+        let (third, earlier) = repeated(begin(&retries, "a", "x"));
+        assert_eq!(answer_of(earlier), Some(Code::Success.into()));
+        answer(third);
+        assert!(retries.channels.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn requests_from_long_ago_are_not_repetitions() {
+        let retries = Arc::new(Retries::default());
+        let begin = |seconds: i64| retries.begin("t", "a", 1, SentRequest::default(), seconds * 1_000_000_000);
+        drop(new(begin(0)));
+        drop(repeated(begin(REPEATED_SECONDS_MAX as i64 - 1)));
+        drop(new(begin(REPEATED_SECONDS_MAX as i64)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use axum::body::Body;
 use axum::extract::Request;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, SentRequest};
 use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
@@ -64,19 +64,90 @@ struct StoreControls {
     is_stored: Arc<AtomicBool>,
 }
 
+/// A store that logs what happens to the parts of requests. It refuses the index `full` at once and fails to store the
+/// index `late`.
+#[derive(Clone, Default)]
+struct PartLog(Arc<Mutex<Vec<String>>>);
+
+impl PartLog {
+    fn add(&self, text: String) {
+        self.0.lock().unwrap().push(text);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn append_to(&self, batch: &EventBatch, request: &str) -> Result<Box<dyn Receipt>, AppendError> {
+        let index = batch.metas[0].index.to_string();
+        if index == "full" {
+            return Err(AppendError::Busy("full".into()));
+        }
+        self.add(format!("append {index}{request}"));
+        Ok(Box::new(PartReceipt { log: self.clone(), index }))
+    }
+}
+
+struct PartReceipt {
+    log: PartLog,
+    index: String,
+}
+
+impl Receipt for PartReceipt {
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        self.log.add(format!("end {}", self.index));
+        if self.index == "late" { Err(AppendError::Busy("full".into())) } else { Ok(()) }
+    }
+}
+
+impl EventStore for PartLog {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        self.append_to(&batch, "")
+    }
+
+    fn begin_request(&self, key: u128) -> SentRequest {
+        SentRequest { key, id: 7 }
+    }
+
+    fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
+        self.append_to(&batch, &format!(" of {}", request.id))
+    }
+
+    fn record_answered(&self, requests: &[SentRequest]) -> Result<(), crate::SinkError> {
+        requests.iter().for_each(|request| self.add(format!("answered {}", request.id)));
+        Ok(())
+    }
+
+    fn record_failure(&self, request: &SentRequest) {
+        self.add(format!("failed {}", request.id));
+    }
+
+    fn check_index(&self, _: &str) -> Result<(), quarry_stdx::Fault> {
+        Ok(())
+    }
+}
+
 /// A collector and the controls of its store.
 fn collector() -> (Arc<Collector>, StoreControls) {
-    let file = "inputs.conf".to_owned();
-    let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: TOKENS.to_owned() };
-    let layers = Layers::new([source]);
     let ((came, comes), (lets_in, let_in), (stores, stored)) = (channel(), channel(), channel());
     let stored = Arc::new(Mutex::new(stored));
     let is_stored = Arc::new(AtomicBool::new(false));
     let (came, let_in) = (Mutex::new(came), Mutex::new(let_in));
     let store = Arc::new(Slow { came, let_in, stored, is_stored: Arc::clone(&is_stored) });
+    (collector_into(store), StoreControls { comes, lets_in, stores, is_stored })
+}
+
+fn collector_into(store: Arc<dyn EventStore>) -> Arc<Collector> {
+    let file = "inputs.conf".to_owned();
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: TOKENS.to_owned() };
+    let layers = Layers::new([source]);
     let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
     let collector = Collector::new(settings, 1_000, AckNumbers::default(), store, props, SystemClock::shared());
-    (Arc::new(collector), StoreControls { comes, lets_in, stores, is_stored })
+    Arc::new(collector)
 }
 
 fn request(token: &str, body: &str) -> Request {
@@ -148,6 +219,78 @@ async fn repeated_unanswered_requests_are_stored_once() {
     hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
     assert_eq!(hands.comes.try_recv(), Ok(2), "a request that was answered is processed as a new one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_whose_answer_is_lost_again_and_again_are_stored_once() {
+    for token in ["1", "2"] {
+        let (collector, hands) = collector();
+        send_and_disconnect(&collector, &hands, token);
+        hands.stores.send(Ok(())).unwrap();
+        let (mut answers, expected) = (Vec::new(), if token == "2" { Some(0) } else { None });
+        for _ in 0..3 {
+            let (answer, note) = send_until_answered(&collector, token, BODY).await;
+            // The connection ends before the answer is sent.
+            drop(note);
+            answers.push(answer);
+        }
+        answers.push(send(&collector, token, BODY).await);
+        let stored = Answer { ack: expected, ..Answer::from(Code::Success) };
+        assert_eq!(answers, [stored; 4], "{token}");
+        assert!(hands.comes.try_recv().is_err(), "stored once");
+    }
+}
+
+/// A request without a channel for events of these indexes.
+fn request_for(indexes: &[&str]) -> Request {
+    let body: String = indexes.iter().map(|index| format!(r#"{{"event":"x","index":"{index}"}}"#)).collect();
+    let mut request = request("1", &body);
+    request.headers_mut().remove("x-splunk-request-channel");
+    request
+}
+
+#[tokio::test]
+async fn a_refusal_is_recorded_after_the_end_of_the_other_parts() {
+    let log = PartLog::default();
+    let collector = collector_into(Arc::new(log.clone()));
+    for (indexes, code, expected) in [
+        (&["a", "a"][..], Code::Success, &["append a", "end a"][..]),
+        (&["a", "b"], Code::Success, &["append a of 7", "append b of 7", "end a", "end b", "answered 7"]),
+        (&["a", "full"], Code::Busy, &["append a of 7", "end a", "failed 7"]),
+        (&["full", "a"], Code::Busy, &["failed 7"]),
+        (&["late", "a"], Code::Busy, &["append late of 7", "append a of 7", "end late", "end a", "failed 7"]),
+    ] {
+        let taken = collect(Arc::clone(&collector), request_for(indexes), |receiver, body| receiver.events(body)).await;
+        let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
+        let (Ok(answer) | Err(BodyError::Refused(answer))) = outcome else { panic!("it is small") };
+        note.map_or(Ok(()), |note| note.run()).unwrap();
+        assert_eq!((answer.code, log.take()), (code, expected.iter().map(|&text| text.to_owned()).collect()));
+    }
+}
+
+#[tokio::test]
+async fn raw_text_is_one_part_unless_it_is_long() {
+    let log = PartLog::default();
+    let collector = collector_into(Arc::new(log.clone()));
+    let mut request = request(
+        "1",
+        "one
+two
+three",
+    );
+    request.headers_mut().remove("x-splunk-request-channel");
+    assert!(collect(collector, request, |receiver, body| receiver.raw(body)).await.is_ok());
+    assert_eq!(log.take(), ["append main", "end main"]);
+}
+
+#[tokio::test]
+async fn requests_that_failed_after_their_ack_id_was_sent_may_be_repeated() {
+    let log = PartLog::default();
+    let collector = collector_into(Arc::new(log.clone()));
+    let body = r#"{"event":"x","index":"late"}{"event":"x","index":"a"}"#;
+    assert_eq!(send(&collector, "2", body).await.ack, Some(0));
+    assert_eq!(query_acks(&collector, &[0]).await.0, [false]);
+    assert_eq!(log.take(), ["append late of 7", "append a of 7", "end late", "failed 7"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,8 @@
 //!
 //! RFC 6587 calls the second form octet counting: `MSGLEN SP MSG`. A connection uses octet counting if its first bytes
 //! are a number, a blank and `<`, and line ends otherwise. Line ends inside a counted message are written as `#012`,
-//! the usual syslog escape, because a message is one event.
+//! the usual syslog escape, because a message is one event. A message may arrive in pieces with pauses between them; a
+//! message that is cut short by the end of the connection is passed on without its count.
 
 use quarry_conf::NetworkKind;
 
@@ -20,8 +21,10 @@ pub(crate) enum Framing {
     #[default]
     Unknown,
     Lines,
-    /// Messages with a count.
-    OctetCounted,
+    /// Messages with a count. The first `rest` bytes belong to a message whose beginning was passed on before.
+    OctetCounted {
+        rest: usize,
+    },
 }
 
 /// Framing indicated by the first bytes.
@@ -29,6 +32,16 @@ enum DetectedFraming {
     Incomplete,
     OctetCounted,
     Lines,
+}
+
+/// Start of a counted message.
+enum MessageStart {
+    /// More bytes are needed.
+    Incomplete,
+    /// The message has so many bytes, after a prefix of so many bytes.
+    Counted { prefix: usize, count: usize },
+    /// The bytes have no count.
+    Uncounted,
 }
 
 impl Framing {
@@ -50,13 +63,14 @@ impl Framing {
         if matches!(self, Framing::Unknown) {
             match detect_framing(held) {
                 DetectedFraming::Incomplete => return,
-                DetectedFraming::OctetCounted => *self = Framing::OctetCounted,
+                DetectedFraming::OctetCounted => *self = Framing::OctetCounted { rest: 0 },
                 DetectedFraming::Lines => *self = Framing::Lines,
             }
         }
-        if matches!(self, Framing::OctetCounted) {
-            let (used, goes_on) = emit_messages(held, give);
-            held.drain(..used);
+        if let Framing::OctetCounted { rest } = self {
+            let Some(begun) = emit_rest(held, rest, give) else { return };
+            let (used, goes_on) = emit_messages(&held[begun..], give);
+            held.drain(..begun + used);
             if goes_on {
                 return;
             }
@@ -66,10 +80,51 @@ impl Framing {
         give(&std::mem::take(held));
     }
 
-    /// Passes the rest to `give` when the connection has ended or is silent.
+    /// Whether bytes in `held` are the beginning of a message whose end is still to come, however long the connection
+    /// is silent.
+    pub(crate) fn awaits_rest(&self) -> bool {
+        matches!(self, Framing::OctetCounted { .. })
+    }
+
+    /// Passes the bytes in `held` to `give`, because the connection has ended or holds too much memory. Of a counted
+    /// message, its text so far is passed on; what may follow is a line of its own.
     pub(crate) fn finish(&mut self, held: &mut Vec<u8>, give: &mut dyn FnMut(&[u8])) {
-        if !held.is_empty() {
-            give(&std::mem::take(held));
+        let held = std::mem::take(held);
+        if held.is_empty() {
+            return;
+        }
+        match self {
+            Framing::OctetCounted { rest: 0 } => match message_start(&held) {
+                MessageStart::Counted { prefix, count } => {
+                    let text = held.get(prefix..).unwrap_or_default();
+                    *self = Framing::OctetCounted { rest: count.saturating_sub(text.len()) };
+                    emit_part(text, give);
+                }
+                // A count without a message is not text.
+                MessageStart::Incomplete => *self = Framing::Lines,
+                MessageStart::Uncounted => give(&held),
+            },
+            Framing::OctetCounted { rest } => {
+                *rest = rest.saturating_sub(held.len());
+                emit_part(&held, give);
+            }
+            Framing::Unknown | Framing::Lines => give(&held),
+        }
+    }
+}
+
+/// Passes the rest of a message whose beginning was passed on before to `give`; returns the length of that rest, `None`
+/// if more bytes are needed.
+fn emit_rest(held: &[u8], rest: &mut usize, give: &mut dyn FnMut(&[u8])) -> Option<usize> {
+    let count = std::mem::take(rest);
+    match held.get(..count) {
+        Some(text) => {
+            emit_part(text, give);
+            Some(count)
+        }
+        None => {
+            *rest = count;
+            None
         }
     }
 }
@@ -81,18 +136,36 @@ fn emit_messages(bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> (usize, bool) {
     loop {
         // Some senders also end messages with a line end.
         at += bytes[at..].iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
-        let digits = bytes[at..].iter().take(COUNT_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
-        let start = at + digits + 1;
-        match bytes.get(at + digits) {
-            None if digits <= COUNT_DIGITS_MAX => return (at, true),
-            Some(b' ') if (1..=COUNT_DIGITS_MAX).contains(&digits) => {}
-            _ => return (at, false),
-        }
-        let count = std::str::from_utf8(&bytes[at..at + digits]).ok().and_then(|text| text.parse::<usize>().ok());
-        let Some(count) = count.filter(|count| *count <= MESSAGE_BYTES_MAX) else { return (at, false) };
+        let (prefix, count) = match message_start(&bytes[at..]) {
+            MessageStart::Incomplete => return (at, true),
+            MessageStart::Uncounted => return (at, false),
+            MessageStart::Counted { prefix, count } => (prefix, count),
+        };
+        let start = at + prefix;
         let Some(message) = bytes.get(start..start + count) else { return (at, true) };
         emit_message(message, give);
         at = start + count;
+    }
+}
+
+fn message_start(bytes: &[u8]) -> MessageStart {
+    let digits = bytes.iter().take(COUNT_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
+    match bytes.get(digits) {
+        None if digits <= COUNT_DIGITS_MAX => return MessageStart::Incomplete,
+        Some(b' ') if (1..=COUNT_DIGITS_MAX).contains(&digits) => {}
+        _ => return MessageStart::Uncounted,
+    }
+    let count = std::str::from_utf8(&bytes[..digits]).ok().and_then(|text| text.parse::<usize>().ok());
+    match count.filter(|count| *count <= MESSAGE_BYTES_MAX) {
+        Some(count) => MessageStart::Counted { prefix: digits + 1, count },
+        None => MessageStart::Uncounted,
+    }
+}
+
+/// Passes a part of a message to `give`, unless it is empty.
+fn emit_part(part: &[u8], give: &mut dyn FnMut(&[u8])) {
+    if !part.is_empty() {
+        emit_message(part, give);
     }
 }
 
@@ -149,6 +222,29 @@ mod tests {
         ] {
             assert_eq!(framed(&[sent.as_bytes()]), lines, "{sent:?}");
         }
+    }
+
+    #[test]
+    fn messages_cut_short_lose_their_count_and_nothing_else() {
+        for (sent, lines) in [
+            ("5 <13>a9 <13>bc", "<13>a\n<13>bc\n"),
+            ("5 <13>a9 ", "<13>a\n"),
+            ("5 <13>a9", "<13>a\n"),
+            ("5 <13>a\n", "<13>a\n"),
+            ("9 <13>a\nb", "<13>a#012b\n"),
+        ] {
+            assert_eq!(framed(&[sent.as_bytes()]), lines, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn messages_go_on_after_their_beginning_was_passed_on() {
+        let (mut framing, mut held, mut out) = (Framing::default(), Vec::new(), Vec::new());
+        for chunk in [&b"5 <13>a9 <13>b"[..], b"cd", b"ef7 <13>ghi6 ", b"<13>jk"] {
+            framing.push(&mut held, chunk, &mut |bytes| out.extend_from_slice(bytes));
+            framing.finish(&mut held, &mut |bytes| out.extend_from_slice(bytes));
+        }
+        assert_eq!(String::from_utf8_lossy(&out), "<13>a\n<13>b\ncd\nef\n<13>ghi\n<13>jk\n");
     }
 
     proptest! {

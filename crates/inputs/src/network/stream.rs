@@ -1,7 +1,8 @@
 //! One connection that sends text.
 //!
 //! A connection has a pipeline while bytes arrive. After a silence the last event is complete and the pipeline is
-//! dropped; the next bytes start a new one.
+//! dropped; the next bytes start a new one. Only a message with a count goes on after a silence, because its length is
+//! known.
 
 use std::sync::Arc;
 
@@ -105,7 +106,23 @@ impl RawStream {
         self.framing.push(&mut self.held, bytes, &mut |bytes| pipeline.push(bytes, out));
     }
 
-    /// Appends the remaining events when the connection has ended or is silent.
+    /// Appends the remaining events when the connection is silent, except for a message that goes on.
+    pub fn pause(&mut self, out: &mut EventBatch) {
+        if !self.framing.awaits_rest() {
+            return self.finish(out);
+        }
+        if let Some(mut pipeline) = self.pipeline.take() {
+            pipeline.finish(out);
+        }
+    }
+
+    /// Whether a message with a count is incomplete, so that there is text although [`RawStream::is_idle`] is true.
+    pub fn holds_message(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Appends the remaining events when the connection has ended or holds too much memory. After a pause that left an
+    /// incomplete message, [`RawStream::begin`] must be called first.
     pub fn finish(&mut self, out: &mut EventBatch) {
         let Some(mut pipeline) = self.pipeline.take() else { return };
         self.framing.finish(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
@@ -120,5 +137,37 @@ impl RawStream {
     /// Memory of buffered text.
     pub fn held_bytes(&self) -> usize {
         self.held.capacity() + self.pipeline.as_ref().map_or(0, |pipeline| pipeline.buffered_capacity())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::Layers;
+
+    use super::*;
+
+    #[test]
+    fn counted_messages_go_on_after_a_silence() {
+        let template = Template {
+            index: "net".to_owned(),
+            source: "tcp:514".to_owned(),
+            sourcetype: "syslog".to_owned(),
+            props: Arc::new(PropsResolver::new(&Layers::new([]))),
+            kind: NetworkKind::Tcp,
+        };
+        let mut stream = RawStream::new(Arc::new(template), "h".to_owned());
+        let mut batch = EventBatch::default();
+        for (at, piece) in ["9 <13>a b c1", "1 <13>d", " e f g", "7 <13>h ", "i9 <13>j k"].into_iter().enumerate() {
+            stream.begin(at as i64).unwrap();
+            stream.push(piece.as_bytes(), &mut batch);
+            stream.pause(&mut batch);
+            assert!(stream.is_idle());
+        }
+        assert!(stream.holds_message());
+        stream.begin(9).unwrap();
+        stream.finish(&mut batch);
+        assert!(!stream.holds_message());
+        let texts: Vec<&[u8]> = (0..batch.len()).map(|row| batch.raw(row)).collect();
+        assert_eq!(texts, [&b"<13>a b c"[..], b"<13>d e f g", b"<13>h i", b"<13>j k"]);
     }
 }

@@ -109,6 +109,8 @@ impl Channel {
 
     /// Completes remaining events and drops the pipeline.
     pub(super) fn finish(&mut self, batch: &mut EventBatch) {
+        // All pieces are events now; offsets in the text of the next pipeline say nothing about them.
+        self.waiting.iter_mut().for_each(|(_, end)| *end = 0);
         if let Some(mut pipeline) = self.pipeline.take() {
             let first = batch.len();
             pipeline.finish(batch);
@@ -247,6 +249,27 @@ mod tests {
         assert_eq!(events_of("rules", &pieces).iter().collect::<Vec<_>>(), without_second);
         let wide = texts.map(|(env, text)| (env, text.encode_utf16().flat_map(u16::to_le_bytes).collect()));
         assert_eq!(events_of("wide", &wide), expected);
+    }
+
+    #[test]
+    fn pieces_before_a_change_of_the_metadata_are_acknowledged_at_once() {
+        let props = PropsResolver::new(&Layers::new([]));
+        let [index, host, source, sourcetype] = ["main", "h", "/a", "st"].map(Arc::from);
+        let mut channel = Channel::new(Metadata { index, host, source, sourcetype });
+        let mut due = Vec::new();
+        for (id, text) in [(1, "a line of some length\nand a beginning"), (2, "b\n"), (3, "c\n")] {
+            let piece = Piece { raw: text.as_bytes(), id: Some(id), sent: None, zone: None, fields: &Fields::new() };
+            let mut batch = EventBatch::default();
+            channel.push(&props, piece, NOW, &mut batch).unwrap();
+            if id == 1 {
+                channel.finish(&mut batch);
+            }
+        }
+        channel.take_due(&mut due);
+        assert_eq!(due.first(), Some(&1));
+        channel.finish(&mut EventBatch::default());
+        channel.take_due(&mut due);
+        assert_eq!(due, [1, 2, 3]);
     }
 
     fn field(bytes: usize) -> Fields {

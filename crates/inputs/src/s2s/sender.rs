@@ -80,11 +80,41 @@ pub struct Sender {
     acknowledged: Option<u64>,
 }
 
+/// A batch whose ids are not all acknowledged.
 #[derive(Debug)]
 struct PendingBatch {
     number: u64,
-    ids: (u64, u64),
-    left: u64,
+    /// Ranges of ids that are not acknowledged, in ascending order; both ends belong to a range.
+    missing: Vec<(u64, u64)>,
+}
+
+impl PendingBatch {
+    fn new(number: u64, first: u64, last: u64) -> PendingBatch {
+        PendingBatch { number, missing: vec![(first, last)] }
+    }
+
+    /// Removes the ids from `low` to `high`. An indexer may acknowledge an id again, which says nothing about others.
+    fn acknowledge(&mut self, low: u64, high: u64) {
+        let is_outside = |(first, last): &(u64, u64)| high < *first || low > *last;
+        if self.missing.iter().all(is_outside) {
+            return;
+        }
+        let mut missing = Vec::with_capacity(self.missing.len() + 1);
+        for range in self.missing.drain(..) {
+            let (first, last) = range;
+            if is_outside(&range) {
+                missing.push(range);
+                continue;
+            }
+            if first < low {
+                missing.push((first, low - 1));
+            }
+            if last > high {
+                missing.push((high + 1, last));
+            }
+        }
+        self.missing = missing;
+    }
 }
 
 /// Open channels of a connection by metadata.
@@ -209,12 +239,8 @@ impl Sender {
     }
 
     fn acknowledge_range(&mut self, low: u64, high: u64) {
-        for waiting in &mut self.waiting {
-            let (first, last) = waiting.ids;
-            let both = (high.min(last) + 1).saturating_sub(low.max(first));
-            waiting.left = waiting.left.saturating_sub(both);
-        }
-        while self.waiting.front().is_some_and(|waiting| waiting.left == 0) {
+        self.waiting.iter_mut().for_each(|waiting| waiting.acknowledge(low, high));
+        while self.waiting.front().is_some_and(|waiting| waiting.missing.is_empty()) {
             self.acknowledged = self.waiting.pop_front().map(|waiting| waiting.number);
         }
     }
@@ -226,7 +252,7 @@ impl Sender {
                 out.push(BATCH);
                 varint(number, out);
                 text_of(packed, out);
-                self.waiting.push_back(PendingBatch { number, ids: (number, number), left: 1 });
+                self.waiting.push_back(PendingBatch::new(number, number, number));
             }
             Some(SentForm::Packets) => self.write_packets(number, &unpack(packed)?, out),
             Some(SentForm::Frames) => write_frames(&unpack(packed)?, out),
@@ -276,8 +302,7 @@ impl Sender {
             text_of(batch.raw(row), out);
         }
         if self.settings.use_ack && self.next_id > first {
-            let ids = (first, self.next_id - 1);
-            self.waiting.push_back(PendingBatch { number, ids, left: self.next_id - first });
+            self.waiting.push_back(PendingBatch::new(number, first, self.next_id - 1));
         }
     }
 }
@@ -502,6 +527,24 @@ mod tests {
                 assert_eq!((sender.waiting(), sender.acknowledged()), (0, Some(4)));
             }
         }
+    }
+
+    #[test]
+    fn repeated_acknowledgments_do_not_stand_for_missing_ones() {
+        let (mut sender, mut receiver) = (sender(true, true), receiver(true));
+        agree(&mut sender, &mut receiver, false);
+        sender.write(3, &packed(&batch(0, 6)), &mut Vec::new()).unwrap();
+        sender.write(4, &packed(&batch(6, 2)), &mut Vec::new()).unwrap();
+        let mut take = |ids: &[u64]| {
+            sender.take(&acknowledgment(ids), &mut Vec::new()).unwrap();
+            (sender.waiting(), sender.acknowledged())
+        };
+        for ids in [&[1, 2, 3][..], &[1, 2, 3], &[2], &[3, 4], &[6], &[6, 7], &[1, 2, 3, 4]] {
+            assert_eq!(take(ids), (2, None), "5 is missing: {ids:?}");
+        }
+        assert_eq!(take(&[5]), (1, Some(3)));
+        assert_eq!(take(&[5, 6, 7]), (1, Some(3)));
+        assert_eq!(take(&[8]), (0, Some(4)));
     }
 
     #[test]

@@ -123,6 +123,13 @@ pub(super) async fn accept_tls(
     }
 }
 
+/// Reason for completing the last event of a connection.
+#[derive(Clone, Copy)]
+enum SessionState {
+    Silent,
+    Ended,
+}
+
 struct Session<'a> {
     port: &'a Port,
     stream: RawStream,
@@ -143,7 +150,7 @@ impl Session<'_> {
                 read = first_bytes(connection) => read,
                 () = self.permit.close_requested() => break,
                 () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
-                    self.end_events().await;
+                    self.end_events(SessionState::Silent).await;
                     continue;
                 }
             };
@@ -160,24 +167,43 @@ impl Session<'_> {
                 break;
             }
         }
-        self.end_events().await;
+        self.end_events(SessionState::Ended).await;
     }
 
-    /// Completes and stores the last event, and drops the pipeline.
-    async fn end_events(&mut self) {
+    /// Completes and stores the last event, and drops the pipeline. At the end of a connection, waits until its events
+    /// are stored.
+    async fn end_events(&mut self, state: SessionState) {
         let mut turn = self.port.shared.turns.acquire().await;
         turn.run(|buffers| {
-            self.stream.finish(&mut buffers.batch);
-            self.permit.set_held(0);
+            match state {
+                SessionState::Silent => self.stream.pause(&mut buffers.batch),
+                SessionState::Ended if self.stream.holds_message() && self.begin().is_break() => {}
+                SessionState::Ended => self.stream.finish(&mut buffers.batch),
+            }
+            self.permit.set_held(self.stream.held_bytes());
             self.append(buffers);
+            if matches!(state, SessionState::Ended) {
+                let ended = self.appender.wait_until_at_most(0);
+                ended.unwrap_or_else(|error| log_lost(self.port, &self.peer, &error));
+            }
         });
+    }
+
+    /// Prepares the stream for bytes that arrived now.
+    fn begin(&mut self) -> ControlFlow<()> {
+        let now = self.port.shared.settings.clock.now_ns();
+        match self.stream.begin(now) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                log::error(format!("[{}]: {error}", self.port.input.stanza));
+                ControlFlow::Break(())
+            }
+        }
     }
 
     /// Reads the data available after `first` and stores it.
     fn read(&mut self, connection: &mut dyn Connection, first: &[u8], buffers: &mut ReadBuffers) -> ControlFlow<()> {
-        let now = self.port.shared.settings.clock.now_ns();
-        if let Err(error) = self.stream.begin(now) {
-            log::error(format!("[{}]: {error}", self.port.input.stanza));
+        if self.begin().is_break() {
             return ControlFlow::Break(());
         }
         self.stream.push(first, &mut buffers.batch);
@@ -227,11 +253,16 @@ pub(super) fn append(
                 std::thread::park_timeout(BUSY_RETRY_DELAY);
             }
             Err(error) => {
-                port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
-                log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
+                log_lost(port, from, &error);
                 *batch = quarry_event::EventBatch::default();
                 return;
             }
         }
     }
+}
+
+/// Counts and logs that events could not be stored.
+pub(super) fn log_lost(port: &Port, from: &dyn std::fmt::Display, error: &AppendError) {
+    port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
+    log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use quarry_event::SentRequest;
+use quarry_event::{Metadata, SentRequest};
 use tempfile::tempdir;
 
 use super::sample::batch;
@@ -149,6 +149,21 @@ fn requested_retries_are_stored_once_without_a_crash() {
     assert_eq!(stored(&store), 1);
     answer(&store, 7, 0);
     assert_eq!(stored(&store), 2);
+}
+
+#[test]
+fn the_queued_parts_of_a_batch_that_is_refused_are_stored_once() {
+    let dir = tempdir().unwrap();
+    let store = open(&options(dir.path()));
+    let mut mixed = batch("main", 0, 1);
+    let too_long = Metadata { index: "i".repeat(5_000).into(), ..mixed.metas[0].clone() };
+    let meta = mixed.intern(&too_long);
+    mixed.push(b"other", 0, meta);
+    let request = store.begin_request(7);
+    assert!(store.append_sent(0, mixed, &request).is_err());
+    store.record_failure(&request).unwrap();
+    answer(&store, 7, 0);
+    assert_eq!(stored(&store), 1);
 }
 
 #[test]

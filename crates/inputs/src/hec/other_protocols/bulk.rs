@@ -4,9 +4,11 @@
 //! the action names if the token may write there, else to the token's index; the name is kept as `source`. Documents
 //! can only be added: each update or deletion is refused individually.
 
+use axum::http::StatusCode;
 use quarry_event::TimeNs;
 use serde_json::{Value, json};
 
+use super::DocumentRefusal;
 use crate::hec::body::MemoryReservation;
 use crate::hec::envelope::Envelope;
 use crate::hec::json_memory::with_json;
@@ -116,8 +118,17 @@ fn time_of(value: &Value) -> Option<TimeNs> {
     TimeNs::try_from(time.as_nanosecond()).ok()
 }
 
+/// Elasticsearch's name for the error of a document with this status.
+pub(super) fn error_type(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => "es_rejected_execution_exception",
+        status if status.is_server_error() => "exception",
+        _ => "illegal_argument_exception",
+    }
+}
+
 /// The item of the answer for a document.
-pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
+pub(super) fn item(document: &Document, number: u32, outcome: Result<(), DocumentRefusal>) -> Value {
     // Documents cannot be requested by id, but senders expect an id.
     let id = document.id.clone().unwrap_or_else(|| number.to_string());
     let about = match outcome {
@@ -126,8 +137,8 @@ pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16,
             "_shards": {"total": 1, "successful": 1, "failed": 0}
         }),
         Err((status, reason)) => json!({
-            "_index": document.index, "_type": "_doc", "_id": id, "status": status,
-            "error": {"type": "illegal_argument_exception", "reason": reason}
+            "_index": document.index, "_type": "_doc", "_id": id, "status": status.as_u16(),
+            "error": {"type": error_type(status), "reason": reason}
         }),
     };
     json!({ document.action.as_str(): about })

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bulk::{self, Document};
-use super::{ReceivedRequest, bulk_of_kind, elastic_error, elastic_response, receive_request, store_document, wait};
+use super::{
+    DocumentRefusal, ReceivedRequest, bulk_of_kind, elastic_error, elastic_response, receive_request, store_document,
+};
 use crate::hec::Collector;
 use crate::hec::body::{BodyError, MemoryReservation};
 use crate::hec::receive::{Receiver, RequestMetadata};
@@ -76,7 +78,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         let document = Document { action: "index".to_owned(), index, id: Some(id), event };
         let mut receiver = Receiver::new(&collector.destination, &token, &RequestMetadata::default(), &sender, now);
         let outcome = store_document(&document, 0, &mut receiver);
-        wait(receiver).map_err(BodyError::Refused)?;
+        receiver.finish().settle().map_err(BodyError::Refused)?;
         Ok(document_response(&document, outcome))
     };
     match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
@@ -86,7 +88,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
 }
 
 /// The answer for a single document.
-fn document_response(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
+fn document_response(document: &Document, outcome: Result<(), DocumentRefusal>) -> (StatusCode, Value) {
     match outcome {
         Ok(()) => {
             let body = json!({
@@ -96,11 +98,13 @@ fn document_response(document: &Document, outcome: Result<(), (u16, String)>) ->
             (StatusCode::CREATED, body)
         }
         Err((status, reason)) => {
-            let cause = json!({ "type": "mapper_parsing_exception", "reason": reason });
+            let is_invalid = status == StatusCode::BAD_REQUEST;
+            let kind = if is_invalid { "mapper_parsing_exception" } else { bulk::error_type(status) };
+            let cause = json!({ "type": kind, "reason": reason });
             let body = json!({ "error": {
                 "root_cause": [cause.clone()], "type": cause["type"], "reason": cause["reason"]
-            }, "status": status });
-            (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), body)
+            }, "status": status.as_u16() });
+            (status, body)
         }
     }
 }

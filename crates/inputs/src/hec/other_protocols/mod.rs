@@ -17,6 +17,7 @@ mod spans;
 mod streams;
 mod telemetry;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -30,7 +31,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer, Code};
 use super::body::{BodyError, BudgetedBody, MemoryReservation};
 use super::envelope::Envelope;
-use super::receive::{Receiver, RequestMetadata, answer_of};
+use super::receive::{Receiver, RequestMetadata};
 use super::{Collector, Query, TOO_SLOW_TEXT, decoded_too_large_text, default_host, json_memory, to_response};
 
 /// Version reported to Elasticsearch's clients; they send requests that this version accepts.
@@ -150,8 +151,13 @@ fn value(bytes: &[u8], form: BodyEncoding, schema: &protobuf::Schema, share: &mu
     }
 }
 
+/// Answers a request of Loki's or Prometheus' protocol, whose senders drop events after other statuses than 429 and 5xx.
 fn plain_response(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
-    outcome.map_or_else(|error| to_response(Err(error)), |()| good.into_response())
+    match outcome {
+        Ok(()) => good.into_response(),
+        Err(BodyError::TooSlow) => (StatusCode::SERVICE_UNAVAILABLE, TOO_SLOW_TEXT).into_response(),
+        Err(error) => to_response(Err(error)),
+    }
 }
 
 /// Answers an OTLP request in its own encoding; an empty body means success.
@@ -203,6 +209,7 @@ async fn store(sent: ReceivedRequest, form: BodyEncoding, read: Reader) -> Resul
             // Snappy compression is part of the protocol, not an encoding of HTTP.
             headers.remove(header::CONTENT_ENCODING);
         }
+        let repeatable = Collector::key_without_channel(&token, &sender, "", &kept);
         let mut kept = kept.decompress(&headers)?;
         if matches!(form, BodyEncoding::Snappy) {
             kept = kept.decompress_snappy()?;
@@ -217,24 +224,22 @@ async fn store(sent: ReceivedRequest, form: BodyEncoding, read: Reader) -> Resul
             &RequestMetadata::default(),
             &sender,
             collector.clock.now_ns(),
-        );
-        for (at, mut event) in std::mem::take(&mut events.read).into_iter().enumerate() {
+        )
+        .of_request(repeatable);
+        let mut read = std::mem::take(&mut events.read);
+        // All indexes are checked first, so that nothing of a request that is refused for good is stored.
+        for (at, event) in read.iter_mut().enumerate() {
             if let Some(name) = event.index.take() {
                 let refused = |code| BodyError::Refused(Answer::for_event(code, at as u64 + 1));
                 event.index = receiver.allowed_index(&name).map_err(refused)?;
             }
-            if !event.raw.is_empty() {
-                receiver.event(event, at as u64).map_err(BodyError::Refused)?;
-            }
         }
-        wait(receiver).map_err(BodyError::Refused)
+        let mut events = (0..).zip(read).filter(|(_, event)| !event.raw.is_empty());
+        let taken = events.try_for_each(|(at, event)| receiver.event(event, at));
+        let settled = receiver.finish().settle_and_record(&*collector.destination.store);
+        settled.and(taken).map_err(BodyError::Refused)
     };
     pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
-}
-
-/// Waits until all events of a request are on disk.
-fn wait(receiver: Receiver<'_>) -> Result<(), Answer> {
-    receiver.finish()?.into_iter().try_for_each(|receipt| receipt.wait()).map_err(answer_of)
 }
 
 async fn ready() -> &'static str {
@@ -317,18 +322,22 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
             &sender,
             collector.clock.now_ns(),
         );
-        let (mut items, mut has_errors) = (String::new(), false);
-        for (number, document) in documents.iter().enumerate() {
-            let outcome = store_document(document, number as u64, &mut receiver);
-            has_errors |= outcome.is_err();
-            if number > 0 {
-                items.push(',');
+        let mut refusals = BTreeMap::new();
+        for (number, document) in (0..).zip(&documents) {
+            receiver.begin_item(number);
+            if let Err(refusal) = store_document(document, u64::from(number), &mut receiver) {
+                refusals.insert(number, refusal);
             }
-            items.push_str(&bulk::item(document, number, outcome).to_string());
         }
-        wait(receiver).map_err(BodyError::Refused)?;
-        // The answer is formatted directly, because as JSON values it would take many times the memory of the request.
-        Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
+        // Events before and after a document may be in the batch that could not be stored, so the answer of each
+        // document is known only now.
+        let failed = receiver.finish_items();
+        refusals.extend(failed.into_iter().map(|(number, answer)| (number, document_refusal(answer.code))));
+        let asks_to_retry = |(status, _): &DocumentRefusal| *status == StatusCode::TOO_MANY_REQUESTS;
+        if !documents.is_empty() && refusals.len() == documents.len() && refusals.values().all(asks_to_retry) {
+            return Err(Code::Busy.into());
+        }
+        Ok(bulk_answer(&documents, refusals))
     };
     match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok(body) => mark_as_elastic(answer::json_text(StatusCode::OK, body)),
@@ -336,15 +345,39 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
     }
 }
 
+/// The answer to a bulk request. It is formatted directly, because as JSON values it would take many times the memory of
+/// the request.
+fn bulk_answer(documents: &[bulk::Document], mut refusals: BTreeMap<u32, DocumentRefusal>) -> String {
+    let has_errors = !refusals.is_empty();
+    let mut items = String::new();
+    for (number, document) in (0..).zip(documents) {
+        if number > 0 {
+            items.push(',');
+        }
+        let outcome = refusals.remove(&number).map_or(Ok(()), Err);
+        items.push_str(&bulk::item(document, number, outcome).to_string());
+    }
+    format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}")
+}
+
 /// Stores a document. The error has the status and the text for its sender.
-fn store_document(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
-    let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
-    let refused = |code: Code| {
-        let (_, status, text) = code.row();
-        (status.as_u16(), text.to_owned())
-    };
-    let index = receiver.allowed_index(&document.index).map_err(refused)?;
-    receiver.event(Envelope { index, ..event.clone() }, at).map_err(|answer| refused(answer.code))
+fn store_document(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), DocumentRefusal> {
+    let event = document.event.as_ref().map_err(|reason| (StatusCode::BAD_REQUEST, *reason))?;
+    let index = receiver.allowed_index(&document.index).map_err(document_refusal)?;
+    receiver.event(Envelope { index, ..event.clone() }, at).map_err(|answer| document_refusal(answer.code))
+}
+
+/// Status and text for the sender of a document that is not stored.
+type DocumentRefusal = (StatusCode, &'static str);
+
+fn document_refusal(code: Code) -> DocumentRefusal {
+    let (_, status, text) = code.row();
+    (elastic_status(status), text)
+}
+
+/// Status for Elasticsearch's clients, which repeat requests and documents refused with 429.
+fn elastic_status(status: StatusCode) -> StatusCode {
+    if status == StatusCode::SERVICE_UNAVAILABLE { StatusCode::TOO_MANY_REQUESTS } else { status }
 }
 
 /// An error in Elasticsearch's format, which its clients display.
@@ -352,14 +385,24 @@ fn elastic_error(error: BodyError) -> Response {
     let (status, reason) = match error {
         BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
         BodyError::DecodedTooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, decoded_too_large_text(bytes)),
-        // Elasticsearch clients retry after 429.
         BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW_TEXT.to_owned()),
         BodyError::Refused(answer) => {
             let (_, status, text) = answer.code.row();
-            let status = if status == StatusCode::SERVICE_UNAVAILABLE { StatusCode::TOO_MANY_REQUESTS } else { status };
-            (status, text.to_owned())
+            (elastic_status(status), text.to_owned())
         }
     };
     let error = json!({ "type": "refused", "reason": reason });
     elastic_response(status, &json!({ "error": error, "status": status.as_u16() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_that_arrived_too_slowly_are_sent_again() {
+        let status = |error| plain_response(Err(error), StatusCode::NO_CONTENT).status();
+        assert_eq!(status(BodyError::TooSlow), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status(BodyError::TooLarge(1)), StatusCode::PAYLOAD_TOO_LARGE);
+    }
 }
