@@ -12,6 +12,7 @@ use super::OutputReader;
 use super::xml::{XmlToken, XmlTokens};
 use crate::EventStore;
 use quarry_conf::PropsResolver;
+use quarry_event::time::parse_epoch;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
 use quarry_stdx::Fault;
@@ -21,7 +22,6 @@ use quarry_stdx::number::u32_of;
 /// of stanza and metadata ends.
 const OPEN_STREAMS_MAX: usize = 64;
 /// Number of decimal places of a time in seconds with nanosecond precision.
-const NANO_DIGITS: usize = 9;
 /// Maximum number of warnings kept for [`OutputReader::take_faults`].
 const WARNINGS_MAX: usize = 100;
 
@@ -193,7 +193,7 @@ impl XmlReader {
             self.store.check_index(&metadata.index)?;
         }
         let time = said("time")
-            .map(|text| parse_time(text).ok_or_else(|| Fault::invalid(format!("{text:?} is not a time in seconds"))));
+            .map(|text| parse_epoch(text).ok_or_else(|| Fault::invalid(format!("{text:?} is not a time in seconds"))));
         Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
     }
 
@@ -347,15 +347,4 @@ impl OutputReader for XmlReader {
     fn take_faults(&mut self) -> Vec<String> {
         std::mem::take(&mut self.faults)
     }
-}
-
-/// Parses decimal seconds such as `1795132800.25`.
-fn parse_time(text: &str) -> Option<TimeNs> {
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let seconds: i64 = seconds.parse().ok()?;
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(NANO_DIGITS).collect();
-    seconds.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)
 }
