@@ -367,6 +367,10 @@ impl Tail {
                     if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
                         return Ok(ReadOutcome::Shrunk);
                     }
+                    // These bytes may already belong to other content of at least the same length.
+                    if !self.is_unchanged() {
+                        return Ok(ReadOutcome::Shrunk);
+                    }
                     self.take(&buffer[..read]);
                     read_bytes += read;
                 }
