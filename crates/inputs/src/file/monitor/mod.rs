@@ -146,14 +146,15 @@ impl Monitor {
     /// `sink` creates the next one, and reading resumes from the stored positions.
     pub fn run_worker<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
         let mut failures = FailureReports::default();
+        let mut reader = Worker::new(self, props, sink());
         while !self.roster.has_ended() {
-            let mut reader = Worker::new(self, props, sink());
             match reader.run(worker) {
                 Ok(()) => return,
                 Err(error) => {
                     if failures.is_new(&error.to_string(), reader.has_stored()) {
                         (self.options.report)(&format!("{error}; trying again every second"));
                     }
+                    reader = reader.successor(sink());
                     self.roster.pause(STORE_RETRY);
                     self.roster.schedule_all(worker);
                 }

@@ -5,6 +5,7 @@
 //! a position, so it is read again after a crash. The file is held open, so that it is read to its end even after it is
 //! renamed or removed.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -207,6 +208,16 @@ impl Tail {
     /// Whether the file (still) has this name.
     pub(crate) fn has_name(&self, path: &Path) -> bool {
         Tail::is_at(self.node, path)
+    }
+
+    /// The open file.
+    pub(crate) fn file(&self) -> Arc<File> {
+        self.handle.file()
+    }
+
+    /// True if no name of the file is left.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.handle.is_removed()
     }
 
     fn is_at(node: Inode, path: &Path) -> bool {
