@@ -302,6 +302,8 @@ impl Timestamper {
         self.recogniser.set_preferred_order(self.known_order());
         (self.now, self.modified) = (now, modified);
         self.ambiguous = None;
+        // The same text without a year may by now mean a later year.
+        self.minute = self.minute.filter(|(minute, _)| minute.has_full_date());
     }
 
     /// Whether times come from the text.

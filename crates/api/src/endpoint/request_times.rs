@@ -4,7 +4,7 @@
 //! Not here: time modifiers ([`quarry_event::time`]), real-time bounds ([`super::real_time`]).
 
 use jiff::tz::TimeZone;
-use quarry_event::time::{ModifierError, NS_PER_SEC, strptime};
+use quarry_event::time::{ModifierError, modifier_text, strptime};
 use quarry_event::{TimeNs, TimeRange};
 
 use crate::message::ApiError;
@@ -13,17 +13,7 @@ use crate::message::ApiError;
 /// because it is a time modifier.
 pub(super) fn in_format(text: String, format: Option<&str>, zone: &TimeZone) -> String {
     let time = format.and_then(|format| strptime(text.trim(), format, zone));
-    time.map_or(text, seconds_text)
-}
-
-/// Seconds since 1970, with as many decimals as the time has.
-fn seconds_text(time: TimeNs) -> String {
-    match time.rem_euclid(NS_PER_SEC) {
-        0 => time.div_euclid(NS_PER_SEC).to_string(),
-        // A time modifier cannot be a negative number with a fraction.
-        _ if time < 0 => time.div_euclid(NS_PER_SEC).to_string(),
-        rest => format!("{}.{rest:09}", time.div_euclid(NS_PER_SEC)),
-    }
+    time.map_or(text, modifier_text)
 }
 
 /// The limits of the arrival time that a request sets, by the names of their parameters.
@@ -48,7 +38,7 @@ pub(super) fn arrival_range(
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::time::parse_time;
+    use quarry_event::time::{NS_PER_SEC, parse_time};
 
     use super::*;
 
@@ -57,7 +47,8 @@ mod tests {
         let of = |text: &str, format: &str| in_format(text.to_owned(), Some(format), &TimeZone::UTC);
         assert_eq!(of("29/11/2026", "%d/%m/%Y"), "1795910400");
         assert_eq!(of("29/11/2026 01:00", "%d/%m/%Y %H:%M"), "1795914000");
-        assert_eq!(seconds_text(1_500_000_000), "1.500000000");
+        // A number with a minus would be an offset from now.
+        assert_eq!(of("31/12/1969 23:59", "%d/%m/%Y %H:%M"), "1969-12-31T23:59:00.000000000+0000");
         assert_eq!(of("-1d@d", "%d/%m/%Y"), "-1d@d");
         assert_eq!(in_format("now".to_owned(), None, &TimeZone::UTC), "now");
     }

@@ -5,7 +5,7 @@
 //! Commands that they add have an empty span, which distinguishes them from the commands in the text. Not here:
 //! request parameters (api).
 
-use quarry_event::time::NS_PER_SEC;
+use quarry_event::time::modifier_text;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
 use quarry_spl::ast::{
@@ -176,8 +176,7 @@ fn limit_to_arrival_range(pipeline: &mut Pipeline, range: &TimeRange) {
 
 /// A time in the notation of searches.
 fn time_text(time: TimeNs, span: Span) -> TimeText {
-    let (seconds, rest) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
-    TimeText { text: format!("{seconds}.{rest:09}"), span }
+    TimeText { text: modifier_text(time), span }
 }
 
 fn truncate_to_events(pipeline: &mut Pipeline, until: TimeNs) {
@@ -297,13 +296,24 @@ mod tests {
             [time.index_earliest, time.index_latest].map(|time| time.map(|time| time.text))
         };
         let texts = |earliest: &str, latest: &str| [Some(earliest.to_owned()), Some(latest.to_owned())];
-        let whole = texts("5.000000000", "9.000000000");
+        let whole = texts("5", "9");
         assert_eq!(of("search a", None), whole);
         assert_eq!(of("| tstats count where index=*", None), whole);
-        assert_eq!(of("search a", Some(7_000_000_000)), texts("5.000000000", "7.000000000"));
+        assert_eq!(of("search a", Some(7_000_000_000)), texts("5", "7"));
         assert_eq!(of("search a", Some(11_000_000_000)), whole);
         assert_eq!(of("search a _index_earliest=1", None), [Some("1".to_owned()), None]);
         assert_eq!(of("| makeresults", None), [None, None]);
+        let arrived = TimeRange { earliest: Some(-1_500_000_000), latest: Some(-1) };
+        let mut parsed = quarry_spl::parse("search a");
+        SearchShape { arrived, ..SearchShape::default() }.apply(&mut parsed).unwrap();
+        let Some(Command::Search(search)) = parsed.pipeline.commands.first().map(|stage| stage.command.clone()) else {
+            panic!("a search begins with search")
+        };
+        let bounds = [search.time.index_earliest, search.time.index_latest].map(|time| {
+            let utc = jiff::tz::TimeZone::UTC;
+            quarry_event::time::parse_time(&time.unwrap().text, 5_000_000_000, &utc).unwrap()
+        });
+        assert_eq!(bounds, [-1_500_000_000, -1], "before 1970");
     }
 
     #[test]

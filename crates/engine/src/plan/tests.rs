@@ -309,3 +309,9 @@ fn names_of_partial_states_cover_all_their_inputs() {
         assert_eq!(name(unnamed), None, "{unnamed}");
     }
 }
+
+#[test]
+fn windows_before_1970_have_the_sign_of_the_whole_number() {
+    let plan = format!("{:?}", scan("search (earliest=\"1969-12-31T23:59:58.5Z\" a) OR (latest=1 b)").condition);
+    assert!(plan.contains("\"-1.5\"") || plan.contains("-1500000000"), "{plan}");
+}

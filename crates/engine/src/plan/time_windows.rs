@@ -6,7 +6,7 @@
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::time::{parse_time, seconds_text};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
 
@@ -116,7 +116,7 @@ fn within(expr: SearchExpr, range: &TimeRange) -> SearchExpr {
     let test = |op: CompareOp, time: TimeNs| SearchExpr::Compare {
         field: FieldPattern { text: "_time".to_owned(), span: Span::default() },
         op,
-        value: SearchPattern { text: seconds(time), quoted: true, span: Span::default() },
+        value: SearchPattern { text: seconds_text(time), quoted: true, span: Span::default() },
         case_sensitive: false,
     };
     let mut parts = match expr {
@@ -130,11 +130,6 @@ fn within(expr: SearchExpr, range: &TimeRange) -> SearchExpr {
         1 => parts.remove(0),
         _ => SearchExpr::And(parts),
     }
-}
-
-fn seconds(time: TimeNs) -> String {
-    let (whole, rest) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
-    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:09}") }
 }
 
 fn union(one: TimeRange, other: TimeRange) -> TimeRange {

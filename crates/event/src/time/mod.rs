@@ -16,17 +16,26 @@ mod zone;
 
 pub use clock_fields::ClockFields;
 pub use cron::{Cron, period_seconds};
-pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
+pub use modifier::{ModifierError, Snap, apply_modifier, modifier_text, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
 pub use strftime::{strftime, strftime_into, strftime_out_of_range};
 pub use strptime::{DateTimeParts, Format, FormatError, ResolveContext, strptime};
 pub use zone::{fixed_zone, parse_zone, utc_offset_secs};
+
+use crate::value::write_nanos;
 
 /// Nanoseconds since 1970-01-01T00:00:00Z.
 pub type TimeNs = i64;
 
 /// Nanoseconds in a second.
 pub const NS_PER_SEC: i64 = 1_000_000_000;
+
+/// Seconds since the epoch, exact, with no more decimals than needed.
+pub fn seconds_text(time: TimeNs) -> String {
+    let mut text = String::new();
+    write_nanos(time, &mut text);
+    text
+}
 
 /// Half-open range of instants: `earliest` inclusive, `latest` exclusive; `None` is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -65,10 +74,27 @@ impl TimeRange {
 
 #[cfg(test)]
 mod tests {
-    use super::TimeRange;
+    use super::{TimeNs, TimeRange, parse_epoch, seconds_text};
 
     fn range(earliest: impl Into<Option<i64>>, latest: impl Into<Option<i64>>) -> TimeRange {
         TimeRange { earliest: earliest.into(), latest: latest.into() }
+    }
+
+    #[test]
+    fn seconds_have_the_sign_of_the_whole_number() {
+        for (time, text) in [
+            (0, "0"),
+            (1_500_000_000, "1.5"),
+            (1_000_000_001, "1.000000001"),
+            (-1_500_000_000, "-1.5"),
+            (-500_000_000, "-0.5"),
+            (-2_000_000_000, "-2"),
+            (TimeNs::MIN, "-9223372036.854775808"),
+            (TimeNs::MAX, "9223372036.854775807"),
+        ] {
+            assert_eq!(seconds_text(time), text);
+            assert!(time == TimeNs::MIN || parse_epoch(text) == Some(time), "{text}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::civil::{Civil, date_from_days, days_from_date, weekday};
 use super::span::SpanUnit;
 use super::strptime::{Format, ResolveContext};
-use super::{NS_PER_SEC, TimeNs};
+use super::{NS_PER_SEC, TimeNs, seconds_text, strftime};
 
 /// Error of parsing a time modifier or span.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -114,6 +114,15 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
 pub fn apply_modifier(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
     let text = text.trim();
     if text.is_empty() { Err(ModifierError::Empty) } else { apply_chain(text, from, tz) }
+}
+
+/// The time modifier for an instant: [`parse_time`] reads it as exactly this instant. An instant before 1970 is written
+/// as a date, because a number with a minus is an offset from now.
+pub fn modifier_text(time: TimeNs) -> String {
+    match time {
+        0.. => seconds_text(time),
+        _ => strftime(time, "%Y-%m-%dT%H:%M:%S.%9N%z", &TimeZone::UTC),
+    }
 }
 
 /// Converts seconds with an optional fraction to nanoseconds, without rounding to a double.

@@ -105,25 +105,50 @@ pub fn add_file(
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
     let is_stdin = path.as_os_str() == STDIN;
-    let absolute = if is_stdin { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
     let wrong = |error: std::io::Error| InputError::read(path, &error);
-    let Some(handle) = (if is_stdin { None } else { Handle::open(path).map_err(wrong)? }) else {
-        let file = match OpenFile::open_until(path, &options.ended) {
-            // The read was cancelled before any data arrived.
-            Err(_) if options.ended.load(Ordering::Relaxed) => {
-                return Ok(FileReport { interrupted: true, ..FileReport::default() });
-            }
-            file => file?,
-        };
-        let context = context_of(options, file.modified_ns);
-        let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
-        let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
-        let opened = OpenInput { file, pipeline, recent: RecentBytes::new(Vec::new(), 0, None) };
-        return add_opened(opened, path, 0, None, &options.ended, sink, progress);
+    match if is_stdin { None } else { Handle::open(path).map_err(wrong)? } {
+        Some(handle) => add_handle(&handle, path, options, props, sink, progress),
+        None => add_stream(path, options, props, sink, progress),
+    }
+}
+
+/// Adds standard input, a pipe or a device.
+fn add_stream(
+    path: &Path,
+    options: &OneshotOptions,
+    props: &PropsResolver,
+    sink: &mut dyn Sink,
+    progress: &mut dyn Progress,
+) -> Result<FileReport, InputError> {
+    let absolute = if path.as_os_str() == STDIN { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
+    let file = match OpenFile::open_until(path, &options.ended) {
+        // The read was cancelled before any data arrived.
+        Err(_) if options.ended.load(Ordering::Relaxed) => {
+            return Ok(FileReport { interrupted: true, ..FileReport::default() });
+        }
+        file => file?,
     };
+    let context = context_of(options, file.modified_ns);
+    let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
+    let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
+    let opened = OpenInput { file, pipeline, recent: RecentBytes::new(Vec::new(), 0, None) };
+    add_opened(opened, path, 0, None, &options.ended, sink, progress)
+}
+
+/// Like [`add_file`], for a regular file that is open; it need not have the name `path` any longer.
+pub(crate) fn add_handle(
+    handle: &Handle,
+    path: &Path,
+    options: &OneshotOptions,
+    props: &PropsResolver,
+    sink: &mut dyn Sink,
+    progress: &mut dyn Progress,
+) -> Result<FileReport, InputError> {
+    let absolute = absolute_text(path);
+    let wrong = |error: std::io::Error| InputError::read(path, &error);
     let scope = options.scope.as_ref().unwrap_or(&options.index);
     let start =
-        StartPosition::find(&handle, path, &absolute, scope, (options.ignore_positions, options.rotation), sink)?;
+        StartPosition::find(handle, path, &absolute, scope, (options.ignore_positions, options.rotation), sink)?;
     let (offset, stored_as) = (start.offset, start.stored_as);
     let plain = (handle.compression == Compression::None).then(|| handle.clone());
     let builder = PositionBuilder { identity: start.identity, path: absolute, plain };
@@ -143,7 +168,7 @@ pub fn add_file(
         }
     }
     if offset == 0 {
-        match skip_reason(&handle, &info_of(&builder.path, options), props).map_err(wrong)? {
+        match skip_reason(handle, &info_of(&builder.path, options), props).map_err(wrong)? {
             None => {}
             Some(SkipReason::Binary) => {
                 let warnings = vec![SkipReason::Binary.to_string()];
@@ -152,7 +177,7 @@ pub fn add_file(
             Some(archive) => return Err(wrong(std::io::Error::other(archive.to_string()))),
         }
     }
-    let opened = open_at(&handle, path, offset, &builder.path, options, props)?;
+    let opened = open_at(handle, path, offset, &builder.path, options, props)?;
     add_opened(opened, path, offset, Some(&builder), &options.ended, sink, progress)
 }
 

@@ -10,10 +10,11 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quarry_pipeline::SAMPLE_BYTES;
 
@@ -73,8 +74,21 @@ pub(crate) struct Handle {
 
 /// Last modification, nanoseconds since the epoch, if known.
 pub(crate) fn modified_ns(metadata: &Metadata) -> Option<i64> {
-    let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-    modified.and_then(|since| i64::try_from(since.as_nanos()).ok())
+    metadata.modified().ok().and_then(nanos_since_epoch)
+}
+
+/// Creation of the file, nanoseconds since the epoch; `None` if the file system does not record it.
+pub(crate) fn created_ns(metadata: &Metadata) -> Option<i64> {
+    metadata.created().ok().and_then(nanos_since_epoch)
+}
+
+/// Nanoseconds since the epoch, negative before 1970; `None` outside the range of the type.
+fn nanos_since_epoch(at: SystemTime) -> Option<i64> {
+    let nanos = |size: Duration| i64::try_from(size.as_nanos()).ok();
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => nanos(since),
+        Err(before) => nanos(before.duration()).map(|size| -size),
+    }
 }
 
 /// Reads a file from an offset, independent of other readers of the same handle.
@@ -159,6 +173,16 @@ impl Handle {
             is_format_unknown: is_unclear,
             hole,
         })
+    }
+
+    /// The open file.
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// True if no name of the file is left.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
     /// Reader of the content from the start.

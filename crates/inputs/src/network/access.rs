@@ -3,6 +3,9 @@
 use quarry_stdx::Fault;
 use std::net::IpAddr;
 
+/// Length of the prefix of IPv6 addresses that map IPv4 addresses (`::ffff:0:0/96`, RFC 4291).
+const MAPPED_PREFIX_BITS: u32 = 96;
+
 /// Addresses that may send. The first matching entry decides; an empty list allows everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
@@ -53,7 +56,13 @@ fn entry(text: &str) -> Result<Entry, Fault> {
     let address: IpAddr = address.parse().map_err(|_| wrong())?;
     let bits_max = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.map_or(Ok(bits_max), |bits| bits.parse::<u32>().map_err(|_| wrong()))?;
-    if bits > bits_max { Err(wrong()) } else { Ok(Entry { allows, network: Some((address.to_canonical(), bits)) }) }
+    // A mapped IPv4 network (`::ffff:10.0.0.0/104`) is the IPv4 network, without the bits of the prefix.
+    let canonical = address.to_canonical();
+    let mapped_bits = if canonical.is_ipv4() && address.is_ipv6() { MAPPED_PREFIX_BITS } else { 0 };
+    match bits.checked_sub(mapped_bits).filter(|_| bits <= bits_max) {
+        Some(bits) => Ok(Entry { allows, network: Some((canonical, bits)) }),
+        None => Err(wrong()),
+    }
 }
 
 fn contains((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
@@ -87,6 +96,14 @@ mod tests {
             (&["fe80::/10"], "10.1.2.3", false),
             (&["10.1.2.3"], "::ffff:10.1.2.3", true),
             (&["0.0.0.0/0"], "1.2.3.4", true),
+            (&["10.0.0.0/8"], "::ffff:10.1.2.3", true),
+            (&["::ffff:10.1.2.3"], "10.1.2.3", true),
+            (&["::ffff:10.0.0.0/104"], "10.1.2.3", true),
+            (&["::ffff:10.0.0.0/104"], "::ffff:10.1.2.3", true),
+            (&["::ffff:10.0.0.0/104"], "11.1.2.3", false),
+            (&["::ffff:0:0/96"], "11.1.2.3", true),
+            (&["!::ffff:10.1.0.0/112", "*"], "10.1.2.3", false),
+            (&["!::ffff:10.1.0.0/112", "*"], "10.2.2.3", true),
         ] {
             let list = AccessList::new(entries.iter().copied()).unwrap();
             assert_eq!(list.allows(address.parse().unwrap()), allows, "{entries:?} {address}");
@@ -95,7 +112,7 @@ mod tests {
         let home = home.restricted_to(&["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()]);
         let allowed = ["10.1.2.3", "10.1.2.4", "10.1.2.5"].map(|address| home.allows(address.parse().unwrap()));
         assert_eq!(allowed, [true, false, false], "the machine of a stanza's name, and acceptFrom");
-        for wrong in ["web1", "10.0.0.0/33", "10.0.0.0/x", "!"] {
+        for wrong in ["web1", "10.0.0.0/33", "10.0.0.0/x", "!", "::ffff:10.0.0.0/64", "::1/129"] {
             assert!(AccessList::new([wrong]).is_err(), "{wrong}");
         }
     }

@@ -92,6 +92,9 @@ fn xml_stream_is_split_into_events() {
     let (rows, faults) = read(&mut xml_reader(), &[b"<stream><event><data>cut"]);
     assert_eq!((rows.len(), faults.len()), (0, 1), "{faults:?}");
     let mut out = EventBatch::default();
+    let before_1970 = b"<stream><event><time>-1.5</time><data>x</data></event></stream>";
+    xml_reader().push(before_1970, NOW, &mut out).unwrap();
+    assert_eq!(out.time, [-1_500_000_000]);
     assert!(xml_reader().push(b"<stream><event =\"\"></stream>", NOW, &mut out).is_err());
 }
 

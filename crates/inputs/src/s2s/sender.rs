@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use quarry_event::time::seconds_text;
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
 use super::S2sError;
@@ -346,8 +347,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
         let meta = &batch.metas[batch.meta[row] as usize];
         let (host, source) = (format!("host::{}", meta.host), format!("source::{}", meta.source));
         let sourcetype = format!("sourcetype::{}", meta.sourcetype);
-        let (seconds, part) = (batch.time[row].div_euclid(NANOS_PER_SEC), batch.time[row].rem_euclid(NANOS_PER_SEC));
-        let time = format!("{seconds}.{part:09}");
+        let time = seconds_text(batch.time[row]);
         // Texts are UTF-8, as in every batch.
         let raw = String::from_utf8_lossy(batch.raw(row));
         let mut pairs = vec![
@@ -355,7 +355,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
             ("MetaData:Host", &host),
             ("MetaData:Source", &source),
             ("MetaData:Sourcetype", &sourcetype),
-            ("_time", time.trim_end_matches('0').trim_end_matches('.')),
+            ("_time", &time),
         ];
         pairs.extend(fields_of(&mut fields, row).into_iter().map(|field| (&*field.name, &*field.value)));
         pairs.extend([("_raw", &*raw), ("_done", "_done")]);

@@ -226,3 +226,14 @@ fn ambiguous_dates_are_read_as_near_now_and_never_in_the_future() {
         ["2026-11-05", "2026-10-28", "2026-11-04"]
     );
 }
+
+#[test]
+fn the_year_of_a_repeated_time_without_a_year_follows_the_clock() {
+    let settings = PropsSettings { time_format: Some("%b %d %H:%M:%S".to_owned()), ..settings() };
+    let mut yearless = timestamper(&settings, None);
+    assert_eq!(time(&mut yearless, "Nov 20 10:00:00 backup"), "2026-11-20 10:00:00.000");
+    assert_eq!(time(&mut yearless, "Dec 31 23:59:59 backup"), "2025-12-31 23:59:59.000");
+    yearless.set_now(NOW + 365 * NS_PER_DAY, None);
+    assert_eq!(time(&mut yearless, "Dec 31 23:59:00 backup"), "2026-12-31 23:59:00.000");
+    assert_eq!(time(&mut yearless, "Nov 20 10:00:00 backup"), "2027-11-20 10:00:00.000");
+}

@@ -11,11 +11,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use quarry_event::time::seconds_text;
 use quarry_event::value::{parse_number, write_integer, write_number};
 use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
 use quarry_stdx::Fault;
 
-use super::event::{Key, TypedEvent, seconds_text, time_of_seconds};
+use super::event::{Key, TypedEvent, time_of_seconds};
 
 /// Maximum number of assignments of one rule.
 const ASSIGNMENTS_MAX: usize = 1_000;

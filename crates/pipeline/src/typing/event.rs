@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use quarry_conf::settings::index_rules as keys;
-use quarry_event::time::NS_PER_SEC;
+use quarry_event::time::seconds_text;
 use quarry_event::value::parse_number;
 use quarry_event::{Metadata, TimeNs};
 
@@ -219,13 +219,6 @@ fn truncate_text(text: &mut String, most: usize) -> bool {
     let is_longer = kept < text.len();
     text.truncate(kept);
     is_longer
-}
-
-/// The time in seconds, with as many digits as needed.
-pub(crate) fn seconds_text(time: TimeNs) -> String {
-    let (seconds, nanos) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
-    let text = format!("{seconds}.{nanos:09}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The instant for a number of seconds, rounded to microseconds; `None` if it does not fit in [`TimeNs`].

@@ -261,3 +261,14 @@ proptest! {
         prop_assert_eq!(apply_modifier(&modifier, snapped, &tz), Ok(snapped));
     }
 }
+
+#[test]
+fn modifiers_of_instants_restore_them() {
+    let now = at(NOW, &TimeZone::UTC);
+    for time in [0, 1, 1_500_000_000, now, -1, -1_500_000_000, -2_000_000_000, -86_400_000_000_000_000, i64::MAX] {
+        let text = modifier_text(time);
+        for tz in [TimeZone::UTC, zone("America/New_York")] {
+            assert_eq!(parse_time(&text, now, &tz), Ok(time), "{text}");
+        }
+    }
+}

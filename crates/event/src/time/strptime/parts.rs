@@ -45,6 +45,8 @@ pub struct DateTimeParts {
     pub zone_name: Option<(u32, u32)>,
     /// Seconds since the epoch; overrides everything except `nanos`.
     pub epoch: Option<i64>,
+    /// Whether the epoch has a minus sign, so that `nanos` count backwards from it: -0.5 is half a second before 1970.
+    pub is_before_epoch: bool,
 }
 
 /// Defaults for missing parts of a timestamp.
@@ -88,6 +90,7 @@ impl DateTimeParts {
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);
         if let Some(epoch) = self.epoch {
+            let nanos = if self.is_before_epoch { -nanos } else { nanos };
             return epoch.checked_mul(NS_PER_SEC)?.checked_add(nanos);
         }
         let second_of_day = self.second_of_day()?;

@@ -238,5 +238,6 @@ fn read_epoch(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize
         return None;
     }
     parts.epoch = Some(if negative { -value } else { value });
+    parts.is_before_epoch = negative;
     Some(start + digits.len())
 }

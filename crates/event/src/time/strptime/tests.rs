@@ -249,3 +249,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fractions_of_epochs_before_1970_count_backwards() {
+    for (text, format, expected) in [
+        ("-1.5", "%s.%3N", -1_500_000_000),
+        ("-0.250", "%s.%3N", -250_000_000),
+        ("-2", "%s", -2_000_000_000),
+        ("1.5", "%s.%3N", 1_500_000_000),
+    ] {
+        assert_eq!(strptime(text, format, &TimeZone::UTC), Some(expected), "{text}");
+    }
+}

@@ -22,7 +22,8 @@ struct Slot(Arc<Slots>);
 #[derive(Clone, Debug)]
 pub(crate) struct HeldFile {
     pub(crate) file: Arc<File>,
-    _slot: Arc<Slot>,
+    /// `None` for a file that a worker had open.
+    _slot: Option<Arc<Slot>>,
     /// Set once the monitor has waited for the file to be found under its new name.
     pub(crate) was_awaited: bool,
 }
@@ -50,7 +51,12 @@ impl HeldFile {
         let slot = slots.take()?;
         let file = open_nonblocking(path).ok()?;
         let is_this = file.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == node);
-        is_this.then(|| HeldFile { file: Arc::new(file), _slot: Arc::new(slot), was_awaited: false })
+        is_this.then(|| HeldFile { file: Arc::new(file), _slot: Some(Arc::new(slot)), was_awaited: false })
+    }
+
+    /// A file that was open and has lost its name. Files that workers have open are limited by themselves.
+    pub(crate) fn nameless(file: Arc<File>) -> HeldFile {
+        HeldFile { file, _slot: None, was_awaited: true }
     }
 
     /// Whether the file is still empty.

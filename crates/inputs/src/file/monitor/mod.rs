@@ -154,6 +154,7 @@ impl Monitor {
                     if failures.is_new(&error.to_string(), reader.has_stored()) {
                         (self.options.report)(&format!("{error}; trying again every second"));
                     }
+                    reader = reader.successor(sink());
                     self.roster.pause(STORE_RETRY);
                     self.roster.schedule_all(worker);
                     reader = reader.after_failure(sink());

@@ -1,9 +1,10 @@
 //! The roster: the known files, and queues of the files with data to read.
 //!
 //! A file is identified by device and inode, so that a renamed file is recognised and a file with two names is read
-//! once. The watcher reports files as it finds them. Each file always belongs to the same worker, because the events of
-//! a file must stay in order. Files that changed after they were first seen alternate with new ones, so that a new line
-//! does not wait for a hundred thousand new files.
+//! once. If the inode of a removed file is reused, the time of creation shows that the file is a new one. The watcher
+//! reports files as it finds them. Each file always belongs to the same worker, because the events of a file must stay
+//! in order. Files that changed after they were first seen alternate with new ones, so that a new line does not wait for
+//! a hundred thousand new files.
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -17,6 +18,7 @@ use hashbrown::HashMap;
 use quarry_stdx::number::{u32_of, usize_of};
 
 use super::held_files::HeldFile;
+use crate::file::open::created_ns;
 
 /// Maximum known files; files beyond it are not read, and a message says so.
 pub(crate) const FILES_MAX: usize = 1 << 20;
@@ -48,6 +50,11 @@ impl FileState {
         let metadata = path.metadata().ok()?;
         let modified_ns = crate::file::open::modified_ns(&metadata);
         Some(FileState { node: Inode::of(&metadata), bytes: metadata.len(), modified_ns })
+    }
+
+    /// Inode of the file.
+    pub(crate) fn node(&self) -> Inode {
+        self.node
     }
 
     /// Size of the file in bytes.
@@ -96,6 +103,8 @@ pub(crate) struct Job {
 struct Entry {
     path: Box<Path>,
     node: Inode,
+    /// Time of creation, if known.
+    created_ns: Option<i64>,
     stanza: u32,
     /// Number of the last scan that found the file.
     round: u32,
@@ -151,6 +160,11 @@ impl Entry {
     fn has_its_name(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == self.node)
     }
+
+    /// False if the file with this inode is certainly another one. The inode of a file that is held open is not reused.
+    fn is_file(&self, created_ns: Option<i64>) -> bool {
+        self.held.is_some() || self.created_ns.zip(created_ns).is_none_or(|(known, found)| known == found)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -161,6 +175,18 @@ struct Inner {
     ready: Vec<Ready>,
     round: u32,
     is_over: bool,
+}
+
+impl Inner {
+    /// Forgets the removed file whose inode a new file has.
+    fn forget_replaced(&mut self, node: Inode, created_ns: Option<i64>) {
+        let known = self.numbers.get(&node).copied();
+        if let Some(number) = known.filter(|number| self.entries.get(number).is_some_and(|it| !it.is_file(created_ns)))
+        {
+            self.entries.remove(&number);
+            self.numbers.remove(&node);
+        }
+    }
 }
 
 /// The known files.
@@ -185,7 +211,8 @@ impl Roster {
     pub(crate) fn is_known(&self, path: &Path, metadata: &Metadata) -> bool {
         let inner = self.lock();
         let number = inner.numbers.get(&Inode::of(metadata));
-        number.and_then(|number| inner.entries.get(number)).is_some_and(|entry| *entry.path == *path)
+        let entry = number.and_then(|number| inner.entries.get(number));
+        entry.is_some_and(|entry| *entry.path == *path && entry.is_file(created_ns(metadata)))
     }
 
     /// Records the current state of a file; returns false at the limit of known files. If `is_old` is set, a new file
@@ -201,6 +228,8 @@ impl Roster {
         let round = inner.round;
         let node = Inode::of(metadata);
         let (size, changed) = (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()));
+        let created_ns = created_ns(metadata);
+        inner.forget_replaced(node, created_ns);
         if let Some(number) = inner.numbers.get(&node).copied() {
             let Some(entry) = inner.entries.get_mut(&number) else { return true };
             // If a file has several names, the first one found is used as long as it exists.
@@ -224,8 +253,19 @@ impl Roster {
         inner.next += 1;
         let stanza = u32_of(stanza);
         let (queued, is_left, held) = (None, is_old, held.filter(|_| !is_old));
-        let entry =
-            Entry { path: path.into(), node, stanza, round, size, changed, queued, is_left, handed_over: None, held };
+        let entry = Entry {
+            path: path.into(),
+            node,
+            created_ns,
+            stanza,
+            round,
+            size,
+            changed,
+            queued,
+            is_left,
+            handed_over: None,
+            held,
+        };
         inner.entries.insert(number, entry);
         inner.numbers.insert(node, number);
         if !is_old {
@@ -270,10 +310,46 @@ impl Roster {
         }
     }
 
-    /// Schedules a file to be read (again).
-    pub(crate) fn schedule(&self, number: FileNumber) {
+    /// Schedules a file to be read (again); returns false if the file is not known any longer, because its name is gone.
+    pub(crate) fn schedule(&self, number: FileNumber) -> bool {
         let mut inner = self.lock();
         self.push(&mut inner, number, Queue::Backlog);
+        inner.entries.contains_key(&number)
+    }
+
+    /// Keeps holding a file, and makes it known again if its name is gone, so that it is read from `held`.
+    pub(crate) fn restore(&self, job: &Job, held: HeldFile) {
+        let mut inner = self.lock();
+        let round = inner.round;
+        let entry = inner.entries.entry(job.number).or_insert_with(|| Entry {
+            path: job.path.as_path().into(),
+            node: job.node,
+            created_ns: None,
+            stanza: u32_of(job.stanza),
+            round,
+            size: 0,
+            changed: (0, 0),
+            queued: None,
+            is_left: false,
+            handed_over: None,
+            held: None,
+        });
+        entry.held = Some(held);
+        inner.numbers.entry(job.node).or_insert(job.number);
+    }
+
+    /// Takes the files of a worker that are held open, have no name, and were not read yet.
+    pub(crate) fn take_removed(&self, worker: usize) -> Vec<Job> {
+        let mut inner = self.lock();
+        let workers = inner.ready.len() as u64;
+        let removed = inner.entries.iter_mut().filter(|(number, _)| **number % workers == worker as u64);
+        let removed = removed.filter_map(|(number, entry)| {
+            let held = entry.held.take_if(|held| held.has_no_name())?;
+            let Entry { path, node, stanza, .. } = entry;
+            let (path, stanza) = (path.to_path_buf(), *stanza as usize);
+            Some(Job { number: *number, path, node: *node, stanza, held: Some(held) })
+        });
+        removed.collect()
     }
 
     /// Schedules all files of a worker, because their stored positions must be looked up again.
@@ -345,7 +421,7 @@ impl Roster {
                 left.extend(entry.held.is_some().then_some(*number).filter(|_| !is_seen));
             }
             let is_known = is_seen || entry.held.is_some();
-            if !is_known {
+            if !is_known && numbers.get(&entry.node) == Some(number) {
                 numbers.remove(&entry.node);
             }
             is_known
@@ -442,6 +518,32 @@ mod tests {
         };
         assert_eq!(names(&|stanza| stanza == 1, 1), ["c.log"]);
         assert_eq!(names(&|_| true, 3), ["a.log", "b.log", "c.log"]);
+    }
+
+    #[test]
+    fn a_file_with_the_inode_of_a_removed_file_is_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        // Times of creation are as coarse as the timer of the system. Not every file system reuses inodes.
+        for _ in 0..20_000 {
+            let roster = Roster::new(1);
+            std::fs::write(&path, "1").unwrap();
+            let old = path.metadata().unwrap();
+            roster.update(&path, &old, (0, true), None);
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, "2").unwrap();
+            let new = path.metadata().unwrap();
+            if Inode::of(&old) == Inode::of(&new) && created_ns(&old) != created_ns(&new) {
+                assert!(roster.is_known(&path, &old) && !roster.is_known(&path, &new));
+                roster.begin_scan();
+                roster.update(&path, &new, (0, false), None);
+                roster.end_scan();
+                assert_eq!((next(&roster).as_ref(), roster.len()), (Some(&path), 1), "the old file was too old");
+                assert!(roster.is_known(&path, &new));
+                return;
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! a position, so it is read again after a crash. The file is held open, so that it is read to its end even after it is
 //! renamed or removed.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -209,6 +210,16 @@ impl Tail {
         Tail::is_at(self.node, path)
     }
 
+    /// The open file.
+    pub(crate) fn file(&self) -> Arc<File> {
+        self.handle.file()
+    }
+
+    /// True if no name of the file is left.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.handle.is_removed()
+    }
+
     fn is_at(node: Inode, path: &Path) -> bool {
         path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
@@ -365,6 +376,10 @@ impl Tail {
                     // is wrong.
                     let (begin, head) = (&buffer[..read], &self.identity.head);
                     if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
+                        return Ok(ReadOutcome::Shrunk);
+                    }
+                    // These bytes may already belong to other content of at least the same length.
+                    if !self.is_unchanged() {
                         return Ok(ReadOutcome::Shrunk);
                     }
                     self.take(&buffer[..read]);

@@ -14,6 +14,7 @@ use quarry_stdx::{Clock, ManualClock};
 mod bursts;
 mod copies;
 mod packed_files;
+mod removed_files;
 mod rotations;
 mod short_files;
 mod waits;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::held_files::{HeldFile, Slots};
 use super::notices::Notices;
@@ -12,6 +12,7 @@ use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
 use super::{Monitor, MonitorOptions, NANOS_PER_SEC};
 use crate::file::expand::is_data_directory;
+use crate::file::open::modified_ns;
 
 /// Maximum wait for a notification before the watcher checks whether monitoring has ended or a scan is due.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -173,8 +174,8 @@ impl<'a> Watcher<'a> {
             return;
         }
         self.follow_link(path);
-        let changed = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let age = changed.map(|since| self.now_seconds.saturating_sub_unsigned(since.as_secs()));
+        let changed = modified_ns(metadata).map(|modified| modified.div_euclid(NANOS_PER_SEC));
+        let age = changed.map(|changed| self.now_seconds.saturating_sub(changed));
         let oldest = stanza.settings.ignore_older_than_seconds;
         let is_old = age.zip(oldest).is_some_and(|(age, oldest)| age > oldest.cast_signed());
         let is_held = self.holds_new && !is_old && !self.roster.is_known(path, metadata);

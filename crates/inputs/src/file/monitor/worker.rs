@@ -7,6 +7,7 @@
 //! incomplete line after a wait during which a copy with the whole line may be read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,9 @@ use super::session::{NextAction, Session, wait_ns};
 use super::stanza::Stanza;
 use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, ResumePosition, Tail, TailOptions};
 use super::{Monitor, NANOS_PER_SEC};
+use crate::file::oneshot::add_handle;
 use crate::file::open::{Handle, READ_CHUNK_BYTES};
-use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
+use crate::file::{AddProgress, NoProgress, OneshotOptions, Progress, Rotation};
 use crate::{FilePosition, InputError, Sink};
 
 /// Maximum bytes read from a file in one turn.
@@ -77,6 +79,15 @@ struct Remnant {
     due_at: i64,
 }
 
+/// Interrupts a compressed file, which may be large, when monitoring ends.
+struct UntilEnd<'a>(&'a Monitor);
+
+impl Progress for UntilEnd<'_> {
+    fn batch_added(&mut self, _: &AddProgress) -> ControlFlow<()> {
+        if self.0.roster.has_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
 impl<'a> Worker<'a> {
     pub(crate) fn new(monitor: &'a Monitor, props: &'a PropsResolver, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
         let (open, due, waiting, undecided) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
@@ -101,9 +112,44 @@ impl<'a> Worker<'a> {
                 self.has_stored |= has_read;
             }
         }
+        self.finish_removed(number)?;
         // The lines of the remnants are no longer in any file.
         self.take_remnants(i64::MAX)?;
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
+    }
+
+    /// Reads to their ends the open files that were removed, because they cannot be opened again after the next start.
+    fn finish_removed(&mut self, number: usize) -> Result<(), InputError> {
+        for job in self.monitor.roster.take_removed(number) {
+            let turn = self.continue_reading(&job);
+            self.sink.end_file();
+            self.handle_read_result(&job, turn)?;
+        }
+        let removed = self.open.values().filter(|session| session.tail.is_removed());
+        let removed: Vec<Job> = removed.map(|session| session.job.clone()).collect();
+        for job in removed {
+            let done = self.read_rest(&job).and_then(|()| self.finish(job.number));
+            self.sink.end_file();
+            self.handle_read_result(&job, done)?;
+        }
+        Ok(())
+    }
+
+    /// Reads an open file to its end, although others wait.
+    fn read_rest(&mut self, job: &Job) -> Result<(), InputError> {
+        while self.open.get(&job.number).is_some_and(|session| session.tail.has_more()) {
+            self.continue_reading(job)?;
+        }
+        Ok(())
+    }
+
+    /// The worker that replaces this one after its sink has failed. Open files that have lost their names are kept for
+    /// it, because it could not open them.
+    pub(crate) fn successor(&self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
+        for session in self.open.values().filter(|session| !session.tail.has_name(&session.job.path)) {
+            self.monitor.roster.restore(&session.job, HeldFile::nameless(session.tail.file()));
+        }
+        Worker::new(self.monitor, self.props, sink)
     }
 
     /// Whether the sink has stored what was read from at least one file.
@@ -130,7 +176,12 @@ impl<'a> Worker<'a> {
     /// reads is checked again soon, and a failed sink ends the worker.
     fn handle_read_result(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
         match turn {
-            Err(error @ InputError::Sink { .. }) => Err(error),
+            Err(error @ InputError::Sink { .. }) => {
+                if let Some(held) = job.held.clone().filter(|_| !self.open.contains_key(&job.number)) {
+                    self.monitor.roster.restore(job, held);
+                }
+                Err(error)
+            }
             Err(InputError::Truncated { .. }) => {
                 self.close_changed(job.number)?;
                 self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
@@ -336,7 +387,9 @@ impl<'a> Worker<'a> {
         match reached? {
             ReadOutcome::More => {
                 session.record_read(now, true, kept);
-                self.monitor.roster.schedule(job.number);
+                if !self.monitor.roster.schedule(job.number) {
+                    self.check_soon(job.number);
+                }
             }
             ReadOutcome::Shrunk => {
                 self.close_changed(job.number)?;
@@ -421,9 +474,18 @@ impl<'a> Worker<'a> {
         self.due.insert((session.due_at, number));
     }
 
+    /// Plans the next check of an open file at once, but after the other files that are due.
+    fn check_soon(&mut self, number: FileNumber) {
+        let at = self.now() + 1;
+        let Some(session) = self.open.get_mut(&number) else { return };
+        self.due.remove(&(session.due_at, number));
+        session.due_at = at;
+        self.due.insert((at, number));
+    }
+
     fn schedule_check(&mut self, mut job: Job, at: i64) {
         if let Some(held) = job.held.take() {
-            self.monitor.roster.hold(job.number, held);
+            self.monitor.roster.restore(&job, held);
         }
         self.due.insert((at, job.number));
         self.waiting.insert(job.number, job);
@@ -431,6 +493,11 @@ impl<'a> Worker<'a> {
 
     /// Hands over everything read from a file and closes the file.
     fn finish(&mut self, number: FileNumber) -> Result<(), InputError> {
+        // A file without its name cannot be opened again for the bytes that have just been added.
+        if self.open.get(&number).is_some_and(|it| it.tail.has_more() && !it.tail.has_name(&it.job.path)) {
+            self.check_soon(number);
+            return Ok(());
+        }
         let Some(mut session) = self.close(number) else { return Ok(()) };
         let before = session.tail.counted;
         let finished = session.tail.finish(&mut *self.sink);
@@ -457,7 +524,9 @@ impl<'a> Worker<'a> {
         }
         let quietest = self.open.values().min_by_key(|session| (session.tail.has_undelivered(), session.grown_at));
         let Some(job) = quietest.map(|session| session.job.clone()) else { return Ok(()) };
-        let taken = self.flush_early(&job);
+        let has_name = self.open.get(&job.number).is_some_and(|session| session.tail.has_name(&job.path));
+        let rest = if has_name { Ok(()) } else { self.read_rest(&job) };
+        let taken = rest.and_then(|()| self.flush_early(&job));
         self.sink.end_file();
         self.handle_read_result(&job, taken)?;
         if let Some(session) = self.close(job.number)
@@ -492,10 +561,12 @@ impl<'a> Worker<'a> {
     /// Ends the reading of a file that was handed over completely, as of `state`; a file of a `batch` stanza is removed
     /// once its events are stored, unless it has changed since. Must not be called if any part of the file was skipped.
     fn end(&mut self, job: &Job, state: Option<FileState>) -> Result<(), InputError> {
-        if let Some(state) = state {
+        if let Some(state) = state.filter(|state| state.node() == job.node) {
             self.monitor.roster.record_offset(job.number, state.bytes());
         }
-        if !self.stanza(job).settings.is_batch {
+        // Another file that now has the name has not been read. The next scan finds it.
+        let is_named = || job.path.metadata().is_ok_and(|file| file.is_file() && Inode::of(&file) == job.node);
+        if !self.stanza(job).settings.is_batch || !is_named() {
             return Ok(());
         }
         if !self.is_inactive(&job.path, self.stanza(job)) {
@@ -509,30 +580,42 @@ impl<'a> Worker<'a> {
             self.monitor.roster.schedule(job.number);
             return Ok(());
         }
-        // Another file that now has the name has not been read. The next scan finds it.
-        if !job.path.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == job.node) {
+        if !is_named() {
             return Ok(());
         }
         std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
     }
 
     /// True if a compressed file is complete, or has not been written for so long that it will stay incomplete.
-    fn is_fully_written(&self, path: &Path) -> Result<bool, InputError> {
-        let handle = Handle::open(path).map_err(|error| InputError::read(path, &error))?;
-        let Some(handle) = handle else { return Ok(true) };
+    fn is_fully_written(&self, handle: &Handle) -> bool {
         let now = self.monitor.options.clock.now_ns();
         let is_settled = |modified: i64| now.saturating_sub(modified) >= COMPRESSED_GROWTH_MAX_NS;
-        Ok(handle.modified_ns().is_none_or(is_settled) || handle.is_complete())
+        handle.modified_ns().is_none_or(is_settled) || handle.is_complete()
+    }
+
+    /// True if a compressed file is no longer written, as far as its time of modification tells. A time far ahead of
+    /// the clock tells nothing.
+    fn is_at_rest(&self, handle: &Handle, stanza: &Stanza) -> bool {
+        let wait = wait_ns(stanza.settings.close_after_seconds);
+        handle.modified_ns().is_none_or(|modified| {
+            let age = self.monitor.options.clock.now_ns().saturating_sub(modified);
+            age > wait || age < -COMPRESSED_GROWTH_MAX_NS
+        })
     }
 
     /// Adds a compressed file that is no longer written.
     fn add_compressed(&mut self, job: &Job) -> Result<(), InputError> {
         let stanza = self.stanza(job);
-        if !self.is_inactive(&job.path, stanza) {
-            self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
-            return Ok(());
-        }
-        if !self.is_fully_written(&job.path)? {
+        // Taken first, because the file may grow while it is read.
+        let state = FileState::of(&job.path);
+        // A file that was removed after its discovery is still held open.
+        let nameless = job.held.as_ref().filter(|held| held.has_no_name());
+        let opened = match nameless {
+            Some(held) => Handle::of(Arc::clone(&held.file)).map(Some),
+            None => Handle::open(&job.path),
+        };
+        let Some(handle) = opened.map_err(|error| InputError::read(&job.path, &error))? else { return Ok(()) };
+        if !self.is_at_rest(&handle, stanza) || !self.is_fully_written(&handle) {
             self.schedule_check(job.clone(), self.now() + CHECK_INTERVAL_NS);
             return Ok(());
         }
@@ -550,22 +633,20 @@ impl<'a> Worker<'a> {
             zone: None,
             now: self.monitor.options.clock.now_ns(),
         };
-        // Taken first, because the file may grow while it is read.
-        let state = FileState::of(&job.path);
-        let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;
+        let mut until_end = UntilEnd(self.monitor);
+        let progress: &mut dyn Progress = if nameless.is_some() { &mut NoProgress } else { &mut until_end };
+        let report = add_handle(&handle, &job.path, &options, self.props, &mut *self.sink, progress)?;
         self.monitor.count(ReadCounts::default(), ReadCounts { bytes: report.bytes, events: report.events });
         for warning in &report.warnings {
             (self.monitor.options.report)(&format!("{}: {warning}", job.path.display()));
         }
-        if report.is_skipped_as_binary || report.has_unread_end {
+        // What is missing after an interruption is read after the next start.
+        if report.is_skipped_as_binary || report.has_unread_end || report.interrupted {
             return Ok(());
         }
         // An earlier run may have stored the file and ended before it removed the file.
-        if report.skipped && self.stanza(job).settings.is_batch {
-            let handle = Handle::open(&job.path).map_err(|error| InputError::read(&job.path, &error))?;
-            if handle.is_some_and(|handle| handle.has_unread_end()) {
-                return Ok(());
-            }
+        if report.skipped && self.stanza(job).settings.is_batch && handle.has_unread_end() {
+            return Ok(());
         }
         self.end(job, state)
     }

@@ -3,9 +3,14 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, UNIX_EPOCH};
 
-use super::World;
+use quarry_event::EventBatch;
+
+use super::{SharedSink, World};
+use crate::file::monitor::Monitor;
 use crate::file::tests::packings;
+use crate::{FilePosition, Sink, SinkError};
 
 #[test]
 fn compressed_files_written_in_place_are_read_once_decompressed() {
@@ -49,4 +54,78 @@ fn unreadable_files_are_reported() {
     let told = world.told.lock().unwrap();
     assert!(told.len() == 1 && told[0].contains("a.log.tar: it is a tar archive"), "{told:?}");
     assert!(world.events().is_empty());
+}
+
+#[test]
+fn compressed_files_removed_after_their_discovery_are_read_once() {
+    for kind in ["monitor", "batch"] {
+        let mut world = World::over(kind, "", if kind == "batch" { "move_policy = sinkhole\n" } else { "" });
+        world.scan_and_read();
+        for (name, packed) in packings("one\ntwo\n") {
+            let path = world.path(&format!("a.log.{name}"));
+            std::fs::write(&path, packed).unwrap();
+            world.touch(&File::options().append(true).open(&path).unwrap());
+            world.watcher.scan_all();
+            std::fs::remove_file(&path).unwrap();
+            world.wait(10.0);
+            world.assert_events(&["one", "two"]);
+        }
+        world.watcher.scan_all();
+        assert_eq!(world.monitor.roster.len(), 0, "{kind}: nothing is held any longer");
+    }
+}
+
+#[test]
+fn compressed_files_with_odd_times_are_read() {
+    for at in [UNIX_EPOCH - Duration::from_secs(86_400), UNIX_EPOCH + Duration::from_secs(4_000_000_000)] {
+        let mut world = World::new("");
+        let (name, packed) = packings("one\ntwo\n").remove(0);
+        let path = world.path(&format!("a.log.{name}"));
+        std::fs::write(&path, packed).unwrap();
+        File::options().append(true).open(&path).unwrap().set_modified(at).unwrap();
+        world.wait(10.0);
+        world.assert_events(&["one", "two"]);
+    }
+}
+
+/// A sink at whose first batch monitoring ends.
+struct LastBatch(SharedSink, &'static Monitor);
+
+impl Sink for LastBatch {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
+        self.0.positions(scope, head)
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        self.1.end();
+        self.0.accept(batch, position)
+    }
+
+    fn end_file(&mut self) {
+        self.0.end_file();
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn compressed_files_are_resumed_after_monitoring_ended() {
+    let text: String = (0..120_000).map(|at| format!("line {at} of this log, which is read in parts\n")).collect();
+    for (name, packed) in packings(&text) {
+        let mut world = World::over("batch", "", "move_policy = sinkhole\n");
+        let path = world.path(&format!("a.log.{name}"));
+        std::fs::write(&path, packed).unwrap();
+        world.touch(&File::options().append(true).open(&path).unwrap());
+        world.clock.advance_ns(10 * super::NANOS_PER_SEC);
+        world.worker = world.worker.successor(Box::new(LastBatch(world.sink.clone(), world.monitor)));
+        world.scan_and_read();
+        let read = world.events().len();
+        assert!(0 < read && read < 120_000 && path.exists(), "{name} {read}");
+        world.restart();
+        world.wait(10.0);
+        assert!(world.events().iter().map(String::as_str).eq(text.lines()), "{name}");
+        assert!(!path.exists(), "{name}");
+    }
 }
