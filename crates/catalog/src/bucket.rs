@@ -190,15 +190,15 @@ impl Catalog {
     /// Makes sealed buckets live, advances the sealing positions of their indexes and stores checkpoints.
     pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
         debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
-        self.write(|act| {
+        let written = self.write(|act| {
             for Sealed { bucket, sealed_through } in commit.buckets {
                 write_bucket(act, bucket)?;
                 advance_position(act, &bucket.index, *sealed_through)?;
             }
             write_log_position(act, commit.checkpoints, commit.log_position)
-        })?;
-        self.add_known(commit.checkpoints);
-        Ok(())
+        });
+        self.add_known(&written, commit.checkpoints);
+        written
     }
 
     /// Makes a compacted bucket live and retires its inputs. Returns `false`, without changes, if one of them is no
@@ -221,9 +221,9 @@ impl Catalog {
 
     /// Stores checkpoints without a seal, so that the log records they came from can be deleted.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
-        self.write(|act| write_log_position(act, checkpoints, log_position))?;
-        self.add_known(checkpoints);
-        Ok(())
+        let written = self.write(|act| write_log_position(act, checkpoints, log_position));
+        self.add_known(&written, checkpoints);
+        written
     }
 
     /// Drops the checkpoints that came with lost log records (those from `from_lsn` on), and stores older checkpoints
@@ -234,13 +234,13 @@ impl Catalog {
         older: &[LoggedCheckpoint],
         log_position: u64,
     ) -> Result<(), CatalogError> {
-        self.write(|act| {
+        let written = self.write(|act| {
             let delete = "DELETE FROM checkpoint WHERE lsn >= ?1 RETURNING checksum";
             delete_rows(act, Table::Checkpoint, delete, values![from_lsn.cast_signed()])?;
             write_log_position(act, older, log_position)
-        })?;
-        self.add_known(older);
-        Ok(())
+        });
+        self.add_known(&written, older);
+        written
     }
 
     /// Removes live buckets from all later searches. Their objects can be deleted afterwards.
