@@ -52,9 +52,9 @@ pub(crate) struct SentRequests {
     run: u64,
     /// File of recorded answers; `None` in a read-only store.
     answers: Option<Arc<dyn DiskFile>>,
-    /// Parts listed in the catalog. The catalog's list is changed only under this lock. Lock order: this lock is taken
-    /// before `inner`, which is held only briefly.
-    in_catalog: Mutex<Parts>,
+    /// Parts listed in the catalog; `None` after a change of unknown outcome, until the list is read again. The catalog's
+    /// list is changed only under this lock. Lock order: this lock is taken before `inner`, which is held only briefly.
+    in_catalog: Mutex<Option<Parts>>,
     inner: Mutex<Inner>,
 }
 
@@ -114,11 +114,17 @@ impl Inner {
         has_room
     }
 
-    fn take_candidate(&mut self, key: u128, now_ns: i64) -> Option<UnansweredPart> {
-        if now_ns >= self.candidates_until {
+    /// Drops the candidates if their time is over; returns whether there were any.
+    fn drop_expired(&mut self, now_ns: i64) -> bool {
+        let is_over = now_ns >= self.candidates_until && self.candidate_parts > 0;
+        if is_over {
             self.candidates.clear();
             self.candidate_parts = 0;
         }
+        is_over
+    }
+
+    fn take_candidate(&mut self, key: u128) -> Option<UnansweredPart> {
         let alike = self.candidates.get_mut(&key)?;
         let part = alike.pop_front();
         if alike.is_empty() {
@@ -148,20 +154,22 @@ impl SentRequests {
         SentRequests { run: 0, answers: None, in_catalog: Mutex::default(), inner: Mutex::default() }
     }
 
-    /// Begins the run whose first record is `run`. Unanswered parts in `logged` (from the log) and in the catalog
+    /// Begins a run whose first record is `first_record`. Unanswered parts in `logged` (from the log) and in the catalog
     /// become candidates. If answers cannot be recorded, returns a message; no part of this run will then be a
     /// candidate.
     pub(crate) fn begin(
         disk: &dyn Disk,
         folder: &Path,
         catalog: &Catalog,
-        run: u64,
+        first_record: u64,
         logged: Vec<UnansweredPart>,
         now_ns: i64,
     ) -> Result<(SentRequests, Option<String>), StoreError> {
         let known = catalog.unanswered()?;
-        let candidates = find_candidates(&RecordedAnswers::read(folder, disk.boot()), known.clone(), logged);
-        let mut in_catalog = index_by_number(known);
+        let answered = RecordedAnswers::read(folder, disk.boot());
+        let run = next_run(first_record, &answered, known.iter().chain(&logged));
+        let candidates = find_candidates(&answered, known.clone(), logged);
+        let mut in_catalog = Some(index_by_number(known));
         let saved = update_catalog(catalog, &mut in_catalog, index_by_number(candidates.iter().copied()));
         let path = answers_path(folder);
         let begin = || -> io::Result<Arc<dyn DiskFile>> {
@@ -197,12 +205,23 @@ impl SentRequests {
         now_ns: i64,
     ) -> Result<PartState, StoreError> {
         let key = part_key(request.key, batch);
-        let found = {
+        let (found, has_expired) = {
             let mut inner = lock(&self.inner);
-            match inner.take_candidate(key, now_ns) {
-                Some(earlier) => earlier,
-                None => return Ok(PartState::New(inner.next_part(self.run, key, batch.index_time))),
-            }
+            let has_expired = inner.drop_expired(now_ns);
+            let found = match inner.take_candidate(key) {
+                Some(earlier) => Ok(earlier),
+                None => Err(inner.next_part(self.run, key, batch.index_time)),
+            };
+            (found, has_expired)
+        };
+        if has_expired {
+            // After a crash, the next run would take them for candidates again. If this fails, it is repeated before
+            // the next deletion of log records.
+            drop(self.save(catalog, now_ns));
+        }
+        let found = match found {
+            Ok(earlier) => earlier,
+            Err(new) => return Ok(PartState::New(new)),
         };
         let forgotten = match found.run == self.run {
             true => lock(&self.inner).open(request.id, found),
@@ -223,11 +242,16 @@ impl SentRequests {
         let mut in_catalog = lock(&self.in_catalog);
         let again = lock(&self.inner).next_part(self.run, earlier.key, earlier.time);
         if let Err(error) = catalog.change_unanswered(&[earlier], &[again]) {
+            // If the change took effect nevertheless, the list has a part that is never answered, and lacks the
+            // candidate.
+            *in_catalog = None;
             lock(&self.inner).add_candidate(earlier);
             return Err(error.into());
         }
-        in_catalog.remove(&(earlier.run, earlier.number));
-        in_catalog.insert((again.run, again.number), again);
+        if let Some(listed) = &mut *in_catalog {
+            listed.remove(&(earlier.run, earlier.number));
+            listed.insert((again.run, again.number), again);
+        }
         Ok(lock(&self.inner).open(request.id, again))
     }
 
@@ -296,11 +320,13 @@ impl SentRequests {
         })
     }
 
-    /// Saves unanswered parts to the catalog before their records are deleted from the log.
-    pub(crate) fn save(&self, catalog: &Catalog) -> Result<(), StoreError> {
+    /// Saves unanswered parts to the catalog before their records are deleted from the log. Candidates whose time is
+    /// over are not saved: a body that is sent again later is a new request, in a later run as well.
+    pub(crate) fn save(&self, catalog: &Catalog, now_ns: i64) -> Result<(), StoreError> {
         let mut in_catalog = lock(&self.in_catalog);
         let unanswered = {
-            let inner = lock(&self.inner);
+            let mut inner = lock(&self.inner);
+            inner.drop_expired(now_ns);
             let (open, candidates) = (inner.open.values().flatten(), inner.candidates.values().flatten());
             index_by_number(open.chain(candidates).copied())
         };
@@ -317,16 +343,30 @@ fn index_by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {
     parts.into_iter().map(|part| ((part.run, part.number), part)).collect()
 }
 
+/// Number of the next run: the number of its first log record, or a higher one if an earlier run had that number. That
+/// happens if the earlier run wrote no records; its parts and its file of answers must not be mixed up with new ones.
+fn next_run<'p>(first_record: u64, answered: &RecordedAnswers, parts: impl Iterator<Item = &'p UnansweredPart>) -> u64 {
+    parts
+        .map(|part| part.run)
+        .chain([answered.run])
+        .fold(first_record, |run, earlier| run.max(earlier.saturating_add(1)))
+}
+
 /// Changes the list of parts in the catalog to `wanted`.
-fn update_catalog(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<(), StoreError> {
+fn update_catalog(catalog: &Catalog, in_catalog: &mut Option<Parts>, wanted: Parts) -> Result<(), StoreError> {
+    let listed = match in_catalog.take() {
+        Some(listed) => listed,
+        None => index_by_number(catalog.unanswered()?),
+    };
     let without = |some: &Parts, others: &Parts| -> Vec<UnansweredPart> {
         some.iter().filter(|(place, part)| others.get(place) != Some(part)).map(|(_, part)| *part).collect()
     };
-    let (dropped, added) = (without(in_catalog, &wanted), without(&wanted, in_catalog));
+    let (dropped, added) = (without(&listed, &wanted), without(&wanted, &listed));
     if !(dropped.is_empty() && added.is_empty()) {
+        // After an error, the list is unknown.
         catalog.change_unanswered(&dropped, &added)?;
-        *in_catalog = wanted;
     }
+    *in_catalog = Some(wanted);
     Ok(())
 }
 
@@ -544,5 +584,102 @@ mod tests {
         bytes[9] ^= 1;
         fs::write(&path, bytes).unwrap();
         assert_eq!(RecordedAnswers::read(folder.path(), boot).run, 0);
+    }
+
+    fn request_with(sent: &SentRequests, catalog: &Catalog, key: u128, now_ns: i64) -> (SentRequest, bool) {
+        let request = sent.begin_request(key);
+        let batch = crate::tests::sample::batch("main", u64::try_from(key).unwrap(), 1);
+        match sent.add_part(&request, &batch, catalog, now_ns).unwrap() {
+            PartState::New(part) => {
+                sent.record_stored(request.id, part).unwrap();
+                (request, true)
+            }
+            PartState::Stored => (request, false),
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_run_without_log_records_are_not_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let begin = || SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap().0;
+        // A part is saved and not answered; the next run gives it a number of its own and dies without a log record.
+        let sent = begin();
+        request_with(&sent, &catalog, 1, 0);
+        sent.save(&catalog, 0).unwrap();
+        let sent = begin();
+        assert!(!request_with(&sent, &catalog, 1, 0).1);
+        let sent = begin();
+        let (other, is_new) = request_with(&sent, &catalog, 2, 0);
+        assert!(is_new);
+        // The answer to the new part says nothing about the first one, and both stay apart in the catalog.
+        sent.save(&catalog, 0).unwrap();
+        assert_eq!(catalog.unanswered().unwrap().len(), 2);
+        sent.record_answered(&[other]).unwrap();
+        let sent = begin();
+        assert_eq!((request_with(&sent, &catalog, 1, 0).1, request_with(&sent, &catalog, 2, 0).1), (false, true));
+    }
+
+    #[test]
+    fn answers_of_an_earlier_run_say_nothing_about_a_run_that_records_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let begin = |logged| SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, logged, 0).unwrap().0;
+        drop(begin(Vec::new()));
+        let kept = fs::read(answers_path(folder.path())).unwrap();
+        let mut sent = begin(Vec::new());
+        // The file of the answers could not be replaced, so that the earlier one is still there.
+        fs::write(answers_path(folder.path()), kept).unwrap();
+        sent.answers = None;
+        let request = sent.begin_request(1);
+        let batch = crate::tests::sample::batch("main", 1, 1);
+        let PartState::New(part) = sent.add_part(&request, &batch, &catalog, 0).unwrap() else { panic!("stored") };
+        sent.record_stored(request.id, part).unwrap();
+        sent.record_answered(&[request]).unwrap();
+        let sent = begin(vec![part]);
+        assert!(request_with(&sent, &catalog, 1, 0).1, "an answered part is no candidate");
+    }
+
+    #[test]
+    fn expired_candidates_do_not_return_in_the_next_run() {
+        for is_saved in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let catalog = Catalog::open_in_memory().unwrap();
+            let begin = || SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap().0;
+            let sent = begin();
+            request_with(&sent, &catalog, 1, 0);
+            sent.save(&catalog, 0).unwrap();
+            let sent = begin();
+            let late = expires_at(0);
+            if is_saved {
+                sent.save(&catalog, late).unwrap();
+            } else {
+                let (request, _) = request_with(&sent, &catalog, 2, late);
+                sent.record_answered(&[request]).unwrap();
+            }
+            let sent = begin();
+            assert!(request_with(&sent, &catalog, 1, 0).1, "saved: {is_saved}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_catalog_without_an_answer_leaves_no_part_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let begin = || SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap().0;
+        let sent = begin();
+        request_with(&sent, &catalog, 1, 0);
+        sent.save(&catalog, 0).unwrap();
+        let sent = begin();
+        // A renumbering that took effect and had no answer: the catalog has a number that memory does not know.
+        let [earlier] = catalog.unanswered().unwrap()[..] else { panic!("one part") };
+        let again = UnansweredPart { run: sent.run, number: 700, ..earlier };
+        catalog.change_unanswered(&[earlier], &[again]).unwrap();
+        *lock(&sent.in_catalog) = None;
+        let (request, is_new) = request_with(&sent, &catalog, 1, 0);
+        assert!(!is_new);
+        sent.record_answered(&[request]).unwrap();
+        sent.save(&catalog, 0).unwrap();
+        assert_eq!(catalog.unanswered().unwrap(), []);
     }
 }

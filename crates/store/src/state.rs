@@ -21,6 +21,7 @@ use crate::sealing_threads::SealingThreads;
 use crate::sent_requests::SentRequests;
 use crate::slab_extraction::ExtractionSlot;
 use crate::sync::lock;
+use crate::unsettled::UnsettledCommit;
 use crate::{Damage, StoreError, StoreOptions};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
@@ -74,8 +75,8 @@ pub(crate) struct Shared {
     pub(crate) local_copies_lock: Mutex<()>,
     /// Held while rows of an index are read into the state.
     pub(crate) rows_loading: Mutex<()>,
-    /// Held from the decision about a commit until the state reflects it.
-    pub(crate) commit: Mutex<()>,
+    /// Held from the decision about a commit until the state reflects it; contains the commit of unknown outcome.
+    pub(crate) commit: Mutex<Option<UnsettledCommit>>,
 }
 
 /// State that recovery rebuilds when a store is opened.
@@ -186,7 +187,7 @@ impl Shared {
             compacting: Mutex::new(()),
             local_copies_lock: Mutex::new(()),
             rows_loading: Mutex::new(()),
-            commit: Mutex::new(()),
+            commit: Mutex::default(),
         }
     }
 
@@ -209,7 +210,7 @@ impl Shared {
         // The catalog's entry is removed before the file, because a listed segment without a file counts as damage.
         let save = |segment: &LogSegment| {
             self.save_checkpoints(segment.checkpoint_lsn)?;
-            self.sent.save(&self.catalog)?;
+            self.sent.save(&self.catalog, self.clock.elapsed_ns())?;
             Ok(self.catalog.remove_log_segments(&[segment.first_lsn()])?)
         };
         let still_needed = |bucket: u64| self.state().is_unsealed(bucket);
