@@ -57,6 +57,7 @@ mod sync;
 mod tests;
 mod thaw;
 mod ticket;
+mod unsettled;
 mod wal;
 
 pub use catalog_location::{CatalogLocation, CatalogMigrationResult, migrate_catalog};

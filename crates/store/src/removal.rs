@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
-use crate::sync::lock;
 use crate::{IndexSelector, Store, StoreError};
 
 /// Prefix of catalog settings, one per index, with the number of the last log record before the removal of the index.
@@ -45,21 +44,16 @@ impl Shared {
 
     fn retire_index(&self, index: &str) -> Result<Vec<String>, StoreError> {
         // A concurrent merge of these buckets takes this lock before its commit, and then finds that they are gone.
-        let _commit = lock(&self.commit);
+        let commit = self.begin_commit()?;
         let mut chosen: Vec<Arc<SealedBucket>> = {
             let state = self.state_with_index(index)?;
             state.sealed.of_index(index).filter(|bucket| !bucket.row.thawed).cloned().collect()
         };
         chosen.sort_by_key(|bucket| bucket.row.number);
-        let numbers: Vec<u64> = chosen.iter().map(|bucket| bucket.row.number).collect();
         let ids = chosen.iter().map(|bucket| bucket.id().to_owned()).collect();
-        if numbers.is_empty() {
-            return Ok(ids);
+        if !chosen.is_empty() {
+            self.retire_buckets(commit, chosen)?;
         }
-        self.catalog.retire(&numbers)?;
-        let mut state = self.state();
-        numbers.iter().for_each(|number| state.sealed.remove(*number));
-        state.retired.extend(chosen);
         Ok(ids)
     }
 }

@@ -157,9 +157,12 @@ impl Shared {
         });
         drop(merging);
         // Checked under the commit lock, because a bucket may have been merged in the meantime.
-        let _commit = lock(&self.commit);
-        let is_live = |chosen: &ChosenBucket| self.state().sealed.contains(chosen.bucket.row.number);
-        chosen.retain(is_live);
+        let commit = self.begin_commit()?;
+        // The current version is retired, because its deleted events determine the receipt that is deleted.
+        chosen.retain_mut(|chosen| {
+            let live = self.state().sealed.get(chosen.bucket.row.number).cloned();
+            live.map(|live| chosen.bucket = live).is_some()
+        });
         if chosen.is_empty() {
             return Ok(RemovedBuckets::default());
         }
@@ -170,10 +173,7 @@ impl Shared {
         };
         let removed = RemovedBuckets { too_old: ids(true), too_many: ids(false) };
         assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
-        self.catalog.retire(&numbers)?;
-        let mut state = self.state();
-        numbers.iter().for_each(|number| state.sealed.remove(*number));
-        state.retired.extend(chosen.into_iter().map(|chosen| chosen.bucket));
+        self.retire_buckets(commit, chosen.into_iter().map(|chosen| chosen.bucket).collect())?;
         Ok(removed)
     }
 

@@ -118,7 +118,7 @@ impl Shared {
     /// Records a bucket whose objects are in place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
         let facts = verified_row(index, contents).map_err(|reason| thaw_error(Path::new(&objects[0]), reason))?;
-        let _commit = lock(&self.commit);
+        let _commit = self.begin_commit()?;
         if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
         }
@@ -137,7 +137,7 @@ impl Shared {
 
     /// Forgets thawed buckets whose objects are both gone; returns their ids.
     fn forget_thawed(&self) -> Result<Vec<String>, StoreError> {
-        let _commit = lock(&self.commit);
+        let commit = self.begin_commit()?;
         let thawed: Vec<Arc<SealedBucket>> = self.state().sealed.thawed().cloned().collect();
         let mut gone = Vec::new();
         for bucket in thawed {
@@ -149,12 +149,8 @@ impl Shared {
         if gone.is_empty() {
             return Ok(Vec::new());
         }
-        let numbers: Vec<u64> = gone.iter().map(|bucket| bucket.row.number).collect();
-        self.catalog.retire(&numbers)?;
         let ids = gone.iter().map(|bucket| bucket.id().to_owned()).collect();
-        let mut state = self.state();
-        numbers.iter().for_each(|number| state.sealed.remove(*number));
-        state.retired.extend(gone);
+        self.retire_buckets(commit, gone)?;
         Ok(ids)
     }
 }

@@ -28,7 +28,7 @@ use crate::object_names::object_stem;
 use crate::seal::choose_names;
 use crate::sealed_buckets::{RemainingRows, SealedBucket, bucket_error};
 use crate::state::Shared;
-use crate::sync::lock;
+use crate::unsettled::UnsettledCommit;
 use crate::{Damage, StoreError, data_dir};
 
 /// Function that adds a slab to the new bucket.
@@ -86,6 +86,8 @@ pub(crate) fn merge(
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<Merge, Failure> {
+    // The outcome of an earlier merge may show that these buckets are merged already.
+    drop(shared.begin_commit()?);
     check_free_space(shared, inputs)?;
     let storage = fields_to_store(shared, inputs, pace)?;
     let (encoded, content) = if purpose == Purpose::BetterBucket && storage.is_empty() {
@@ -408,7 +410,7 @@ fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut 
 
 /// Replaces the inputs by the new bucket, in the catalog and in the state.
 fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
-    let _commit = lock(&shared.commit);
+    let mut commit = shared.begin_commit()?;
     let is_live = |bucket: &Arc<SealedBucket>| {
         shared.state().sealed.get(bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket))
     };
@@ -418,16 +420,29 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let live = BucketRow { state: BucketState::Live, ..row.clone() };
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
-    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start
-    // deletes those that the catalog does not need.
-    if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
-        delete_output(shared, row);
-        return Err(Failure::Permanent("not all of them are live in the catalog".to_owned()));
+    match shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers }) {
+        Ok(true) => {}
+        Ok(false) => {
+            delete_output(shared, row);
+            return Err(Failure::Permanent("not all of them are live in the catalog".to_owned()));
+        }
+        // It is unknown whether the transaction was committed, so the objects stay until the outcome is known.
+        Err(error) => {
+            *commit = Some(UnsettledCommit::Merge { output: row.clone(), inputs: inputs.to_vec() });
+            return Err(error.into());
+        }
     }
+    replace_inputs(shared, live, inputs);
+    Ok(())
+}
+
+/// Shows a merge that the catalog has committed to all later searches. The caller holds `commit`.
+pub(crate) fn replace_inputs(shared: &Shared, output: BucketRow, inputs: &[Arc<SealedBucket>]) {
+    let number = output.number;
     let mut state = shared.state();
-    let to = state.add_sealed(SealedBucket::new(live));
+    let to = state.add_sealed(SealedBucket::new(BucketRow { state: BucketState::Live, ..output }));
     if shared.options.remote.is_some() {
-        shared.uploads.add(row.number);
+        shared.uploads.add(number);
     }
     let mut first_row = 0;
     for bucket in inputs {
@@ -438,11 +453,10 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
         state.sealed.remove(bucket.row.number);
         state.retired.push(bucket.clone());
     }
-    Ok(())
 }
 
 /// Deletes the objects of a failed merge; leftovers are deleted at the next start.
-fn delete_output(shared: &Shared, row: &BucketRow) {
+pub(crate) fn delete_output(shared: &Shared, row: &BucketRow) {
     let blobs = shared.readers.blobs();
     let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));
     let forgotten = deleted.map_err(StoreError::from).and_then(|()| Ok(shared.catalog.remove_bucket(row.number)?));

@@ -29,7 +29,7 @@ use crate::sync::{lock, wait, wait_for};
 use crate::{Damage, Store, StoreError};
 
 use self::merge::Purpose;
-pub(crate) use self::merge::{AddSlab, Failure};
+pub(crate) use self::merge::{AddSlab, Failure, delete_output, replace_inputs};
 use self::pace::Pace;
 use self::policy::Request;
 pub use self::report::{CompactionReport, Merge};

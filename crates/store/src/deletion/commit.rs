@@ -9,7 +9,7 @@ use super::found_rows::Deletion;
 use super::row_set::RowSet;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
-use crate::sync::lock;
+use crate::unsettled::UnsettledCommit;
 use crate::{Store, StoreError};
 
 impl Store {
@@ -17,7 +17,7 @@ impl Store {
     /// deletion, are not counted.
     ///
     /// After an error, searches still find the events. If the error came from the catalog, its commit may nevertheless
-    /// have succeeded; the events are then gone after the next start.
+    /// have succeeded; the next change of sealed buckets finds that out, and the events are then gone.
     pub fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -30,7 +30,7 @@ impl Store {
 
 impl Shared {
     fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
-        let _commit = lock(&self.commit);
+        let mut commit = self.begin_commit()?;
         let changes = changed_buckets(deletion, &self.state());
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         let (mut deletions, mut emptied) = (Vec::new(), Vec::new());
@@ -45,28 +45,42 @@ impl Shared {
         if changes.is_empty() {
             return Ok(counts);
         }
-        if !self.catalog.commit_deletion(&DeletionCommit { deletions: &deletions, emptied: &emptied })? {
-            let reason = "not all buckets are live in the catalog; run `quarry bucket verify`".to_owned();
-            return Err(StoreError::Corrupt { bucket: "catalog".to_owned(), reason });
-        }
-        let mut state = self.state();
-        for (bucket, rows) in changes {
-            let number = bucket.row.number;
-            if rows.len() < bucket.row.events {
-                state.sealed.replace(bucket.with_deleted(rows));
-            } else {
-                state.sealed.remove(number);
-                state.retired.push(bucket);
+        match self.catalog.commit_deletion(&DeletionCommit { deletions: &deletions, emptied: &emptied }) {
+            Ok(true) => {}
+            Ok(false) => {
+                let reason = "not all buckets are live in the catalog; run `quarry bucket verify`".to_owned();
+                return Err(StoreError::Corrupt { bucket: "catalog".to_owned(), reason });
+            }
+            Err(error) => {
+                *commit = Some(UnsettledCommit::Deletion(changes));
+                return Err(error.into());
             }
         }
-        drop(state);
-        if self.options.remote.is_some() {
-            deletions.iter().for_each(|deletion| self.uploads.add(deletion.bucket));
-        }
-        // Wakes the compaction, because some buckets may now have to be rewritten.
-        self.seal_done.notify_all();
+        replace_deleted(self, changes);
         Ok(counts)
     }
+}
+
+/// Shows a deletion that the catalog has committed to all later searches: each bucket gets all its deleted rows.
+pub(crate) fn replace_deleted(shared: &Shared, changes: Vec<(Arc<SealedBucket>, RowSet)>) {
+    let mut state = shared.state();
+    let mut changed = Vec::new();
+    for (bucket, rows) in changes {
+        let number = bucket.row.number;
+        if rows.len() < bucket.row.events {
+            state.sealed.replace(bucket.with_deleted(rows));
+            changed.push(number);
+        } else {
+            state.sealed.remove(number);
+            state.retired.push(bucket);
+        }
+    }
+    drop(state);
+    if shared.options.remote.is_some() {
+        changed.into_iter().for_each(|number| shared.uploads.add(number));
+    }
+    // Wakes the compaction, because some buckets may now have to be rewritten.
+    shared.seal_done.notify_all();
 }
 
 /// The live buckets that a deletion changes, each with all its deleted rows after the deletion, including rows deleted

@@ -14,6 +14,7 @@ mod commit;
 mod found_rows;
 mod row_set;
 
+pub(crate) use self::commit::replace_deleted;
 pub use self::found_rows::{DELETION_BYTES_MAX, Deletion};
 pub(crate) use self::found_rows::{Hold, MergedRows};
 pub(crate) use self::row_set::{Ranks, RowSet};

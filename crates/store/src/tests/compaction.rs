@@ -27,7 +27,7 @@ pub(super) fn of_index(store: &Store, index: &str) -> Snapshot {
     store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL)
 }
 
-pub(super) fn objects(store: &Store) -> Vec<String> {
+pub(crate) fn objects(store: &Store) -> Vec<String> {
     store.shared.readers.blobs().list().unwrap()
 }
 

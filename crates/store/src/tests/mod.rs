@@ -1,7 +1,7 @@
 //! The store as its callers use it.
 
 mod catalog;
-mod compaction;
+pub(crate) mod compaction;
 mod compaction_faults;
 mod crash;
 mod damage;
