@@ -104,18 +104,10 @@ impl Shared {
         let _turn = self.uploads.lock_transfers();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
-        for number in self.catalog.begin_uploads(&numbers, &place.volume, &place.path)? {
-            let copy = RemoteCopy {
-                volume: place.volume.clone(),
-                folder: place.path.clone(),
-                state: RemoteState::Uploading,
-                receipt: None,
-            };
-            for bucket in buckets.iter().filter(|bucket| bucket.row.number == number) {
-                bucket.copies.set(Some(copy.clone()), bucket.copies.other());
-                self.state().sealed.recount(bucket);
-            }
-        }
+        self.catalog.begin_uploads(&numbers, &place.volume, &place.path)?;
+        // The catalog, not its answer, says which uploads have begun: an earlier call may have been committed without
+        // an answer.
+        buckets.iter().try_for_each(|bucket| self.adopt_copies(bucket))?;
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.lock_queue().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
@@ -254,20 +246,32 @@ impl Shared {
     }
 
     /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed.
+    /// Memory then also has the result of an earlier change that was committed without an answer, or that could not be
+    /// read back.
     pub(super) fn change_copies(
         &self,
         bucket: &SealedBucket,
         change: impl FnOnce() -> Result<bool, CatalogError>,
     ) -> Result<bool, StoreError> {
         let _commit = lock(&self.commit);
-        if !change()? {
-            return Ok(false);
-        }
+        let is_changed = change()?;
+        self.read_copies(bucket)?;
+        Ok(is_changed)
+    }
+
+    /// Sets the state of a bucket's copies in memory to the one in the catalog.
+    fn adopt_copies(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let _commit = lock(&self.commit);
+        self.read_copies(bucket)
+    }
+
+    /// Like [`Shared::adopt_copies`]; the caller holds `commit`.
+    fn read_copies(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         if let Some(row) = self.catalog.bucket(bucket.row.number)? {
             bucket.copies.set(row.remote, row.other);
             self.state().sealed.recount(bucket);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The content of both objects, verified against checksums and sizes.
@@ -293,7 +297,8 @@ impl Shared {
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_complete()) else { return Ok(()) };
         // In this state, files that a crash leaves in the data directory are deleted at the next start.
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
-        let fetched = self.fetch(bucket, &copy);
+        // The next step may delete the remote copy, so the local one is verified before it counts.
+        let fetched = self.fetch(bucket, &copy).and_then(|()| self.read_verified_objects(bucket).map(drop));
         if fetched.is_err() {
             // Only the error of the fetch is reported.
             drop(self.end_eviction(bucket));

@@ -90,6 +90,32 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
     }
 }
 
+#[test]
+fn a_damaged_copy_is_not_fetched_and_its_volume_keeps_it() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), 0);
+    let store = open(&at(Place::Cold));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let name = cold.list().unwrap().into_iter().find(|name| name.ends_with(".bucket")).unwrap();
+    let object = cold.open(&name).unwrap();
+    let whole = object.read_at(0, object.len() as usize).unwrap();
+    let mut damaged = whole.to_vec();
+    damaged[whole.len() / 3] ^= 4;
+    cold.put(&name, &damaged).unwrap();
+    let store = open(&at(Place::Here));
+    let report = store.migrate("main", None).unwrap();
+    assert_eq!((report.moved, report.not_moved.len()), (1, 1), "{report:?}");
+    assert!(report.not_moved[0].reason.contains("copy on the volume is damaged"), "{report:?}");
+    assert_eq!(states(&store)[0], Some(RemoteState::Evicted));
+    cold.put(&name, &whole).unwrap();
+    assert_eq!(store.migrate("main", None).unwrap().moved, 1);
+    assert_eq!((texts(&all(&store)), cold.list().unwrap()), (expected("main", 0..10), vec![]));
+    assert_tidy(&store, &*cold);
+}
+
 /// Migrates from one location to another on a machine that dies after `acts` operations on objects; returns whether the
 /// migration finished before that.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
