@@ -19,7 +19,7 @@ use quarry_catalog::{BucketState, Catalog, FoundBucket, OtherCopy};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-use super::copies::{RemotePath, STORE_ID_SETTING, stem};
+use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, stem};
 use super::listing::{self, FoundObjects, StoreOnVolumes};
 use super::receipt;
 use crate::data_dir::DirLock;
@@ -129,6 +129,8 @@ struct PendingReceipt {
     place: RemotePath,
     deleted: u64,
     key: String,
+    /// The objects of the bucket.
+    found: FoundObjects,
 }
 
 impl Rebuild<'_> {
@@ -168,7 +170,7 @@ impl Rebuild<'_> {
             return Ok(None);
         }
         let place = RemotePath { volume: volume.to_owned(), path: found.folder.clone() };
-        Ok(Some(PendingReceipt { place, deleted, key: key.to_owned() }))
+        Ok(Some(PendingReceipt { place, deleted, key: key.to_owned(), found: found.clone() }))
     }
 
     /// Reads receipts and adds their buckets.
@@ -231,7 +233,19 @@ impl Rebuild<'_> {
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Err(error.into())),
             Err(error) => return Err(BlobError::Read { name: wanted.key.clone(), part: "the content", error }),
         };
-        Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
+        let found = receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted);
+        Ok(found.and_then(|bucket| {
+            let bytes_of = |part| match part {
+                ObjectKind::Object => bucket.row.object_bytes,
+                ObjectKind::Filter => bucket.row.filter_bytes,
+            };
+            match wanted.found.find_truncated(bytes_of) {
+                None => Ok(bucket),
+                Some((key, bytes)) => Err(Fault::corrupt(format!(
+                    "{key} has only {bytes} bytes: it may be an interrupted copy; restore it and rebuild again"
+                ))),
+            }
+        }))
     }
 
     /// Adds a bucket if its number is free; otherwise defers it. A bucket found at a second location, because of an

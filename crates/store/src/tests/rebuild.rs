@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::RemoteState;
 use quarry_stdx::ManualClock;
@@ -326,4 +326,29 @@ fn damaged_receipts_are_reported_and_others_restored() {
     assert_eq!((report.buckets, report.refused.len()), (2, 1));
     assert!(report.refused[0].0.contains(&name) && report.refused[0].1.to_string().contains("checksum"));
     assert_eq!(texts_of(&open(&with), "main"), expected("main", 5..15));
+}
+
+#[test]
+fn buckets_whose_objects_are_cut_off_are_refused() {
+    let (dir, other, there) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    let volume = Arc::new(DirectoryStore::open(there.path()).unwrap());
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    seal(&store, &["main"], 3, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let names = volume.list().unwrap();
+    // A copy of the volume was interrupted; receipts come first.
+    for (ending, kept) in [(".bucket", 100), (".filter", 0)] {
+        let name = names.iter().find(|name| name.ends_with(ending)).unwrap();
+        let whole = std::fs::read(volume.path(name)).unwrap();
+        std::fs::write(volume.path(name), &whole[..kept]).unwrap();
+        let options = options(other.path(), volume.clone(), 0);
+        let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+        assert_eq!(rebuilt.buckets, 2);
+        let [(_, fault)] = &rebuilt.refused[..] else { panic!("{:?}", rebuilt.refused) };
+        assert!(fault.to_string().contains(&format!("{name} has only {kept} bytes")), "{fault}");
+        std::fs::write(volume.path(name), whole).unwrap();
+        std::fs::remove_file(other.path().join("catalog.sqlite")).unwrap();
+    }
+    assert_eq!(texts_of(&rebuilt(other.path(), volume).1, "main"), expected("main", 0..15));
 }
