@@ -173,18 +173,24 @@ pub struct CompactionCommit<'a> {
 impl Catalog {
     /// Records the names of objects that will be written; `bucket.state` must be `Sealing`.
     pub fn begin_seal(&self, bucket: &BucketRow) -> Result<(), CatalogError> {
-        self.begin_seals(std::slice::from_ref(bucket))
+        self.begin_seals(std::slice::from_ref(bucket)).map(drop)
     }
 
-    /// Like [`Catalog::begin_seal`] for several buckets at once.
-    pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<(), CatalogError> {
+    /// Like [`Catalog::begin_seal`] for several buckets at once. Returns the rows of those that are live already, because
+    /// an earlier commit of their seal took effect without an answer; these rows stay as they are. The log of such a
+    /// bucket may be gone, and its position does not go back, so its events would be lost with its row.
+    pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<Vec<BucketRow>, CatalogError> {
         debug_assert!(buckets.iter().all(|bucket| bucket.state == BucketState::Sealing));
-        self.write(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
-    }
-
-    /// The bucket of this number, if its seal has begun but not ended.
-    pub fn unfinished_seal(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
-        self.read(|act| one_bucket(act, "bucket.number = ?1 AND bucket.state = 0", values![number.cast_signed()]))
+        self.write(|act| {
+            let mut live = Vec::new();
+            for bucket in buckets {
+                match live_bucket(act, bucket.number)? {
+                    Some(known) => live.push(known),
+                    None => write_bucket(act, bucket)?,
+                }
+            }
+            Ok(live)
+        })
     }
 
     /// Makes sealed buckets live, advances the sealing positions of their indexes and stores checkpoints.

@@ -153,8 +153,13 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
         Err(error) => return slabs.iter().map(|_| Err(Failure::Transient(error.clone()))).collect(),
     };
     let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(slabs.len());
-    let mut encoded = Vec::with_capacity(slabs.len());
+    let (mut encoded, mut stored) = (Vec::with_capacity(slabs.len()), Vec::new());
     for (segment, row) in slabs.iter().zip(rows) {
+        if row.state == BucketState::Live {
+            stored.push((outcomes.len(), row));
+            outcomes.push(Ok(()));
+            continue;
+        }
         // A panic of the encoder must not end the thread.
         let outcome = catch_unwind(AssertUnwindSafe(|| encode(shared, segment)));
         let outcome =
@@ -162,7 +167,7 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
         outcomes.push(outcome.map(|objects| encoded.push((outcomes.len(), row, objects))));
     }
     assert_eq!(outcomes.len(), slabs.len(), "every slab has an outcome");
-    let stored = put(shared, encoded, &mut outcomes);
+    stored.extend(put(shared, encoded, &mut outcomes));
     let (places, rows): (Vec<usize>, Vec<BucketRow>) = stored.into_iter().unzip();
     if let Err(error) = commit(shared, rows) {
         places.into_iter().for_each(|place| outcomes[place] = Err(Failure::Transient(error.clone())));
@@ -170,11 +175,15 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
     outcomes
 }
 
-/// Records the names of the objects to be written.
+/// Records the names of the objects to be written. The rows of buckets that an earlier attempt has sealed without
+/// learning of it are live, and their objects are stored.
 fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<BucketRow>, StoreError> {
     let mut rows: Vec<BucketRow> = slabs.iter().map(|segment| row_of(segment)).collect();
     rows.iter_mut().try_for_each(|row| choose_names(shared, row))?;
-    shared.catalog.begin_seals(&rows)?;
+    let live = shared.catalog.begin_seals(&rows)?;
+    for known in live {
+        rows.iter_mut().filter(|row| row.number == known.number).for_each(|row| row.clone_from(&known));
+    }
     Ok(rows)
 }
 
@@ -233,7 +242,7 @@ fn stored_row(shared: &Shared, row: &BucketRow, objects: &EncodedBucket) -> Buck
 /// Chooses object names that are not in use, or those of the bucket's own failed attempt. An object that the catalog
 /// does not know is never overwritten, because it may be the only copy of its events.
 pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
-    if let Some(own) = shared.catalog.unfinished_seal(row.number)? {
+    if let Some(own) = shared.catalog.bucket(row.number)?.filter(|own| own.state != BucketState::Retired) {
         (row.object, row.filter) = (own.object, own.filter);
         return Ok(());
     }
@@ -343,6 +352,7 @@ mod tests {
 
     use super::*;
     use crate::hot_slabs::HotKey;
+    use crate::tests::compaction::objects;
     use crate::tests::{all, append, expected, open, small, texts};
 
     #[test]
@@ -370,5 +380,47 @@ mod tests {
         let store = open(&options);
         store.seal_all().unwrap();
         assert_eq!(texts(&all(&store)), expected("main", 0..6));
+    }
+
+    #[test]
+    fn a_seal_whose_commit_had_no_answer_is_not_begun_again() {
+        for dies in [true, false] {
+            let dir = tempdir().unwrap();
+            let options = small(dir.path());
+            let store = open(&options);
+            append(&store, "main", 0, 3);
+            let segment = {
+                let mut state = store.shared.state();
+                state.close_hot(&HotKey { index: "main".into(), set: 0 });
+                let slab = state.closed.get_mut(&1).unwrap();
+                slab.progress = Progress::Sealing;
+                slab.segment.clone()
+            };
+            let slabs = [segment];
+            let row = begin(&store.shared, &slabs).unwrap().pop().unwrap();
+            let Ok(encoded) = encode(&store.shared, &slabs[0]) else { panic!("not encoded") };
+            let stored = put(&store.shared, vec![(0, row, encoded)], &mut [Ok(())]);
+            let buckets = [Sealed { bucket: &stored[0].1, sealed_through: 1 }];
+            store
+                .shared
+                .catalog
+                .commit_seals(&SealCommit { buckets: &buckets, checkpoints: &[], log_position: 1 })
+                .unwrap();
+            if dies {
+                assert_eq!(begin(&store.shared, &slabs).unwrap(), [stored[0].1.clone()]);
+                drop(slabs);
+                drop(store);
+            } else {
+                drop(slabs);
+                store.shared.state().closed.get_mut(&1).unwrap().progress = Progress::Waiting;
+                store.seal_all().unwrap();
+                assert_eq!(texts(&all(&store)), expected("main", 0..3));
+                assert_eq!(objects(&store), ["main/0000000001.bucket", "main/0000000001.filter"]);
+                assert_eq!(store.messages(), []);
+                drop(store);
+            }
+            let store = open(&options);
+            assert_eq!(texts(&all(&store)), expected("main", 0..3), "dies: {dies}");
+        }
     }
 }

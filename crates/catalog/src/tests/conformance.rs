@@ -39,6 +39,7 @@ on_each_database! {
     buckets_are_read_in_pages,
     live_buckets_of_an_index_are_read_in_pages,
     checkpoints_of_a_transaction_without_an_answer_are_found,
+    seals_that_are_complete_are_not_begun_again,
 }
 
 fn a_bucket_goes_through_its_life(place: &Place) {
@@ -408,5 +409,15 @@ fn checkpoints_of_a_transaction_without_an_answer_are_found(place: &Place) {
     assert_eq!(catalog.checkpoints_of(b"head", "").unwrap(), [known]);
     catalog.settle().unwrap();
     catalog.settle().unwrap();
+    catalog.check().unwrap();
+}
+
+fn seals_that_are_complete_are_not_begun_again(place: &Place) {
+    let catalog = place.open().unwrap();
+    let live = row(1, "main", BucketState::Live);
+    commit(&catalog, &live, 1);
+    let again = [1, 2].map(|number| BucketRow { object: "x".into(), ..row(number, "main", BucketState::Sealing) });
+    assert_eq!(catalog.begin_seals(&again).unwrap(), [live.clone()]);
+    assert_eq!((catalog.bucket(1).unwrap(), catalog.bucket(2).unwrap()), (Some(live), Some(again[1].clone())));
     catalog.check().unwrap();
 }
