@@ -24,6 +24,7 @@ use crate::object_names::object_folder;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
+use crate::unsettled::UnsettledCommit;
 use crate::{Store, StoreError, data_dir};
 
 /// Folder of thawed buckets, inside the folder of an index's objects.
@@ -118,7 +119,7 @@ impl Shared {
     /// Records a bucket whose objects are in place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
         let facts = verified_row(index, contents).map_err(|reason| thaw_error(Path::new(&objects[0]), reason))?;
-        let _commit = self.begin_commit()?;
+        let mut commit = self.begin_commit()?;
         if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
         }
@@ -128,7 +129,10 @@ impl Shared {
         let row = BucketRow { number, object, filter, created, ..facts };
         debug_assert!(row.thawed && row.origins.is_empty(), "retention and compaction ignore thawed buckets");
         // Committed like a merge without inputs, because the events were never in the log of this store.
-        self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
+        if let Err(error) = self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] }) {
+            *commit = Some(UnsettledCommit::Thaw(row));
+            return Err(error.into());
+        }
         let bucket = SealedBucket::new(row);
         let id = bucket.id().to_owned();
         self.state().add_sealed(bucket);

@@ -27,6 +27,8 @@ pub(crate) enum UnsettledCommit {
     Merge { output: BucketRow, inputs: Vec<Arc<SealedBucket>> },
     /// A deletion: buckets, each with all its deleted rows.
     Deletion(Vec<(Arc<SealedBucket>, RowSet)>),
+    /// The addition of a thawed bucket, whose objects belong to the operator.
+    Thaw(BucketRow),
     /// The retirement of buckets.
     Retirement(Vec<Arc<SealedBucket>>),
 }
@@ -55,7 +57,7 @@ impl Shared {
         };
         // A transaction is committed completely or not at all, so one of its buckets shows the outcome.
         match unsettled {
-            UnsettledCommit::Merge { output, .. } => is_live(output.number),
+            UnsettledCommit::Merge { output, .. } | UnsettledCommit::Thaw(output) => is_live(output.number),
             UnsettledCommit::Deletion(changes) => {
                 let Some((bucket, rows)) = changes.first() else { return Ok(false) };
                 if rows.len() == bucket.row.events {
@@ -77,7 +79,10 @@ impl Shared {
             UnsettledCommit::Merge { output, .. } => delete_output(self, &output),
             UnsettledCommit::Deletion(changes) if is_committed => replace_deleted(self, changes),
             UnsettledCommit::Retirement(buckets) if is_committed => self.drop_retired(buckets),
-            UnsettledCommit::Deletion(_) | UnsettledCommit::Retirement(_) => {}
+            UnsettledCommit::Thaw(row) if is_committed => {
+                self.state().add_sealed(SealedBucket::new(row));
+            }
+            UnsettledCommit::Deletion(_) | UnsettledCommit::Retirement(_) | UnsettledCommit::Thaw(_) => {}
         }
     }
 
@@ -170,6 +175,34 @@ mod tests {
             drop(store);
             let store = open(&small(dir.path()));
             assert_eq!(texts(&all(&store)), [""; 0], "committed: {is_committed}");
+        }
+    }
+
+    #[test]
+    fn a_thawed_bucket_without_an_answer_is_added_once() {
+        for is_committed in [true, false] {
+            let (dir, archive) = (tempdir().unwrap(), tempdir().unwrap());
+            let store = three_buckets(dir.path());
+            let folder = archive.path().join("main_1");
+            std::fs::create_dir(&folder).unwrap();
+            for ending in ["bucket", "filter"] {
+                let name = format!("0000000001.{ending}");
+                std::fs::copy(dir.path().join("db/main").join(&name), folder.join(&name)).unwrap();
+            }
+            let id = store.thaw("main", &folder).unwrap();
+            let number = store.shared.state().sealed.thawed().next().unwrap().row.number;
+            let row = store.shared.catalog.bucket(number).unwrap().unwrap();
+            // Memory does not know the bucket, as after a commit without an answer.
+            drop(store.shared.begin_commit().unwrap());
+            store.shared.state().sealed.remove(number);
+            if !is_committed {
+                store.shared.catalog.retire(&[number]).unwrap();
+                store.shared.catalog.remove_bucket(number).unwrap();
+            }
+            *lock(&store.shared.commit) = Some(UnsettledCommit::Thaw(row));
+            let found = store.scan_thawed().unwrap();
+            assert_eq!(found.added.len(), usize::from(!is_committed), "{id}");
+            assert_eq!(all(&store).segments.len(), 4);
         }
     }
 
