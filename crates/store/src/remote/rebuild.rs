@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_blob::{BlobError, BlobStore};
-use quarry_catalog::{BucketState, Catalog, FoundBucket, OtherCopy};
+use quarry_catalog::{BucketRow, BucketState, Catalog, FoundBucket, OtherCopy};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
@@ -248,9 +248,10 @@ impl Rebuild<'_> {
         }))
     }
 
-    /// Adds a bucket if its number is free; otherwise defers it. A bucket found at a second location, because of an
-    /// interrupted move between volumes, is recorded to be deleted there.
-    fn add_or_defer(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
+    /// Adds a bucket if its number is free; otherwise defers it. If a bucket is found at a second location, because of an
+    /// interrupted move between volumes, the copy whose receipt lists more deleted events is restored, and the other is
+    /// recorded to be deleted.
+    fn add_or_defer(&mut self, mut found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
         let same_number = buckets.iter().position(|other| other.row.number == found.row.number);
         let known = match same_number {
             Some(at) => Some(buckets[at].row.clone()),
@@ -264,12 +265,21 @@ impl Rebuild<'_> {
             self.later.insert(stem(&found.row), found);
             return Ok(());
         }
+        let receipt_of = |row: &BucketRow| row.remote.as_ref().and_then(|copy| copy.receipt);
+        let is_newer = receipt_of(&found.row) > receipt_of(&known);
+        if is_newer {
+            std::mem::swap(&mut known.remote, &mut found.row.remote);
+        }
+        let deleted = found.deleted.filter(|_| is_newer);
         if let Some(copy) = found.row.remote {
             known.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, is_obsolete: true });
         }
         match same_number {
-            Some(at) => buckets[at].row = known,
-            None => buckets.push(FoundBucket { row: known, deleted: None, replaces: Vec::new() }),
+            Some(at) => {
+                buckets[at].row = known;
+                buckets[at].deleted = deleted.or(buckets[at].deleted.take());
+            }
+            None => buckets.push(FoundBucket { row: known, deleted, replaces: Vec::new() }),
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOption
 
 /// Location of index `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Cold,
     Warm,
     Here,
@@ -34,7 +34,13 @@ impl Place {
 }
 
 /// Options of a store with two volumes, whose index `main` is at `place`.
-fn at(place: Place, dir: &Path, cold: Arc<dyn BlobStore>, warm: Arc<dyn BlobStore>, cache: u64) -> StoreOptions {
+pub(super) fn at(
+    place: Place,
+    dir: &Path,
+    cold: Arc<dyn BlobStore>,
+    warm: Arc<dyn BlobStore>,
+    cache: u64,
+) -> StoreOptions {
     let options = options(dir, cold, cache);
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
     remote.volumes.insert("warm".to_owned(), warm);
