@@ -59,41 +59,16 @@ impl Shared {
         i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
     }
 
-    /// Sweeps all volumes once.
+    /// Sweeps all volumes once. A volume that fails does not keep the others from being swept; the first failure is
+    /// returned.
     pub(super) fn sweep(&self) -> Result<SweepResult, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(SweepResult::default()) };
         let store_id = self.store_id()?;
-        let grace = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        let grace_ns = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let mut swept = SweepResult::default();
+        let mut outcome = Ok(());
         for (name, volume) in self.readers.remotes().volumes() {
-            let orphans = self.find_orphans(name, &**volume, &store_id, &mut swept)?;
-            // The times of objects come from the clock of the volume.
-            let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace);
-            for found in orphans.into_values() {
-                // A bucket may have returned to this location since it was listed, with objects of the same names.
-                // While this lock is held, none returns.
-                let _turn = self.uploads.lock_transfers();
-                let left = self.select_orphans(name, &found)?.objects;
-                // An upload by another node may still be under way as long as one of the objects is young.
-                if left.iter().any(|object| object.modified_ns > latest) {
-                    swept.young += left.len() as u64;
-                    continue;
-                }
-                for object in left {
-                    volume.delete(&object.key)?;
-                    swept.deleted += 1;
-                }
-            }
-            let is_own = |key: &str| key.rsplit('/').nth(1) == Some(&*store_id);
-            // No upload of this process is under way while this lock is held.
-            let _turn = self.uploads.lock_transfers();
-            match volume.delete_unfinished(latest, &is_own) {
-                Ok(deleted) => swept.unfinished += deleted,
-                // Some access keys may not list uploads; nothing but space is lost.
-                Err(error) => self.report_message(format!(
-                    "unfinished uploads on volume {name} are not deleted and take up space: {error}"
-                )),
-            }
+            outcome = outcome.and(self.sweep_volume(name, &**volume, &store_id, grace_ns, &mut swept));
         }
         if swept.unknown_buckets > 0 {
             self.report_message(format!(
@@ -102,7 +77,46 @@ impl Shared {
                 swept.unknown_buckets
             ));
         }
-        Ok(swept)
+        outcome.map(|()| swept)
+    }
+
+    fn sweep_volume(
+        &self,
+        name: &str,
+        volume: &dyn BlobStore,
+        store_id: &str,
+        grace_ns: i64,
+        swept: &mut SweepResult,
+    ) -> Result<(), StoreError> {
+        let orphans = self.find_orphans(name, volume, store_id, swept)?;
+        // The times of objects come from the clock of the volume.
+        let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);
+        for found in orphans.into_values() {
+            // A bucket may have returned to this location since it was listed, with objects of the same names. While
+            // this lock is held, none returns.
+            let _turn = self.uploads.lock_transfers();
+            let left = self.select_orphans(name, &found)?.objects;
+            // An upload by another node may still be under way as long as one of the objects is young.
+            if left.iter().any(|object| object.modified_ns > latest) {
+                swept.young += left.len() as u64;
+                continue;
+            }
+            for object in left {
+                volume.delete(&object.key)?;
+                swept.deleted += 1;
+            }
+        }
+        let is_own = |key: &str| key.rsplit('/').nth(1) == Some(store_id);
+        // No upload of this process is under way while this lock is held.
+        let _turn = self.uploads.lock_transfers();
+        match volume.delete_unfinished(latest, &is_own) {
+            Ok(deleted) => swept.unfinished += deleted,
+            // Some access keys may not list uploads; nothing but space is lost.
+            Err(error) => self.report_message(format!(
+                "unfinished uploads on volume {name} are not deleted and take up space: {error}"
+            )),
+        }
+        Ok(())
     }
 
     /// The buckets on a volume with orphaned objects, by folder and stem. Counts complete ones in `swept`.

@@ -34,6 +34,8 @@ struct LateVolume {
     unfinished: Mutex<Vec<(String, i64)>>,
     /// Whether the objects of a bucket are listed apart from each other.
     is_unordered: AtomicBool,
+    /// Whether listings fail.
+    is_unlisted: AtomicBool,
 }
 
 /// A function that is called once, after a listing.
@@ -107,6 +109,9 @@ impl BlobStore for LateVolume {
     }
 
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
+        if self.is_unlisted.load(Ordering::SeqCst) {
+            return Err(BlobError::Io { action: "list", path: "here".into(), reason: "no answer".into() });
+        }
         let written = self.written.lock().unwrap().clone();
         let mut names = self.store.list()?;
         if self.is_unordered.load(Ordering::SeqCst) {
@@ -219,6 +224,23 @@ fn uploads_that_never_end_are_given_up_after_the_grace_period() {
     world.pass(1);
     assert_eq!(store.sweep_volumes().unwrap(), SweepResult { unfinished: 1, ..SweepResult::default() });
     assert_eq!(*world.volume.unfinished.lock().unwrap(), [(other, begun_ns)]);
+}
+
+#[test]
+fn a_volume_that_cannot_be_listed_does_not_keep_others_from_being_swept() {
+    let mut world = World::new();
+    let unlisted = Arc::new(LateVolume::default());
+    unlisted.is_unlisted.store(true, Ordering::SeqCst);
+    let mut remote = RemoteOptions::clone(world.options.remote.as_ref().unwrap());
+    remote.volumes.insert("away".to_owned(), unlisted);
+    world.options.remote = Some(Arc::new(remote));
+    let store = world.open();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    world.volume.write("buckets/main/00000000000005ee/0000000009-00000000000f4240.bucket", b"orphan");
+    world.pass(GRACE + 1);
+    store.sweep_volumes().unwrap_err();
+    assert_tidy(&store, &*world.volume);
 }
 
 #[test]
