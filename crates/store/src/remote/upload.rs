@@ -4,6 +4,7 @@
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
 //! uploads and evictions, which are retried after a few seconds at first and later after up to a minute.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,7 +128,15 @@ impl Shared {
         });
         let failed = buckets.iter().zip(&done).filter(|(_, done)| done.is_err());
         let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
-        self.uploads.lock_queue().buckets.extend(failed);
+        {
+            let mut queue = self.uploads.lock_queue();
+            if failed.is_empty() {
+                queue.postponed.remove(&place);
+            } else {
+                queue.postponed.insert(place);
+            }
+            queue.buckets.extend(failed);
+        }
         drop(buckets);
         // Retired inputs of a merge may have waited for the upload of the merged bucket.
         self.delete_retired();
@@ -138,8 +147,21 @@ impl Shared {
         Ok(true)
     }
 
-    /// The oldest waiting buckets of one location. Removes buckets that need no upload from the queue.
+    /// The oldest waiting buckets of one location; those of locations whose last uploads failed come last, so that a
+    /// volume that is out of reach delays no other.
     fn next_uploads(&self) -> Result<Option<UploadGroup>, StoreError> {
+        let postponed = std::mem::take(&mut self.uploads.lock_queue().postponed);
+        let group = self.oldest_uploads(&postponed)?;
+        if group.is_none() && !postponed.is_empty() {
+            return self.oldest_uploads(&BTreeSet::new());
+        }
+        self.uploads.lock_queue().postponed = postponed;
+        Ok(group)
+    }
+
+    /// The oldest waiting buckets of one location, which is none of `postponed`. Removes buckets that need no upload from
+    /// the queue.
+    fn oldest_uploads(&self, postponed: &BTreeSet<RemotePath>) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let store_id = self.store_id()?;
         let numbers: Vec<u64> = self.uploads.lock_queue().buckets.iter().copied().collect();
@@ -160,6 +182,9 @@ impl Shared {
                 done.push(number);
                 continue;
             };
+            if postponed.contains(&place) {
+                continue;
+            }
             let (of, buckets) = together.get_or_insert_with(|| (place.clone(), Vec::new()));
             bytes += bucket.row.stored_bytes();
             if *of != place

@@ -191,3 +191,22 @@ fn crash_during_migration_neither_loses_nor_duplicates_events() {
         }
     }
 }
+
+#[test]
+fn an_unreachable_volume_does_not_delay_uploads_to_others() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let down = Objects::around(cold.clone());
+    let store = open(&at(Place::Warm, dir.path(), down.clone(), warm.clone(), u64::MAX));
+    store.shared.uploads.stop();
+    down.is_down.store(true, Ordering::SeqCst);
+    // Index `web` is on volume `cold`, and its bucket is the oldest.
+    seal(&store, &["web", "main"], 2, 5);
+    for _ in 0..3 {
+        store.upload_all().unwrap_err();
+    }
+    assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Uploaded)]);
+    down.is_down.store(false, Ordering::SeqCst);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded); 2]);
+}
