@@ -11,6 +11,7 @@
 mod admission;
 mod cache;
 mod catalog_location;
+mod commit_settlement;
 mod compaction;
 mod damage;
 mod data_dir;
@@ -57,7 +58,7 @@ mod sync;
 mod tests;
 mod thaw;
 mod ticket;
-mod unsettled;
+mod unsettled_commit;
 mod wal;
 
 pub use catalog_location::{CatalogLocation, CatalogMigrationResult, migrate_catalog};

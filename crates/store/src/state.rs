@@ -21,7 +21,7 @@ use crate::sealing_threads::SealingThreads;
 use crate::sent_requests::SentRequests;
 use crate::slab_extraction::ExtractionSlot;
 use crate::sync::lock;
-use crate::unsettled::UnsettledCommit;
+use crate::unsettled_commit::UnsettledCommit;
 use crate::{Damage, StoreError, StoreOptions};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;

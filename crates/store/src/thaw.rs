@@ -24,7 +24,7 @@ use crate::object_names::object_folder;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
-use crate::unsettled::UnsettledCommit;
+use crate::unsettled_commit::UnsettledCommit;
 use crate::{Store, StoreError, data_dir};
 
 /// Folder of thawed buckets, inside the folder of an index's objects.

@@ -235,10 +235,10 @@ fn store_is_usable_inside_an_async_runtime() {
 }
 
 /// The answer to the n-th request, from 0, with this first line.
-type Answer = dyn Fn(usize, &str) -> String + Send + Sync;
+type ScriptedAnswer = dyn Fn(usize, &str) -> String + Send + Sync;
 
 /// Starts a server whose answers are given by a function; returns its URL and the first lines of the requests.
-fn scripted_server(answer: Box<Answer>) -> (String, Arc<Mutex<Vec<String>>>) {
+fn scripted_server(answer: Box<ScriptedAnswer>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();

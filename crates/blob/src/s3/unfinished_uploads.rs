@@ -38,7 +38,7 @@ pub(crate) struct UnfinishedUpload {
 
 /// A page of a listing.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
+struct UploadPage {
     uploads: Vec<UnfinishedUpload>,
     /// Key and id after which the next page begins; `None` at the end.
     next: Option<(String, String)>,
@@ -59,7 +59,7 @@ impl Requests {
         Ok(uploads)
     }
 
-    async fn page_of_uploads(&self, after: Option<&(String, String)>) -> Result<Page, BlobError> {
+    async fn page_of_uploads(&self, after: Option<&(String, String)>) -> Result<UploadPage, BlobError> {
         let prefix = self.settings.prefix.trim_matches('/');
         let below = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let mut url = format!("{}?max-uploads=1000&prefix={}&uploads=", self.lister.url, encode(&below));
@@ -100,7 +100,7 @@ impl Requests {
                 reason: truncate_message(&body),
             }),
             // The server knows no such listing.
-            405 | 501 => Ok(Page::default()),
+            405 | 501 => Ok(UploadPage::default()),
             _ => Err(failed(truncate_message(&format!("{status} {body}")))),
         }
     }
@@ -120,7 +120,7 @@ impl Requests {
 }
 
 /// Parses an answer. Uploads whose keys are not names of objects, and therefore not from here, are skipped.
-fn parse_page(text: &str, prefix: &str) -> Page {
+fn parse_page(text: &str, prefix: &str) -> UploadPage {
     let upload = |text: &str| {
         let key = element(text, "Key")?;
         let name = if prefix.is_empty() { key } else { key.strip_prefix(prefix)?.strip_prefix('/')? };
@@ -134,7 +134,7 @@ fn parse_page(text: &str, prefix: &str) -> Page {
         Some("true") => element(head, "NextKeyMarker").zip(element(head, "NextUploadIdMarker")),
         _ => None,
     };
-    Page { uploads, next: next.map(|(key, id)| (unescape(key), unescape(id))) }
+    UploadPage { uploads, next: next.map(|(key, id)| (unescape(key), unescape(id))) }
 }
 
 /// The text of the first element of this name; names, times and ids contain no elements.
@@ -176,9 +176,9 @@ mod tests {
         let begun_ns = 1_709_251_199_000_000_000;
         let upload = UnfinishedUpload { name: "a/1.bucket".into(), id: "i&d=".into(), begun_ns };
         let next = Some(("p/a&b".to_owned(), "x&y".to_owned()));
-        assert_eq!(parse_page(text, "p"), Page { uploads: vec![upload], next });
+        assert_eq!(parse_page(text, "p"), UploadPage { uploads: vec![upload], next });
         let last = "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>";
-        assert_eq!(parse_page(last, ""), Page::default());
+        assert_eq!(parse_page(last, ""), UploadPage::default());
         assert_eq!(encode("a/b c+ü~"), "a%2Fb%20c%2B%C3%BC~");
     }
 }

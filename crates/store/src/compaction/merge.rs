@@ -28,7 +28,7 @@ use crate::object_names::object_stem;
 use crate::seal::choose_names;
 use crate::sealed_buckets::{RemainingRows, SealedBucket, bucket_error};
 use crate::state::Shared;
-use crate::unsettled::UnsettledCommit;
+use crate::unsettled_commit::UnsettledCommit;
 use crate::{Damage, StoreError, data_dir};
 
 /// Function that adds a slab to the new bucket.

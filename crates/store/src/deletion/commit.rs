@@ -9,7 +9,7 @@ use super::found_rows::Deletion;
 use super::row_set::RowSet;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
-use crate::unsettled::UnsettledCommit;
+use crate::unsettled_commit::UnsettledCommit;
 use crate::{Store, StoreError};
 
 impl Store {

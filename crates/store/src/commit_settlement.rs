@@ -1,4 +1,4 @@
-//! Commits of the catalog whose outcome is unknown.
+//! Determines the outcome of commits of the catalog that failed ([`crate::unsettled_commit`]).
 //!
 //! If a transaction of the catalog fails, it may have been committed nevertheless, for example because the answer to
 //! its `COMMIT` was lost. Memory then keeps the buckets as they were before it. A change of the same buckets must not
@@ -9,32 +9,17 @@
 //! Not here: copies of buckets on volumes, whose state is read from the catalog after each change
 //! (`remote/upload.rs`); seals, which only add buckets and are repeated under the same numbers.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
-use quarry_catalog::{BucketRow, BucketState};
+use quarry_catalog::BucketState;
 
 use crate::StoreError;
 use crate::compaction::{delete_output, replace_inputs};
-use crate::deletion::{RowSet, replace_deleted};
+use crate::deletion::replace_deleted;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
-
-/// A transaction that failed, with everything that memory needs to adopt it.
-#[derive(Debug)]
-pub(crate) enum UnsettledCommit {
-    /// A merge of `inputs`.
-    Merge { output: BucketRow, inputs: Vec<Arc<SealedBucket>> },
-    /// A deletion: buckets, each with all its deleted rows.
-    Deletion(Vec<(Arc<SealedBucket>, RowSet)>),
-    /// The addition of a thawed bucket, whose objects belong to the operator.
-    Thaw(BucketRow),
-    /// The retirement of buckets.
-    Retirement(Vec<Arc<SealedBucket>>),
-}
-
-/// The lock that is held from the decision about a commit until memory reflects it, with the commit that failed last.
-pub(crate) type CommitGuard<'a> = MutexGuard<'a, Option<UnsettledCommit>>;
+use crate::unsettled_commit::{CommitGuard, UnsettledCommit};
 
 impl Shared {
     /// Takes the commit lock for a change of live buckets. Fails if the outcome of an earlier change cannot be
@@ -111,11 +96,12 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use quarry_catalog::{CompactionCommit, DeletionCommit, DeletionRow, Origin};
+    use quarry_catalog::{BucketRow, CompactionCommit, DeletionCommit, DeletionRow, Origin};
     use tempfile::tempdir;
 
     use super::*;
     use crate::Store;
+    use crate::deletion::RowSet;
     use crate::tests::compaction::objects;
     use crate::tests::{all, append, expected, open, small, texts};
 
