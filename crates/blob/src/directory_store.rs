@@ -69,12 +69,18 @@ impl DirectoryStore {
         self.root.join(format!("{name}{}", name::UNFINISHED_SUFFIX))
     }
 
-    /// A file as a listed object; `None` if it was removed after the listing or its name is not UTF-8.
-    fn listed(&self, path: &Path) -> Option<ListedObject> {
-        let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str)?.to_owned();
-        let facts = fs::metadata(path).ok()?;
-        let age = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Some(ListedObject { name, bytes: facts.len(), modified_ns: i64::try_from(age.as_nanos()).unwrap_or(i64::MAX) })
+    /// A file as a listed object; `None` if it was removed after the listing or its name is not UTF-8. Any other failure
+    /// ends the listing, because a caller must not take an existing object for a missing one.
+    fn listed(&self, path: &Path) -> Result<Option<ListedObject>, BlobError> {
+        let Some(name) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else { return Ok(None) };
+        let facts = match fs::metadata(path).and_then(|facts| Ok((facts.len(), facts.modified()?))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            facts => facts.map_err(|error| BlobError::from_io("stat", path, &error))?,
+        };
+        let (bytes, modified) = facts;
+        let age = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let modified_ns = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
+        Ok(Some(ListedObject { name: name.to_owned(), bytes, modified_ns }))
     }
 
     /// Creates the folder of an object, and adds to `changed` the folders that may have a new entry.
@@ -183,7 +189,9 @@ impl BlobStore for DirectoryStore {
                 }
             }
             files.sort();
-            files.iter().filter_map(|path| self.listed(path)).for_each(&mut *visit);
+            for path in &files {
+                self.listed(path)?.into_iter().for_each(&mut *visit);
+            }
         }
         Ok(())
     }

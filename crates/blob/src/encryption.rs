@@ -258,6 +258,14 @@ impl BlobStore for EncryptedStore {
         self.store.exists(name)
     }
 
+    fn delete_unfinished(&self, before_ns: i64, is_own: &dyn Fn(&str) -> bool) -> Result<u64, BlobError> {
+        self.store.delete_unfinished(before_ns, is_own)
+    }
+
+    fn now_ns(&self) -> Option<i64> {
+        self.store.now_ns()
+    }
+
     fn list(&self) -> Result<Vec<String>, BlobError> {
         self.store.list()
     }

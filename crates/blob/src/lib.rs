@@ -63,14 +63,26 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Removes an object and the remains of interrupted puts. Not an error if the object does not exist.
     fn delete(&self, name: &str) -> Result<(), BlobError>;
 
+    /// Removes the remains of puts that began before `before_ns`, by the clock that sets [`ListedObject::modified_ns`],
+    /// and never ended, of the objects that `is_own` selects. Returns their number. Listings do not show such remains.
+    fn delete_unfinished(&self, _before_ns: i64, _is_own: &dyn Fn(&str) -> bool) -> Result<u64, BlobError> {
+        Ok(0)
+    }
+
     /// Whether the object exists.
     fn exists(&self, name: &str) -> Result<bool, BlobError>;
+
+    /// Current time by the clock that sets [`ListedObject::modified_ns`], in nanoseconds since 1970; `None` if the store
+    /// has not reported it yet, or has no clock of its own.
+    fn now_ns(&self) -> Option<i64> {
+        None
+    }
 
     /// Names of all objects in ascending order. For tests and manual checks; the catalog is authoritative.
     fn list(&self) -> Result<Vec<String>, BlobError>;
 
-    /// Passes every object to `visit` without holding all of them in memory; objects of one folder come in ascending
-    /// order. A listing that had to be restarted passes some of them again.
+    /// Passes every object to `visit` once, without holding all of them in memory; objects of one folder come in
+    /// ascending order.
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let listed = |name| ListedObject { name, bytes: 0, modified_ns: 0 };
         self.list()?.into_iter().map(listed).for_each(visit);

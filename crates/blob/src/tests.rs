@@ -81,3 +81,15 @@ fn a_failed_put_leaves_the_old_object() {
     assert!(matches!(store.put("a", b"new"), Err(BlobError::Io { .. })));
     assert_eq!(&store.open("a").unwrap().read_at(0, 3).unwrap()[..], b"old");
 }
+
+#[test]
+fn a_listing_that_cannot_read_a_file_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DirectoryStore::open(folder.path()).unwrap();
+    store.put("a/1.bucket", b"a").unwrap();
+    // A file that was removed during the listing.
+    std::os::unix::fs::symlink("nowhere", folder.path().join("a/2.bucket")).unwrap();
+    assert_eq!(store.list().unwrap(), ["a/1.bucket"]);
+    std::os::unix::fs::symlink("3.bucket", folder.path().join("a/3.bucket")).unwrap();
+    assert!(matches!(store.list(), Err(BlobError::Io { .. })));
+}

@@ -208,8 +208,7 @@ impl Catalog {
             }
             write_log_position(act, commit.checkpoints, commit.log_position)
         });
-        // Also after an error, because the transaction may have been committed without an answer.
-        self.add_known(commit.checkpoints);
+        self.add_known(&written, commit.checkpoints);
         written
     }
 
@@ -234,7 +233,7 @@ impl Catalog {
     /// Stores checkpoints without a seal, so that the log records they came from can be deleted.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
         let written = self.write(|act| write_log_position(act, checkpoints, log_position));
-        self.add_known(checkpoints);
+        self.add_known(&written, checkpoints);
         written
     }
 
@@ -246,13 +245,13 @@ impl Catalog {
         older: &[LoggedCheckpoint],
         log_position: u64,
     ) -> Result<(), CatalogError> {
-        self.write(|act| {
+        let written = self.write(|act| {
             let delete = "DELETE FROM checkpoint WHERE lsn >= ?1 RETURNING checksum";
             delete_rows(act, Table::Checkpoint, delete, values![from_lsn.cast_signed()])?;
             write_log_position(act, older, log_position)
-        })?;
-        self.add_known(older);
-        Ok(())
+        });
+        self.add_known(&written, older);
+        written
     }
 
     /// Removes live buckets from all later searches. Their objects can be deleted afterwards.

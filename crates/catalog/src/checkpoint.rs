@@ -131,9 +131,13 @@ impl Catalog {
         Ok(identities)
     }
 
-    /// Adds committed checkpoints.
-    pub(crate) fn add_known(&self, checkpoints: &[LoggedCheckpoint]) {
-        if let Some(heads) = self.heads.lock().as_mut() {
+    /// Adds the checkpoints of a transaction to the known ones. If the transaction failed, it may have been committed
+    /// nevertheless, so all identities are read again on the next use.
+    pub(crate) fn add_known(&self, written: &Result<(), CatalogError>, checkpoints: &[LoggedCheckpoint]) {
+        let mut known = self.heads.lock();
+        if written.is_err() {
+            *known = None;
+        } else if let Some(heads) = known.as_mut() {
             checkpoints.iter().for_each(|logged| heads.note(&logged.checkpoint));
         }
     }

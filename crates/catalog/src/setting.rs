@@ -5,6 +5,8 @@ use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "name, value, checksum";
+/// Name of the setting that counts the calls of [`Catalog::settle`].
+const SETTLED: &str = "settled";
 
 impl Catalog {
     /// Value of `name`, if it was ever set.
@@ -12,6 +14,20 @@ impl Catalog {
         self.read(|act| {
             let select = format!("SELECT {COLUMNS} FROM setting WHERE name = ?1");
             act.row(&select, values![name], |row| read(row).map(|(value, _)| value))
+        })
+    }
+
+    /// Ensures that no transaction that failed earlier can still take effect; reads then show its outcome.
+    ///
+    /// In PostgreSQL, the lock of the writer excludes transactions of lost sessions. In SQLite, a transaction whose
+    /// commit failed may be complete in the log, where it would be found after a crash; the changed setting overwrites
+    /// it there.
+    pub fn settle(&self) -> Result<(), CatalogError> {
+        self.write(|act| {
+            let select = format!("SELECT {COLUMNS} FROM setting WHERE name = ?1");
+            let known = act.row(&select, values![SETTLED], |row| read(row).map(|(value, _)| value))?;
+            let number: u64 = known.and_then(|known| known.parse().ok()).unwrap_or(0);
+            write_setting(act, SETTLED, &number.wrapping_add(1).to_string())
         })
     }
 

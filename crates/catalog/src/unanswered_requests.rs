@@ -12,7 +12,7 @@ const COLUMNS: &str = "run, number, key, time, checksum";
 /// A stored part of an unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnansweredPart {
-    /// The run of the store that stored it, identified by the first log record of that run.
+    /// The run of the store that stored it: a number above those of all earlier runs.
     pub run: u64,
     /// Number of the part within the run.
     pub number: u64,

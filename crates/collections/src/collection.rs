@@ -479,6 +479,11 @@ impl Collection {
         Ok(done)
     }
 
+    /// Whether the last commit failed, so that its transaction may reappear after a crash.
+    pub(crate) fn is_last_commit_in_doubt(&self) -> bool {
+        self.is_in_doubt.load(Ordering::Acquire)
+    }
+
     /// If a commit has failed, overwrites its transaction in SQLite's log.
     fn clear_failed_commit(&self, writer: &mut Writer) -> Result<(), CollectionError> {
         if !self.is_in_doubt.load(Ordering::Acquire) {

@@ -88,7 +88,11 @@ impl Collections {
         while open.collections.len() > OPEN_MAX {
             // Only unused collections are closed. Even two handles to one file would be safe, because SQLite serialises
             // their transactions.
-            let idle = open.collections.iter().filter(|(_, (collection, _))| Arc::strong_count(collection) == 1);
+            // A collection whose last commit failed overwrites the failed transaction before its next use; the next handle
+            // would not know of it.
+            let idle = open.collections.iter().filter(|(_, (collection, _))| {
+                Arc::strong_count(collection) == 1 && !collection.is_last_commit_in_doubt()
+            });
             let Some(oldest) = idle.min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone()) else { break };
             open.collections.remove(&oldest);
         }

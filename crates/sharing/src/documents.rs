@@ -39,6 +39,17 @@ impl DocumentDatabase {
     }
 }
 
+/// The exclusion of other nodes. It also ends if the work panics, as a search may that writes documents; otherwise no
+/// other node could change documents until this process ends.
+struct Exclusion<'a>(&'a DocumentDatabase);
+
+impl Drop for Exclusion<'_> {
+    fn drop(&mut self) {
+        self.0.is_changing.store(false, Ordering::Release);
+        self.0.table.unlock();
+    }
+}
+
 impl SharedDocuments for DocumentDatabase {
     fn id(&self) -> i64 {
         self.id
@@ -50,10 +61,8 @@ impl SharedDocuments for DocumentDatabase {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.table.lock(since).map_err(to_fault)?;
         self.is_changing.store(true, Ordering::Release);
-        let done = work();
-        self.is_changing.store(false, Ordering::Release);
-        self.table.unlock();
-        done
+        let _turn = Exclusion(self);
+        work()
     }
 
     fn changed_since(&self, version: i64) -> Result<(i64, Vec<(String, String)>), Fault> {

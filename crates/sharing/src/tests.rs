@@ -1,9 +1,11 @@
 //! Nodes with a folder each and one shared database: changes, crashes halfway, manual edits, an unreachable database.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quarry_catalog::PostgreSqlSettings;
+use quarry_collections::SharedDocuments;
 use quarry_pgworld::PostgreSql as Server;
 use quarry_stdx::{NodeFiles, SystemClock};
 use tempfile::TempDir;
@@ -238,4 +240,15 @@ fn paths_outside_the_folder_are_ignored() {
     move_to("etc/apps/../../outside.conf");
     let b = Node::started(&place);
     assert!(!b.path("outside.conf").exists() && b.text(MACROS).is_none());
+}
+
+#[test]
+fn a_panic_of_a_node_does_not_exclude_the_others() {
+    let place = place(Server::shared(), Duration::from_secs(1));
+    let (a, b) = (Node::started(&place), Node::started(&place));
+    let [a, b] = [a.shared().documents(), b.shared().documents()];
+    let panicked = catch_unwind(AssertUnwindSafe(|| a.exclusively(&mut || panic!("on purpose"))));
+    assert!(panicked.is_err());
+    b.exclusively(&mut || Ok(())).unwrap();
+    a.exclusively(&mut || Ok(())).unwrap();
 }

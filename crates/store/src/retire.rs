@@ -158,8 +158,11 @@ impl Shared {
         drop(merging);
         // Checked under the commit lock, because a bucket may have been merged in the meantime.
         let mut turn = self.begin_commit()?;
-        let is_live = |chosen: &ChosenBucket| self.state().sealed.contains(chosen.bucket.row.number);
-        chosen.retain(is_live);
+        // The current version is retired, because its deleted events determine the receipt that is deleted.
+        chosen.retain_mut(|chosen| {
+            let live = self.state().sealed.get(chosen.bucket.row.number).cloned();
+            live.map(|live| chosen.bucket = live).is_some()
+        });
         if chosen.is_empty() {
             return Ok(RemovedBuckets::default());
         }

@@ -122,11 +122,17 @@ impl Inner {
         has_room
     }
 
-    fn take_candidate(&mut self, key: u128, now_ns: i64) -> Option<UnansweredPart> {
-        if now_ns >= self.candidates_until {
+    /// Drops the candidates if their time is over; returns whether there were any.
+    fn drop_expired(&mut self, now_ns: i64) -> bool {
+        let is_over = now_ns >= self.candidates_until && self.candidate_parts > 0;
+        if is_over {
             self.candidates.clear();
             self.candidate_parts = 0;
         }
+        is_over
+    }
+
+    fn take_candidate(&mut self, key: u128) -> Option<UnansweredPart> {
         let alike = self.candidates.get_mut(&key)?;
         let part = alike.pop_front();
         if alike.is_empty() {
@@ -156,19 +162,21 @@ impl SentRequests {
         SentRequests { run: 0, answers: None, in_catalog: Mutex::default(), inner: Mutex::default() }
     }
 
-    /// Begins the run whose first record is `run`. Unanswered parts in `logged` (from the log) and in the catalog
+    /// Begins a run whose first record is `first_record`. Unanswered parts in `logged` (from the log) and in the catalog
     /// become candidates. If answers cannot be recorded, returns a message; no part of this run will then be a
     /// candidate.
     pub(crate) fn begin(
         disk: &dyn Disk,
         folder: &Path,
         catalog: &Catalog,
-        run: u64,
+        first_record: u64,
         logged: Vec<UnansweredPart>,
         now_ns: i64,
     ) -> Result<(SentRequests, Option<String>), StoreError> {
         let known = catalog.unanswered()?;
-        let candidates = find_candidates(&RecordedAnswers::read(folder, disk.boot()), known.clone(), logged);
+        let answered = RecordedAnswers::read(folder, disk.boot());
+        let run = next_run(first_record, &answered, known.iter().chain(&logged));
+        let candidates = find_candidates(&answered, known.clone(), logged);
         let mut in_catalog = ListedParts { parts: index_by_number(known), is_uncertain: false };
         let saved = in_catalog.update(catalog, index_by_number(candidates.iter().copied()));
         let path = answers_path(folder);
@@ -205,12 +213,23 @@ impl SentRequests {
         now_ns: i64,
     ) -> Result<PartState, StoreError> {
         let key = part_key(request.key, batch);
-        let found = {
+        let (found, has_expired) = {
             let mut inner = lock(&self.inner);
-            match inner.take_candidate(key, now_ns) {
-                Some(earlier) => earlier,
-                None => return Ok(PartState::New(inner.next_part(self.run, key, batch.index_time))),
-            }
+            let has_expired = inner.drop_expired(now_ns);
+            let found = match inner.take_candidate(key) {
+                Some(earlier) => Ok(earlier),
+                None => Err(inner.next_part(self.run, key, batch.index_time)),
+            };
+            (found, has_expired)
+        };
+        if has_expired {
+            // After a crash, the next run would take them for candidates again. If this fails, it is repeated before
+            // the next deletion of log records.
+            drop(self.save(catalog, now_ns));
+        }
+        let found = match found {
+            Ok(earlier) => earlier,
+            Err(new) => return Ok(PartState::New(new)),
         };
         let forgotten = match found.run == self.run {
             true => lock(&self.inner).open(request.id, found),
@@ -312,9 +331,11 @@ impl SentRequests {
         })
     }
 
-    /// Saves unanswered parts to the catalog before their records are deleted from the log.
-    pub(crate) fn save(&self, catalog: &Catalog) -> Result<(), StoreError> {
+    /// Saves unanswered parts to the catalog before their records are deleted from the log. Candidates whose time is
+    /// over are not saved: a body that is sent again later is a new request, in a later run as well.
+    pub(crate) fn save(&self, catalog: &Catalog, now_ns: i64) -> Result<(), StoreError> {
         let mut in_catalog = lock(&self.in_catalog);
+        lock(&self.inner).drop_expired(now_ns);
         let unanswered = self.unanswered();
         in_catalog.update(catalog, unanswered)
     }
@@ -348,6 +369,15 @@ impl ListedParts {
         }
         Ok(())
     }
+}
+
+/// Number of the next run: the number of its first log record, or a higher one if an earlier run had that number. That
+/// happens if the earlier run wrote no records; its parts and its file of answers must not be mixed up with new ones.
+fn next_run<'p>(first_record: u64, answered: &RecordedAnswers, parts: impl Iterator<Item = &'p UnansweredPart>) -> u64 {
+    parts
+        .map(|part| part.run)
+        .chain([answered.run])
+        .fold(first_record, |run, earlier| run.max(earlier.saturating_add(1)))
 }
 
 /// Hash of a request and the events of one part. Times are excluded, because they differ between repetitions if the
@@ -564,5 +594,102 @@ mod tests {
         bytes[9] ^= 1;
         fs::write(&path, bytes).unwrap();
         assert_eq!(RecordedAnswers::read(folder.path(), boot).run, 0);
+    }
+
+    fn request_with(sent: &SentRequests, catalog: &Catalog, key: u128, now_ns: i64) -> (SentRequest, bool) {
+        let request = sent.begin_request(key);
+        let batch = crate::tests::sample::batch("main", u64::try_from(key).unwrap(), 1);
+        match sent.add_part(&request, &batch, catalog, now_ns).unwrap() {
+            PartState::New(part) => {
+                sent.record_stored(request.id, part).unwrap();
+                (request, true)
+            }
+            PartState::Stored => (request, false),
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_run_without_log_records_are_not_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let begin = || SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap().0;
+        // A part is saved and not answered; the next run gives it a number of its own and dies without a log record.
+        let sent = begin();
+        request_with(&sent, &catalog, 1, 0);
+        sent.save(&catalog, 0).unwrap();
+        let sent = begin();
+        assert!(!request_with(&sent, &catalog, 1, 0).1);
+        let sent = begin();
+        let (other, is_new) = request_with(&sent, &catalog, 2, 0);
+        assert!(is_new);
+        // The answer to the new part says nothing about the first one, and both stay apart in the catalog.
+        sent.save(&catalog, 0).unwrap();
+        assert_eq!(catalog.unanswered().unwrap().len(), 2);
+        sent.record_answered(&[other]).unwrap();
+        let sent = begin();
+        assert_eq!((request_with(&sent, &catalog, 1, 0).1, request_with(&sent, &catalog, 2, 0).1), (false, true));
+    }
+
+    #[test]
+    fn answers_of_an_earlier_run_say_nothing_about_a_run_that_records_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let begin = |logged| SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, logged, 0).unwrap().0;
+        drop(begin(Vec::new()));
+        let kept = fs::read(answers_path(folder.path())).unwrap();
+        let mut sent = begin(Vec::new());
+        // The file of the answers could not be replaced, so that the earlier one is still there.
+        fs::write(answers_path(folder.path()), kept).unwrap();
+        sent.answers = None;
+        let request = sent.begin_request(1);
+        let batch = crate::tests::sample::batch("main", 1, 1);
+        let PartState::New(part) = sent.add_part(&request, &batch, &catalog, 0).unwrap() else { panic!("stored") };
+        sent.record_stored(request.id, part).unwrap();
+        sent.record_answered(&[request]).unwrap();
+        let sent = begin(vec![part]);
+        assert!(request_with(&sent, &catalog, 1, 0).1, "an answered part is no candidate");
+    }
+
+    #[test]
+    fn expired_candidates_do_not_return_in_the_next_run() {
+        for is_saved in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let catalog = Catalog::open_in_memory().unwrap();
+            let begin = || SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap().0;
+            let sent = begin();
+            request_with(&sent, &catalog, 1, 0);
+            sent.save(&catalog, 0).unwrap();
+            let sent = begin();
+            let late = expires_at(0);
+            if is_saved {
+                sent.save(&catalog, late).unwrap();
+            } else {
+                let (request, _) = request_with(&sent, &catalog, 2, late);
+                sent.record_answered(&[request]).unwrap();
+            }
+            let sent = begin();
+            assert!(request_with(&sent, &catalog, 1, 0).1, "saved: {is_saved}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_catalog_without_an_answer_leaves_no_part_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let begin = || SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap().0;
+        let sent = begin();
+        request_with(&sent, &catalog, 1, 0);
+        sent.save(&catalog, 0).unwrap();
+        let sent = begin();
+        // A renumbering that took effect and had no answer: the catalog has a number that memory does not know.
+        let [earlier] = catalog.unanswered().unwrap()[..] else { panic!("one part") };
+        let again = UnansweredPart { run: sent.run, number: 700, ..earlier };
+        catalog.change_unanswered(&[earlier], &[again]).unwrap();
+        lock(&sent.in_catalog).is_uncertain = true;
+        let (request, is_new) = request_with(&sent, &catalog, 1, 0);
+        assert!(!is_new);
+        sent.record_answered(&[request]).unwrap();
+        sent.save(&catalog, 0).unwrap();
+        assert_eq!(catalog.unanswered().unwrap(), []);
     }
 }

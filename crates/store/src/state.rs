@@ -211,7 +211,7 @@ impl Shared {
         // The catalog's entry is removed before the file, because a listed segment without a file counts as damage.
         let save = |segment: &LogSegment| {
             self.save_checkpoints(segment.checkpoint_lsn)?;
-            self.sent.save(&self.catalog)?;
+            self.sent.save(&self.catalog, self.clock.elapsed_ns())?;
             Ok(self.catalog.remove_log_segments(&[segment.first_lsn()])?)
         };
         let still_needed = |bucket: u64| self.state().is_unsealed(bucket);

@@ -42,7 +42,7 @@ const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 const FILES_MAX: usize = 512;
 /// Maximum number of blocks between two missing blocks that are fetched with them, to save a request.
 const GAP_BLOCKS: u64 = 1;
-/// Bytes written between two checks of the disk's free space.
+/// Bytes written between two checks of the disk's free space; [`BlockCache::set_bytes_max`] checks it as well.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
 /// Divisor of the cache size: if the disk is full, the quotient is evicted.
 const FULL_DISK_DIVISOR: u64 = 8;
@@ -168,7 +168,10 @@ impl BlockCache {
             counters: Counters::default(),
         };
         if writes {
-            cache.evict_to_limits(&mut lock(&cache.state));
+            let mut state = lock(&cache.state);
+            cache.evict_to_limits(&mut state);
+            cache.evict_to_free_space(&mut state);
+            drop(state);
         }
         Ok(Arc::new(cache))
     }
@@ -195,10 +198,13 @@ impl BlockCache {
         self.shrink(&mut state, left);
     }
 
-    /// Changes the maximum size.
+    /// Changes the maximum size, and evicts blocks if the disk has too little free space. Others fill the disk, too, so
+    /// the cache must give way even if nothing is written to it.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
-        self.evict_to_limits(&mut lock(&self.state));
+        let mut state = lock(&self.state);
+        self.evict_to_limits(&mut state);
+        self.evict_to_free_space(&mut state);
     }
 
     /// Current statistics.
@@ -348,14 +354,22 @@ impl BlockCache {
     /// Evicts until the limits hold.
     fn evict_to_limits(&self, state: &mut State) {
         self.shrink(state, self.bytes_max.load(Ordering::Relaxed));
-        if state.kept >= SPACE_CHECK_BYTES && self.free_bytes_min > 0 {
-            state.kept = 0;
-            if let Ok(disk) = rustix::fs::statvfs(&self.folder) {
-                let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-                let missing = self.free_bytes_min.saturating_sub(free);
-                let bytes_max = state.order.bytes().saturating_sub(missing);
-                self.shrink(state, bytes_max);
-            }
+        if state.kept >= SPACE_CHECK_BYTES {
+            self.evict_to_free_space(state);
+        }
+    }
+
+    /// Evicts until the disk has the space that the cache must leave free.
+    fn evict_to_free_space(&self, state: &mut State) {
+        state.kept = 0;
+        if self.free_bytes_min == 0 {
+            return;
+        }
+        if let Ok(disk) = rustix::fs::statvfs(&self.folder) {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let missing = self.free_bytes_min.saturating_sub(free);
+            let bytes_max = state.order.bytes().saturating_sub(missing);
+            self.shrink(state, bytes_max);
         }
     }
 

@@ -335,3 +335,21 @@ fn tail_read_on_open_is_cached() {
     read(&object, 0..5);
     assert!(lock(&kept.1).is_some());
 }
+
+#[test]
+fn a_disk_that_others_have_filled_gets_space_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = CacheLimits { bytes_max: u64::MAX, free_bytes_min: u64::MAX };
+    let cache = BlockCache::open(folder.path(), limits, Arc::new(Hands::default())).unwrap();
+    let remote = Remote::of(20 * BLOCK as usize);
+    remote.through(&cache, "v/a/1.bucket", false).read_at(0, 20 * BLOCK as usize).unwrap();
+    assert_eq!(cache.stats().bytes, 20 * BLOCK, "too little was written for a check");
+    cache.set_bytes_max(u64::MAX);
+    assert_eq!((cache.stats().bytes, cache.stats().bytes_evicted), (0, 20 * BLOCK));
+    // The blocks of an earlier run count as well.
+    let full = open(folder.path(), u64::MAX);
+    remote.through(&full, "v/a/1.bucket", false).read_at(0, 20 * BLOCK as usize).unwrap();
+    drop(full);
+    let cache = BlockCache::open(folder.path(), limits, Arc::new(Hands::default())).unwrap();
+    assert_eq!(cache.stats().bytes, 0);
+}

@@ -14,10 +14,12 @@ mod endpoints;
 mod hedge;
 mod requests;
 mod retry;
+mod server_clock;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod unfinished_uploads;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use object_store::GetRange;
+use object_store::path::Path;
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_stdx::SharedClock;
 use tokio::runtime::{Builder, Runtime};
@@ -55,7 +58,7 @@ const CONCURRENT_READS_MAX: usize = 8;
 const CONCURRENT_RANGES_MAX: usize = 64;
 /// Concurrent puts of one call.
 const CONCURRENT_PUTS_MAX: usize = 8;
-/// Maximum attempts at a listing.
+/// Maximum attempts at a listing in succession that pass no further object.
 const LIST_ATTEMPTS_MAX: u32 = 5;
 /// Maximum reads of a range whose checksums do not match.
 const READ_ATTEMPTS_MAX: u32 = 4;
@@ -172,6 +175,23 @@ impl BlobStore for S3Store {
         Ok(self.core.wait(async move { requests.stored_size(&name).await })?.is_some())
     }
 
+    fn delete_unfinished(&self, before_ns: i64, is_own: &dyn Fn(&str) -> bool) -> Result<u64, BlobError> {
+        let requests = Arc::clone(&self.core.requests);
+        let mut uploads = self.core.wait(async move { requests.unfinished_uploads().await })?;
+        uploads.retain(|upload| upload.begun_ns < before_ns && is_own(&upload.name));
+        let mut deleted = 0;
+        for upload in uploads {
+            let requests = Arc::clone(&self.core.requests);
+            self.core.wait(async move { requests.abort_upload(&upload).await })?;
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+
+    fn now_ns(&self) -> Option<i64> {
+        self.core.requests.server_now_ns()
+    }
+
     fn list(&self) -> Result<Vec<String>, BlobError> {
         let mut names = BTreeSet::new();
         self.list_each(&mut |listed| names.extend([listed.name]))?;
@@ -179,28 +199,33 @@ impl BlobStore for S3Store {
     }
 
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
-        for attempt in 1..=LIST_ATTEMPTS_MAX {
-            match self.list_once(visit) {
+        let (mut last, mut attempt) = (None, 1);
+        loop {
+            let before = last.clone();
+            match self.list_after(&mut last, visit) {
                 // A request that was sent as often as allowed is not repeated.
                 Err(BlobError::Remote { attempts, .. })
                     if attempt < LIST_ATTEMPTS_MAX && attempts < self.core.requests.attempts_max() =>
                 {
-                    count(&self.core.requests.counters.repetitions, 1)
+                    attempt = if last == before { attempt + 1 } else { 1 };
+                    count(&self.core.requests.counters.repetitions, 1);
                 }
                 listed => return listed,
             }
         }
-        Ok(())
     }
 }
 
 impl S3Store {
-    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later request fails.
-    fn list_once(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
-        let requests = Arc::clone(&self.core.requests);
-        let mut listing = self.core.wait(async move { requests.list().await })?;
+    /// Passes every object whose key follows `last` to `visit`, and sets `last` to the last key passed. Only the first
+    /// request is retried; the listing fails if a later request fails, and can then be continued. A listing that began
+    /// again would pass objects twice, and the objects of one bucket in parts.
+    fn list_after(&self, last: &mut Option<Path>, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
+        let (requests, after) = (Arc::clone(&self.core.requests), last.clone());
+        let mut listing = self.core.wait(async move { requests.list(after).await })?;
         loop {
             listing.objects.into_iter().for_each(&mut *visit);
+            *last = listing.last.or(last.take());
             let Some(rest) = listing.rest else { return Ok(()) };
             let requests = Arc::clone(&self.core.requests);
             listing = self.core.wait(async move { requests.list_next(rest).await })?;

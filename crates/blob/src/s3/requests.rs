@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future, stream};
 use object_store::aws::AmazonS3;
 use object_store::client::{HttpError, HttpErrorKind};
 use object_store::multipart::{MultipartStore, PartId};
@@ -20,7 +21,9 @@ use super::checksums::FOOTER_BYTES;
 use super::endpoints::{Endpoints, Outcome};
 use super::hedge::{self, Hedge};
 use super::retry::{self, Budget};
+use super::server_clock::ServerClock;
 use super::traffic::{Counters, count};
+use super::unfinished_uploads::UploadLister;
 use crate::{BlobError, ListedObject, S3Settings, name};
 
 /// Number of objects of a listing read at once, as many as one answer contains.
@@ -32,17 +35,19 @@ const REASON_BYTES_MAX: usize = 300;
 #[derive(Debug)]
 pub(crate) struct Requests {
     endpoints: Endpoints<AmazonS3>,
-    settings: S3Settings,
-    slots: Semaphore,
+    pub(super) lister: UploadLister,
+    pub(super) settings: S3Settings,
+    pub(super) slots: Semaphore,
     budget: Budget,
     hedge: Hedge,
     clock: SharedClock,
+    server_clock: Arc<ServerClock>,
     pub(crate) counters: Counters,
 }
 
 /// Operation and object, for messages.
 #[derive(Clone, Copy)]
-struct RequestContext<'a> {
+pub(super) struct RequestContext<'a> {
     action: &'static str,
     name: &'a str,
     timeout: Duration,
@@ -64,6 +69,8 @@ pub(crate) type Keys = BoxStream<'static, object_store::Result<ObjectMeta>>;
 /// Some objects of a listing.
 pub(crate) struct Listing {
     pub(crate) objects: Vec<ListedObject>,
+    /// The last key of these objects, or of other objects among them; `None` if there were none.
+    pub(crate) last: Option<Path>,
     /// Rest of the listing; `None` at the end.
     pub(crate) rest: Option<Keys>,
 }
@@ -92,8 +99,11 @@ impl Requests {
         if !prefix || Path::parse(&settings.prefix).is_err() {
             return Err(BlobError::Settings { reason: format!("{:?} cannot begin a key", settings.prefix) });
         }
+        let server_clock = ServerClock::new(clock.clone());
         Ok(Requests {
-            endpoints: Endpoints::new(settings.clients()?, clock.clone()),
+            endpoints: Endpoints::new(settings.clients(&server_clock)?, clock.clone()),
+            lister: settings.upload_lister(&server_clock)?,
+            server_clock,
             slots: Semaphore::new(settings.requests_max),
             settings,
             budget: Budget::full(),
@@ -101,6 +111,11 @@ impl Requests {
             clock,
             counters: Counters::default(),
         })
+    }
+
+    /// Current time by the clock of the servers; `None` before their first answer.
+    pub(crate) fn server_now_ns(&self) -> Option<i64> {
+        self.server_clock.now_ns()
     }
 
     /// Maximum attempts per request.
@@ -114,19 +129,19 @@ impl Requests {
         format!("{} at {}", self.settings.container, urls.join(", "))
     }
 
-    fn path(&self, name: &str) -> Result<Path, BlobError> {
+    pub(super) fn path(&self, name: &str) -> Result<Path, BlobError> {
         name::check(name)?;
         let prefix = self.settings.prefix.trim_matches('/');
         let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
         Path::parse(key).map_err(|_| BlobError::InvalidName { name: name.to_owned(), reason: "it is not a valid key" })
     }
 
-    fn context_of<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
+    pub(super) fn context_of<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
         RequestContext { action, name, timeout: self.settings.request_timeout }
     }
 
     /// Sends a request until it is answered or fails permanently, or until no attempt or no retry budget is left.
-    async fn send<T, F>(&self, ask: RequestContext<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
+    pub(super) async fn send<T, F>(&self, ask: RequestContext<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
     where
         F: Future<Output = object_store::Result<T>>,
     {
@@ -154,7 +169,7 @@ impl Requests {
         Err(self.unavailable(ask, u32::MAX, "it was sent too often"))
     }
 
-    fn unavailable(&self, ask: RequestContext<'_>, attempts: u32, reason: &str) -> BlobError {
+    pub(super) fn unavailable(&self, ask: RequestContext<'_>, attempts: u32, reason: &str) -> BlobError {
         let (action, name) = (ask.action, ask.name.to_owned());
         BlobError::Remote { action, name, place: self.place(), attempts, reason: reason.to_owned() }
     }
@@ -232,20 +247,26 @@ impl Requests {
         Ok(())
     }
 
-    async fn put_parts(&self, name: &str, path: &Path, object: &Bytes) -> Result<(), BlobError> {
+    /// Begins a multipart upload.
+    pub(super) async fn begin_upload(&self, name: &str) -> Result<MultipartId, BlobError> {
+        let path = self.path(name)?;
         let begin = |client: AmazonS3| {
             let path = path.clone();
             async move { client.create_multipart(&path).await }
         };
-        let id = self.send(self.context_of("begin to write", name), begin).await?;
+        self.send(self.context_of("begin to write", name), begin).await
+    }
+
+    async fn put_parts(&self, name: &str, path: &Path, object: &Bytes) -> Result<(), BlobError> {
+        let id = self.begin_upload(name).await?;
         let written = self.put_parts_of(name, path, object, &id).await;
         if written.is_err() {
             let abort = |client: AmazonS3| {
                 let (path, id) = (path.clone(), id.clone());
                 async move { client.abort_multipart(&path, &id).await }
             };
-            // If aborting fails, parts take up space until the container's lifecycle rule removes them. The first error
-            // is returned.
+            // If aborting fails, the parts take up space until `delete_unfinished` or the container's lifecycle rule
+            // removes them. The first error is returned.
             drop(self.send(self.context_of("give up writing", name), abort).await);
         }
         written
@@ -362,12 +383,19 @@ impl Requests {
         }
     }
 
-    /// Begins a listing of all objects.
-    pub(crate) async fn list(&self) -> Result<Listing, BlobError> {
+    /// Begins a listing of all objects whose keys follow `after`, which S3 lists in ascending order.
+    pub(crate) async fn list(&self, after: Option<Path>) -> Result<Listing, BlobError> {
         let prefix = Path::from(self.settings.prefix.trim_matches('/'));
         let list = |client: AmazonS3| {
             let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
-            let mut rest = client.list(below);
+            let mut rest = match after.clone() {
+                None => client.list(below),
+                // Not all servers know where a listing is to begin.
+                Some(after) => client
+                    .list_with_offset(below, &after)
+                    .try_filter(move |meta| future::ready(meta.location > after))
+                    .boxed(),
+            };
             async move {
                 let page = rest.by_ref().take(LIST_PAGE_OBJECTS).try_collect::<Vec<ObjectMeta>>().await?;
                 Ok((page, rest))
@@ -402,7 +430,8 @@ impl Requests {
             name::check(name).is_ok().then(|| ListedObject { name: name.to_owned(), bytes: meta.size, modified_ns })
         };
         let more = page.len() == LIST_PAGE_OBJECTS;
-        Listing { objects: page.iter().filter_map(listed).collect(), rest: more.then_some(rest) }
+        let last = page.last().map(|meta| meta.location.clone());
+        Listing { objects: page.iter().filter_map(listed).collect(), last, rest: more.then_some(rest) }
     }
 }
 
@@ -433,7 +462,7 @@ pub(super) fn add_advice(reason: String) -> String {
 }
 
 /// A server's message as one line of bounded length.
-fn truncate_message(reason: &str) -> String {
+pub(super) fn truncate_message(reason: &str) -> String {
     let line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(REASON_BYTES_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -1,12 +1,15 @@
 //! Settings of a remote store: location, credentials, timeouts.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
-use object_store::client::{Certificate, ClientOptions};
+use object_store::client::{Certificate, ClientOptions, HttpConnector as _};
 use object_store::{BackoffConfig, RetryConfig};
 
+use super::server_clock::{DatedConnector, ServerClock};
+use super::unfinished_uploads::UploadLister;
 use crate::BlobError;
 
 /// Settings of a remote store.
@@ -108,18 +111,28 @@ pub enum S3Encryption {
 }
 
 impl S3Settings {
-    /// A client per endpoint, with its URL. Clients do not retry on their own.
-    pub(crate) fn clients(&self) -> Result<Vec<(String, AmazonS3)>, BlobError> {
+    /// A client per endpoint, with its URL. Clients do not retry on their own; their answers set the clock.
+    pub(crate) fn clients(&self, clock: &Arc<ServerClock>) -> Result<Vec<(String, AmazonS3)>, BlobError> {
         if self.endpoints.is_empty() {
             let url = format!("https://s3.{}.amazonaws.com", self.region);
-            return Ok(vec![(url, self.client(None)?)]);
+            return Ok(vec![(url, self.client(None, clock)?)]);
         }
-        self.endpoints.iter().map(|url| Ok((url.clone(), self.client(Some(url))?))).collect()
+        self.endpoints.iter().map(|url| Ok((url.clone(), self.client(Some(url), clock)?))).collect()
     }
 
-    fn client(&self, endpoint: Option<&str>) -> Result<AmazonS3, BlobError> {
-        let refused = |error: object_store::Error| BlobError::Settings { reason: error.to_string() };
-        let once = RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, backoff: BackoffConfig::default() };
+    /// A client of the first endpoint that lists unfinished uploads.
+    pub(crate) fn upload_lister(&self, clock: &Arc<ServerClock>) -> Result<UploadLister, BlobError> {
+        let endpoint = self.endpoints.first().map(String::as_str);
+        let http = DatedConnector(Arc::clone(clock)).connect(&self.client_options(endpoint)?).map_err(refused)?;
+        let host = match endpoint {
+            Some(url) => self.address(url),
+            None => self.address(&format!("https://s3.{}.amazonaws.com", self.region)),
+        };
+        let url = if self.path_style { format!("{host}/{}", self.container) } else { format!("{host}/") };
+        Ok(UploadLister { http, client: self.client(endpoint, clock)?, url })
+    }
+
+    fn client_options(&self, endpoint: Option<&str>) -> Result<ClientOptions, BlobError> {
         let mut options = ClientOptions::new()
             .with_timeout(self.request_timeout)
             .with_connect_timeout(self.connect_timeout)
@@ -131,6 +144,11 @@ impl S3Settings {
                 options = options.with_root_certificate(authority);
             }
         }
+        Ok(options)
+    }
+
+    fn client(&self, endpoint: Option<&str>, clock: &Arc<ServerClock>) -> Result<AmazonS3, BlobError> {
+        let once = RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, backoff: BackoffConfig::default() };
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&self.container)
             .with_region(&self.region)
@@ -161,7 +179,8 @@ impl S3Settings {
         if let Some(url) = endpoint {
             builder = builder.with_endpoint(self.address(url));
         }
-        builder.with_client_options(options).build().map_err(refused)
+        builder = builder.with_http_connector(DatedConnector(Arc::clone(clock)));
+        builder.with_client_options(self.client_options(endpoint)?).build().map_err(refused)
     }
 
     /// The address of an endpoint, with the container in the host name unless `path_style` is set.
@@ -171,6 +190,10 @@ impl S3Settings {
             _ => url.to_owned(),
         }
     }
+}
+
+fn refused(error: object_store::Error) -> BlobError {
+    BlobError::Settings { reason: error.to_string() }
 }
 
 /// Whether an environment variable configures credentials; the location comes from settings only.

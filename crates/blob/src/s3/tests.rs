@@ -1,5 +1,7 @@
 //! The store against a real server and against one that fails.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use quarry_bucket::ReadError;
@@ -230,4 +232,125 @@ fn store_is_usable_inside_an_async_runtime() {
         store.put("a", b"x").unwrap();
         assert!(store.exists("a").unwrap());
     });
+}
+
+/// The answer to the n-th request, from 0, with this first line.
+type ScriptedAnswer = dyn Fn(usize, &str) -> String + Send + Sync;
+
+/// Starts a server whose answers are given by a function; returns its URL and the first lines of the requests.
+fn scripted_server(answer: Box<ScriptedAnswer>) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let lines = Arc::clone(&seen);
+    // The thread ends with the process.
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut head = String::new();
+            let mut reader = BufReader::new(client.try_clone().unwrap());
+            while reader.read_line(&mut head).is_ok_and(|bytes| bytes > 2) {}
+            let first = head.lines().next().unwrap_or_default().to_owned();
+            let number = lines.lock().unwrap().len();
+            lines.lock().unwrap().push(first.clone());
+            client.write_all(answer(number, &first).as_bytes()).unwrap();
+        }
+    });
+    (url, seen)
+}
+
+fn http(status: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn listing_of(numbers: Range<usize>, next: &str) -> String {
+    let object = |number| {
+        format!(
+            "<Contents><Key>some/where/{number:05}</Key><LastModified>1994-11-06T08:00:00.000Z</LastModified>\
+             <ETag>\"e\"</ETag><Size>7</Size></Contents>"
+        )
+    };
+    let objects: String = numbers.map(object).collect();
+    let next =
+        if next.is_empty() { String::new() } else { format!("<NextContinuationToken>{next}</NextContinuationToken>") };
+    http("200 OK", &format!("<ListBucketResult>{objects}{next}</ListBucketResult>"))
+}
+
+#[test]
+fn interrupted_listings_continue_after_the_last_object() {
+    const LIST_PAGE: usize = 1_000;
+    let answer = |number: usize, _: &str| match number {
+        0 => listing_of(0..LIST_PAGE, "second"),
+        1 | 2 => http("503 Slow Down", ""),
+        // A server that does not know where the listing is to begin.
+        3 => listing_of(LIST_PAGE - 5..2 * LIST_PAGE - 5, "third"),
+        4 => listing_of(2 * LIST_PAGE - 5..2 * LIST_PAGE + 3, ""),
+        _ => http("500 Oh", ""),
+    };
+    let (url, seen) = scripted_server(Box::new(answer));
+    let store = open(settings(&[&url]));
+    assert_eq!(store.now_ns(), None);
+    let mut names = Vec::new();
+    store.list_each(&mut |listed| names.push(listed.name)).unwrap();
+    let expected: Vec<String> = (0..2 * LIST_PAGE + 3).map(|number| format!("{number:05}")).collect();
+    assert_eq!(names, expected, "each object once");
+    let seen = seen.lock().unwrap();
+    assert!(seen[2].contains("start-after=some%2Fwhere%2F00999"), "{}", seen[2]);
+    let age_ns = store.now_ns().unwrap() - 784_111_777_000_000_000;
+    assert!(age_ns >= 0, "the clock is that of the server");
+}
+
+#[test]
+fn uploads_that_never_ended_are_aborted() {
+    let answer = |_: usize, first: &str| {
+        let upload = |name: &str, id: &str, time: &str| {
+            format!(
+                "<Upload><Key>some/where/{name}</Key><UploadId>{id}</UploadId><Initiated>{time}</Initiated></Upload>"
+            )
+        };
+        if first.starts_with("DELETE ") {
+            return http("204 No Content", "");
+        }
+        let more = "<IsTruncated>true</IsTruncated><NextKeyMarker>k/1</NextKeyMarker>\
+                    <NextUploadIdMarker>i1</NextUploadIdMarker>";
+        let (head, uploads) = match first.contains("key-marker=k%2F1") && first.contains("upload-id-marker=i1") {
+            false => (more, upload("a/5ee/1.bucket", "old", "1994-11-06T08:00:00.000Z")),
+            true => (
+                "<IsTruncated>false</IsTruncated>",
+                upload("a/5ee/2.bucket", "young", "1994-11-06T08:30:00.000Z")
+                    + &upload("a/5ef/1.bucket", "other", "1994-11-06T08:00:00.000Z"),
+            ),
+        };
+        http("200 OK", &format!("<ListMultipartUploadsResult>{head}{uploads}</ListMultipartUploadsResult>"))
+    };
+    let (url, seen) = scripted_server(Box::new(answer));
+    let store = open(settings(&[&url]));
+    let before_ns = 784_111_777_000_000_000 - 30 * 60 * 1_000_000_000;
+    assert_eq!(store.delete_unfinished(before_ns, &|name| name.starts_with("a/5ee/")).unwrap(), 1);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert!(seen[2].starts_with("DELETE /quarry/some/where/a/5ee/1.bucket?uploadId=old "), "{}", seen[2]);
+}
+
+#[test]
+fn a_server_lists_and_aborts_unfinished_uploads() {
+    let Some(gateway) = Gateway::start() else { return };
+    let store = open(S3Settings { part_bytes: 5 << 20, ..settings(&[&gateway.url()]) });
+    let begun = Arc::clone(&store.core.requests);
+    for name in ["a/5ee/1.bucket", "a/5ef/1.bucket"] {
+        let begun = Arc::clone(&begun);
+        store.core.wait(async move { begun.begin_upload(name).await }).unwrap();
+    }
+    let count = || {
+        let requests = Arc::clone(&store.core.requests);
+        store.core.wait(async move { requests.unfinished_uploads().await }).unwrap().len()
+    };
+    assert_eq!(count(), 2);
+    let is_own = |name: &str| name.starts_with("a/5ee/");
+    let now_ns = store.now_ns().unwrap();
+    assert_eq!(store.delete_unfinished(now_ns - 3_600_000_000_000, &is_own).unwrap(), 0);
+    assert_eq!(store.delete_unfinished(now_ns + 3_600_000_000_000, &is_own).unwrap(), 1);
+    assert_eq!(count(), 1);
 }

@@ -106,32 +106,33 @@ impl LockedSessions {
             let done = self.in_session(&mut writer, &mut work);
             match done {
                 Ok(value) => return Ok(value),
-                Err(failure) => {
-                    if remedy(&failure) == Remedy::Reconnect {
-                        writer.session = None;
-                    }
-                    patience.wait_or_fail(&self.database, failure)?;
-                }
+                Err(failure) => patience.wait_or_fail(&self.database, failure)?,
             }
         }
     }
 
+    /// Runs `work` in the session, which is put back unless its state is unknown, as after a panic.
     fn in_session<T>(
         &self,
         writer: &mut WriterSession,
         work: &mut impl FnMut(&Session) -> StepResult<T>,
     ) -> StepResult<T> {
-        if writer.session.as_ref().is_none_or(Session::is_lost) {
-            writer.session = None;
-            let session = self.connect()?;
-            if writer.is_held {
-                // With the lock taken, no transaction of a lost session is still running.
-                self.take_lock(&session)?;
+        let session = match writer.session.take().filter(|session| !session.is_lost()) {
+            Some(session) => session,
+            None => {
+                let session = self.connect()?;
+                if writer.is_held {
+                    // With the lock taken, no transaction of a lost session is still running.
+                    self.take_lock(&session)?;
+                }
+                session
             }
+        };
+        let done = work(&session);
+        if !matches!(&done, Err(failure) if remedy(failure) == Remedy::Reconnect) {
             writer.session = Some(session);
         }
-        let Some(session) = &writer.session else { return Err(Failure::Lost("no session".to_owned())) };
-        work(session)
+        done
     }
 
     /// Runs `work` in a transaction that only reads.
@@ -156,12 +157,7 @@ impl LockedSessions {
                 (Ok(()), None) => {
                     return Err(self.database.error(Failure::Damaged("nothing was read".to_owned()), Duration::ZERO));
                 }
-                (Err(failure), _) => {
-                    if remedy(&failure) == Remedy::Reconnect {
-                        *reader = None;
-                    }
-                    patience.wait_or_fail(&self.database, failure)?;
-                }
+                (Err(failure), _) => patience.wait_or_fail(&self.database, failure)?,
             }
         }
     }

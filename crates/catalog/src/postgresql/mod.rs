@@ -247,63 +247,59 @@ impl PostgreSql {
         Failure::Permanent(CatalogError::Failed { place: self.place.shown.clone(), reason })
     }
 
-    /// One attempt to run a transaction that writes.
+    /// One attempt to run a transaction that writes. The session is put back only between two transactions: if a
+    /// failure or a panic left one open, the statements of the next transaction would become a part of it.
     fn try_write(&self, writer: &mut Writer, steps: &mut Steps<'_>) -> StepResult<()> {
-        // Kept only if it can run another transaction. After a panic in `steps`, it would still be in this one, and the
-        // next commit would include its first steps.
         let session = match writer.session.take().filter(|session| !session.is_lost()) {
             Some(session) => session,
             None => self.reconnect(writer.confirmed)?,
         };
-        let (done, is_usable) = self.try_write_in(&session, writer, steps);
-        writer.session = Some(session).filter(|_| is_usable);
-        done
-    }
-
-    /// One attempt in `session`. Also returns whether the session can run another transaction.
-    fn try_write_in(&self, session: &Session, writer: &mut Writer, steps: &mut Steps<'_>) -> (StepResult<()>, bool) {
         if writer.is_open {
-            match CatalogTransaction::on(session).number("SELECT transaction FROM writer", values![]) {
-                Err(failure) => return (Err(failure), true),
-                Ok(committed) => {
-                    writer.is_open = false;
-                    if committed == Some(writer.last) {
-                        writer.confirmed = writer.last;
-                        return (Ok(()), true);
-                    }
-                }
+            let committed = CatalogTransaction::on(&session).number("SELECT transaction FROM writer", values![])?;
+            writer.is_open = false;
+            if committed == Some(writer.last) {
+                (writer.confirmed, writer.session) = (writer.last, Some(session));
+                return Ok(());
             }
         }
         let begun = session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED").and_then(|()| {
             let fence = "UPDATE writer SET transaction = ?1 WHERE run = ?2";
             match session.execute(fence, values![writer.last, self.run])? {
-                1 => steps(session),
+                1 => steps(&session),
                 _ => Err(self.replaced_error()),
             }
         });
         if let Err(failure) = begun {
-            return (Err(failure), session.run_script("ROLLBACK").is_ok());
+            let is_usable = remedy(&failure) != Remedy::Reconnect;
+            writer.session = Some(session).filter(|session| is_usable && session.run_script("ROLLBACK").is_ok());
+            return Err(failure);
         }
         writer.is_open = true;
         let committed = session.run_script("COMMIT");
-        // Any answer of the server, even an error, settles whether the commit took effect.
+        // Any answer of the server, even an error, settles whether the commit took effect, and ends the transaction.
         if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
-            writer.is_open = false;
+            (writer.is_open, writer.session) = (false, Some(session));
         }
         if committed.is_ok() {
             writer.confirmed = writer.last;
         }
-        (committed, true)
+        committed
     }
 
+    /// One attempt to run a transaction that reads. As in [`PostgreSql::try_write`], the session is put back only after
+    /// the transaction has ended: the next one would otherwise see the rows of this one.
     fn try_read(&self, reader: &mut Option<Session>, steps: &mut Steps<'_>) -> StepResult<()> {
-        // As in `try_write`, the session does not survive a panic.
         let session = match reader.take().filter(|session| !session.is_lost()) {
             Some(session) => session,
             None => self.connect()?,
         };
-        let done = in_transaction(&session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || steps(&session));
-        *reader = Some(session).filter(|session| !session.is_lost());
+        session.run_script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        let done = steps(&session);
+        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        // What was read is valid however the transaction ends, and the steps may have an effect elsewhere that cannot
+        // be repeated, as a copy of the catalog has.
+        let is_usable = !matches!(&done, Err(failure) if remedy(failure) == Remedy::Reconnect);
+        *reader = Some(session).filter(|session| is_usable && session.run_script(end).is_ok());
         done
     }
 
@@ -367,12 +363,7 @@ impl Database for PostgreSql {
         loop {
             match self.try_write(&mut writer, steps) {
                 Ok(()) => return Ok(()),
-                Err(failure) => {
-                    if remedy(&failure) == Remedy::Reconnect {
-                        writer.session = None;
-                    }
-                    patience.wait_or_fail(self, failure)?;
-                }
+                Err(failure) => patience.wait_or_fail(self, failure)?,
             }
         }
     }
@@ -383,12 +374,7 @@ impl Database for PostgreSql {
         loop {
             match self.try_read(&mut reader, steps) {
                 Ok(()) => return Ok(()),
-                Err(failure) => {
-                    if remedy(&failure) == Remedy::Reconnect {
-                        *reader = None;
-                    }
-                    patience.wait_or_fail(self, failure)?;
-                }
+                Err(failure) => patience.wait_or_fail(self, failure)?,
             }
         }
     }

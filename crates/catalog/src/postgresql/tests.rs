@@ -1,5 +1,6 @@
 //! Lost connections, lost answers, killed servers, second writers, and schemas without a valid catalog.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_event::TimeRange;
@@ -7,6 +8,7 @@ use quarry_pgworld::{Cut, CuttingProxy, PostgreSql as Server};
 use quarry_stdx::{ErrorKind, HasKind, SystemClock};
 
 use super::*;
+use crate::setting::write_setting;
 use crate::tests::{Place, commit, compacted, logged, new_schema, row};
 use crate::*;
 
@@ -117,23 +119,57 @@ fn commits_without_an_answer_are_found_later() {
 }
 
 #[test]
-fn a_panic_in_a_transaction_rolls_it_back() {
+fn a_panic_inside_a_transaction_rolls_it_back() {
     let place = place(&Server::shared().url(), &new_schema(), LONG);
     let catalog = open(&place).unwrap();
-    let panicking = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        catalog.write(|act| {
-            crate::setting::write_setting(act, "half", "1")?;
-            act.write_digests()?;
-            let number = act.number("SELECT 1", &[])?;
-            assert!(number.is_none(), "a panic of this test");
-            Ok(())
+    catalog.set_setting("a", "before").unwrap();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        catalog.write(|act| -> StepResult<()> {
+            write_setting(act, "a", "never")?;
+            panic!("on purpose")
         })
     }));
-    assert!(panicking.is_err());
-    catalog.set_setting("whole", "1").unwrap();
-    assert_eq!(catalog.setting("half").unwrap(), None);
-    assert_eq!(catalog.setting("whole").unwrap().as_deref(), Some("1"));
+    assert!(panicked.is_err());
+    catalog.set_setting("b", "after").unwrap();
+    assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("before"));
+    // A reader that panicked does not keep its view of the rows.
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        catalog.read(|act| -> StepResult<()> {
+            act.exists("SELECT 1 FROM setting", values![])?;
+            panic!("on purpose")
+        })
+    }));
+    assert!(panicked.is_err());
+    catalog.set_setting("a", "later").unwrap();
+    assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("later"));
     catalog.check().unwrap();
+}
+
+#[test]
+fn reads_are_not_repeated_because_their_end_has_no_answer() {
+    let server = Server::shared();
+    let proxy = CuttingProxy::start(server.socket());
+    let place = place(&server.url_through(proxy.address()), &new_schema(), LONG);
+    let catalog = open(&place).unwrap();
+    catalog.set_setting("a", "b").unwrap();
+    for cut in [Cut::BeforeCommit, Cut::AfterCommit] {
+        proxy.cut(cut);
+        let mut runs = 0;
+        catalog
+            .read(|act| {
+                runs += 1;
+                act.exists("SELECT 1 FROM setting", values![])
+            })
+            .unwrap();
+        assert_eq!(runs, 1, "{cut:?}");
+        assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("b"));
+    }
+    // A copy writes to its target inside such a transaction.
+    proxy.cut(Cut::BeforeCommit);
+    let target = Place::sqlite();
+    let target = target.open().unwrap();
+    catalog.copy_to(&target).unwrap();
+    assert_eq!(target.setting("a").unwrap().as_deref(), Some("b"));
 }
 
 #[test]

@@ -38,6 +38,8 @@ on_each_database! {
     found_buckets_come_back_but_for_those_that_others_replace,
     buckets_are_read_in_pages,
     live_buckets_of_an_index_are_read_in_pages,
+    checkpoints_of_a_transaction_without_an_answer_are_found,
+    seals_that_are_complete_are_not_begun_again,
 }
 
 fn a_bucket_goes_through_its_life(place: &Place) {
@@ -395,4 +397,28 @@ fn live_buckets_of_an_index_are_read_in_pages(place: &Place) {
     catalog.database.run_script("UPDATE origin SET number = 3 WHERE bucket = 40");
     let error = catalog.read_live("main", 0..=u64::MAX).next_page().unwrap_err().to_string();
     assert!(error.contains("row 40 of table bucket does not match its checksum"), "{error}");
+}
+
+fn checkpoints_of_a_transaction_without_an_answer_are_found(place: &Place) {
+    let catalog = place.open().unwrap();
+    assert_eq!(catalog.checkpoints_of(b"head", "").unwrap(), []);
+    // Committed, although the caller receives an error.
+    let known = logged(b"head", 0, 10, 3);
+    catalog.write(|act| crate::checkpoint::write_checkpoint(act, &known)).unwrap();
+    catalog.add_known(&Err(CatalogError::Busy { place: "here".to_owned() }), &[]);
+    assert_eq!(catalog.checkpoints_of(b"head", "").unwrap(), [known]);
+    catalog.settle().unwrap();
+    catalog.settle().unwrap();
+    catalog.check().unwrap();
+}
+
+fn seals_that_are_complete_are_not_begun_again(place: &Place) {
+    let catalog = place.open().unwrap();
+    let live = row(1, "main", BucketState::Live);
+    commit(&catalog, &live, 1);
+    let again = [2, 1].map(|number| BucketRow { object: "x".into(), ..row(number, "main", BucketState::Sealing) });
+    let error = catalog.begin_seals(&again).unwrap_err().to_string();
+    assert!(error.contains("bucket 1 is sealed already"), "{error}");
+    assert_eq!((catalog.bucket(1).unwrap(), catalog.bucket(2).unwrap()), (Some(live), None));
+    catalog.check().unwrap();
 }

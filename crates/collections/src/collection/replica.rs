@@ -161,21 +161,23 @@ impl Collection {
         state: SharedState,
     ) -> Result<(), CollectionError> {
         let is_reload = state.purged > version;
-        let after = if is_reload { 0 } else { version };
-        let mut page = shared.page(self.identity(), after, state.last)?;
-        if page.is_empty() && !is_reload {
+        let page = if is_reload { Vec::new() } else { shared.page(self.identity(), version, state.last)? };
+        // The rows of removed documents may have been deleted after the state was read. An empty page then says nothing.
+        if page.is_empty() && !is_reload && shared.state(self.identity())?.purged <= version {
             return Ok(());
         }
         self.in_transaction(writer, None, |file| {
-            if is_reload {
-                file.remove_all()?;
+            if !is_reload {
+                file.apply_pages(shared, self.identity(), page, state.last)?;
             }
-            while let Some((newest, _)) = page.last() {
-                let newest = *newest;
-                page.iter().try_for_each(|(_, change)| file.apply(change))?;
-                page = shared.page(self.identity(), newest, state.last).map_err(CollectionError::from)?;
+            let newer = shared.state(self.identity()).map_err(CollectionError::from)?;
+            if newer.purged <= version {
+                return file.set_standing(shared.id(), state.last);
             }
-            file.set_standing(shared.id(), state.last)
+            file.remove_all()?;
+            let page = shared.page(self.identity(), 0, newer.last).map_err(CollectionError::from)?;
+            file.apply_pages(shared, self.identity(), page, newer.last)?;
+            file.set_standing(shared.id(), newer.last)
         })
     }
 
@@ -264,6 +266,22 @@ impl FileWriter<'_> {
     /// Records that the file is not a replica of a cluster's database.
     pub(super) fn forget_database(&self) -> Result<(), Failure> {
         self.transaction.prepare_cached("DELETE FROM shared")?.execute([])?;
+        Ok(())
+    }
+
+    /// Applies the changes of a page and of all later pages up to number `last`.
+    fn apply_pages(
+        &mut self,
+        shared: &dyn SharedDocuments,
+        collection: (&str, &str),
+        mut page: Vec<(i64, DocumentChange)>,
+        last: i64,
+    ) -> Result<(), Failure> {
+        while let Some((newest, _)) = page.last() {
+            let newest = *newest;
+            page.iter().try_for_each(|(_, change)| self.apply(change))?;
+            page = shared.page(collection, newest, last).map_err(CollectionError::from)?;
+        }
         Ok(())
     }
 

@@ -16,6 +16,8 @@ struct MemoryDatabase {
     rows: Mutex<MemoryRows>,
     /// Whether the database does not answer.
     is_down: AtomicBool,
+    /// Whether the rows of removed documents are deleted just before the next page is read.
+    purges: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -23,6 +25,17 @@ struct MemoryRows {
     last: i64,
     purged: BTreeMap<(String, String), i64>,
     documents: Vec<(String, String, i64, DocumentChange)>,
+}
+
+impl MemoryRows {
+    /// Deletes the rows of removed documents of a collection.
+    fn purge(&mut self, app: &str, name: &str) {
+        let is_removed =
+            |row: &(String, String, i64, DocumentChange)| (&*row.0, &*row.1) == (app, name) && row.3.body.is_none();
+        let newest = self.documents.iter().filter(|row| is_removed(row)).map(|row| row.2).max();
+        self.documents.retain(|row| !is_removed(row));
+        self.purged.extend(newest.map(|newest| ((app.to_owned(), name.to_owned()), newest)));
+    }
 }
 
 impl MemoryDatabase {
@@ -63,7 +76,10 @@ impl SharedDocuments for MemoryDatabase {
     }
 
     fn page(&self, (app, name): (&str, &str), after: i64, last: i64) -> Result<Vec<(i64, DocumentChange)>, Fault> {
-        let rows = self.answer()?;
+        let mut rows = self.answer()?;
+        if self.purges.swap(false, Ordering::AcqRel) {
+            rows.purge(app, name);
+        }
         let of =
             rows.documents.iter().filter(|row| (&*row.0, &*row.1) == (app, name) && row.2 > after && row.2 <= last);
         let mut page: Vec<(i64, DocumentChange)> = of.map(|row| (row.2, row.3.clone())).collect();
@@ -163,6 +179,25 @@ fn nodes_apply_each_others_changes() {
     assert_eq!((b.documents(), late.documents()), (vec![], vec![]));
     b.towns().insert(NOBODY, object(json!({"_key": "new"})), &plain).unwrap();
     assert_eq!((keys(&a.documents()), keys(&late.documents())), (vec!["new"], vec!["new"]));
+}
+
+#[test]
+fn removals_that_are_purged_while_they_are_read_are_applied() {
+    for has_others in [false, true] {
+        let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
+        let (a, b) = (SharingNode::new(&database), SharingNode::new(&database));
+        save(&a.towns(), &[json!({"_key": "k1"}), json!({"_key": "k2"})], &plain);
+        assert_eq!(keys(&b.documents()), ["k1", "k2"]);
+        a.towns().remove(NOBODY, "k1", &plain).unwrap();
+        if has_others {
+            a.towns().insert(NOBODY, object(json!({"_key": "k3"})), &plain).unwrap();
+        }
+        database.purges.store(true, Ordering::Release);
+        let expected: &[&str] = if has_others { &["k2", "k3"] } else { &["k2"] };
+        assert_eq!(keys(&b.documents()), expected);
+        assert_eq!(keys(&b.documents()), expected);
+        assert!(!database.purges.load(Ordering::Acquire), "the purge came before a page");
+    }
 }
 
 #[test]

@@ -368,3 +368,16 @@ fn failed_commits_do_not_reappear_after_a_crash() {
     assert!(!collection.is_in_doubt.load(Ordering::Acquire));
     assert_eq!(found_after_crash(), 2, "what was read stays");
 }
+
+#[test]
+fn collections_whose_last_commit_failed_stay_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let collections = Collections::of_data_dir(folder.path());
+    let collection = collections.get("search", "c").unwrap();
+    save(&collection, &[json!({"_key": "a"})], &CollectionDefinition::default());
+    collection.is_in_doubt.store(true, Ordering::Release);
+    drop(collection);
+    (0..100).for_each(|name| drop(collections.get("search", &name.to_string()).unwrap()));
+    let collection = collections.get("search", "c").unwrap();
+    assert!(collection.is_in_doubt.load(Ordering::Acquire), "the same handle");
+}

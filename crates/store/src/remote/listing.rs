@@ -30,6 +30,8 @@ pub(super) struct FoundObject {
     pub(super) key: String,
     pub(super) kind: FoundKind,
     pub(super) modified_ns: i64,
+    /// Stored size; `None` if the volume does not report it.
+    pub(super) bytes: Option<u64>,
 }
 
 /// Kind of an object of a bucket.
@@ -45,6 +47,17 @@ impl FoundObjects {
     pub(super) fn is_complete(&self) -> bool {
         let has = |part| self.objects.iter().any(|object| object.kind == FoundKind::Part(part));
         ObjectKind::ALL.into_iter().all(has) && self.receipt().is_some()
+    }
+
+    /// An object that is smaller than a bucket of these sizes, as after an interrupted copy of the volume: its key and
+    /// its size.
+    pub(super) fn find_truncated(&self, bytes_of: impl Fn(ObjectKind) -> u64) -> Option<(&str, u64)> {
+        self.objects.iter().find_map(|object| match object.kind {
+            FoundKind::Part(part) => {
+                object.bytes.filter(|bytes| *bytes < bytes_of(part)).map(|bytes| (object.key.as_str(), bytes))
+            }
+            FoundKind::Receipt(_) => None,
+        })
     }
 
     /// The current receipt: the one with the most deleted events.
@@ -82,11 +95,13 @@ fn parse(listed: ListedObject) -> Option<FoundObjects> {
         Some(_) => return None,
     };
     let (store, folder, stem) = (store.to_owned(), folder.to_owned(), stem.to_owned());
-    let objects = vec![FoundObject { kind, modified_ns: listed.modified_ns, key: listed.name }];
+    // A volume that reports no times reports no sizes either.
+    let bytes = Some(listed.bytes).filter(|bytes| *bytes > 0 || listed.modified_ns != 0);
+    let objects = vec![FoundObject { kind, modified_ns: listed.modified_ns, key: listed.name, bytes }];
     Some(FoundObjects { store, folder, stem, objects })
 }
 
-/// Passes the buckets found on a volume to `visit`, one at a time; some may occur twice.
+/// Passes the buckets found on a volume to `visit`, one at a time.
 pub(super) fn for_each(volume: &dyn BlobStore, visit: &mut dyn FnMut(FoundObjects)) -> Result<(), BlobError> {
     let mut last: Option<FoundObjects> = None;
     volume.list_each(&mut |listed| {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::copies::RemotePath;
 use crate::sync::{lock, wait_for};
 
 /// Time that closing a store waits for an upload before it reports that it waits.
@@ -28,6 +29,8 @@ pub(super) struct UploadQueueState {
     pub(super) buckets: BTreeSet<u64>,
     /// Numbers of damaged buckets, which are not uploaded.
     pub(super) damaged: BTreeSet<u64>,
+    /// Locations whose last uploads failed; buckets for other locations are uploaded first.
+    pub(super) postponed: BTreeSet<RemotePath>,
     /// Whether a failure was reported since the last successful upload.
     pub(super) is_damage_reported: bool,
     stopping: bool,

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_blob::{BlobError, BlobStore};
-use quarry_catalog::{BucketState, Catalog, FoundBucket, OtherCopy};
+use quarry_catalog::{BucketRow, BucketState, Catalog, FoundBucket, OtherCopy};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-use super::copies::{RemotePath, STORE_ID_SETTING, stem};
+use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, stem};
 use super::listing::{self, FoundObjects, StoreOnVolumes};
 use super::receipt;
 use crate::data_dir::DirLock;
@@ -129,6 +129,8 @@ struct PendingReceipt {
     place: RemotePath,
     deleted: u64,
     key: String,
+    /// The objects of the bucket.
+    found: FoundObjects,
 }
 
 impl Rebuild<'_> {
@@ -168,7 +170,7 @@ impl Rebuild<'_> {
             return Ok(None);
         }
         let place = RemotePath { volume: volume.to_owned(), path: found.folder.clone() };
-        Ok(Some(PendingReceipt { place, deleted, key: key.to_owned() }))
+        Ok(Some(PendingReceipt { place, deleted, key: key.to_owned(), found: found.clone() }))
     }
 
     /// Reads receipts and adds their buckets.
@@ -231,12 +233,25 @@ impl Rebuild<'_> {
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Err(error.into())),
             Err(error) => return Err(BlobError::Read { name: wanted.key.clone(), part: "the content", error }),
         };
-        Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
+        let found = receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted);
+        Ok(found.and_then(|bucket| {
+            let bytes_of = |part| match part {
+                ObjectKind::Object => bucket.row.object_bytes,
+                ObjectKind::Filter => bucket.row.filter_bytes,
+            };
+            match wanted.found.find_truncated(bytes_of) {
+                None => Ok(bucket),
+                Some((key, bytes)) => Err(Fault::corrupt(format!(
+                    "{key} has only {bytes} bytes: it may be an interrupted copy; restore it and rebuild again"
+                ))),
+            }
+        }))
     }
 
-    /// Adds a bucket if its number is free; otherwise defers it. A bucket found at a second location, because of an
-    /// interrupted move between volumes, is recorded to be deleted there.
-    fn add_or_defer(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
+    /// Adds a bucket if its number is free; otherwise defers it. If a bucket is found at a second location, because of an
+    /// interrupted move between volumes, the copy whose receipt lists more deleted events is restored, and the other is
+    /// recorded to be deleted.
+    fn add_or_defer(&mut self, mut found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
         let same_number = buckets.iter().position(|other| other.row.number == found.row.number);
         let known = match same_number {
             Some(at) => Some(buckets[at].row.clone()),
@@ -250,12 +265,21 @@ impl Rebuild<'_> {
             self.later.insert(stem(&found.row), found);
             return Ok(());
         }
+        let receipt_of = |row: &BucketRow| row.remote.as_ref().and_then(|copy| copy.receipt);
+        let is_newer = receipt_of(&found.row) > receipt_of(&known);
+        if is_newer {
+            std::mem::swap(&mut known.remote, &mut found.row.remote);
+        }
+        let deleted = found.deleted.filter(|_| is_newer);
         if let Some(copy) = found.row.remote {
             known.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, is_obsolete: true });
         }
         match same_number {
-            Some(at) => buckets[at].row = known,
-            None => buckets.push(FoundBucket { row: known, deleted: None, replaces: Vec::new() }),
+            Some(at) => {
+                buckets[at].row = known;
+                buckets[at].deleted = deleted.or(buckets[at].deleted.take());
+            }
+            None => buckets.push(FoundBucket { row: known, deleted, replaces: Vec::new() }),
         }
         Ok(())
     }

@@ -4,9 +4,14 @@
 //! before they are deleted; the catalog prevails over the listing. A bucket's row is committed before its first object
 //! is put, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another catalog
 //! occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
-//! ([`crate::RemoteOptions::orphan_grace_secs`]), and complete buckets with a receipt are never deleted but reported:
+//! ([`crate::RemoteOptions::orphan_grace_secs`]), measured by the clock of the volume from the newest object of their
+//! bucket, and complete buckets with a receipt are never deleted but reported:
 //! `quarry bucket rebuild-catalog` finds them. Objects of other data directories are ignored.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use quarry_blob::BlobStore;
 use quarry_catalog::BucketRow;
 use quarry_event::time::NS_PER_SEC;
 
@@ -30,6 +35,8 @@ pub struct SweepResult {
     pub deleted: u64,
     /// Number of orphaned objects that are too young to be deleted.
     pub young: u64,
+    /// Number of deleted remains of uploads that never ended.
+    pub unfinished: u64,
     /// Number of complete buckets that the catalog does not know.
     pub unknown_buckets: u64,
 }
@@ -52,41 +59,16 @@ impl Shared {
         i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
     }
 
-    /// Sweeps all volumes once.
+    /// Sweeps all volumes once. A volume that fails does not keep the others from being swept; the first failure is
+    /// returned.
     pub(super) fn sweep(&self) -> Result<SweepResult, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(SweepResult::default()) };
         let store_id = self.store_id()?;
-        let grace = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-        let latest = self.clock.now_ns().saturating_sub(grace);
+        let grace_ns = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let mut swept = SweepResult::default();
+        let mut outcome = Ok(());
         for (name, volume) in self.readers.remotes().volumes() {
-            let mut orphans: Vec<FoundObjects> = Vec::new();
-            let mut failed = None;
-            listing::for_each(&**volume, &mut |found| {
-                if found.store != store_id || orphans.len() == ORPHANS_MAX || failed.is_some() {
-                    return;
-                }
-                match self.select_orphans(name, &found) {
-                    Ok(left) if left.objects.is_empty() => {}
-                    Ok(left) if left.is_complete() => swept.unknown_buckets += 1,
-                    Ok(left) => orphans.push(left),
-                    Err(error) => failed = Some(error),
-                }
-            })?;
-            failed.map_or(Ok(()), Err)?;
-            for found in orphans {
-                // A bucket may have returned to this location since it was listed, with objects of the same names.
-                // While this lock is held, none returns.
-                let _turn = self.uploads.lock_transfers();
-                for object in self.select_orphans(name, &found)?.objects {
-                    if object.modified_ns > latest {
-                        swept.young += 1;
-                    } else {
-                        volume.delete(&object.key)?;
-                        swept.deleted += 1;
-                    }
-                }
-            }
+            outcome = outcome.and(self.sweep_volume(name, &**volume, &store_id, grace_ns, &mut swept));
         }
         if swept.unknown_buckets > 0 {
             self.report_message(format!(
@@ -95,7 +77,85 @@ impl Shared {
                 swept.unknown_buckets
             ));
         }
-        Ok(swept)
+        outcome.map(|()| swept)
+    }
+
+    fn sweep_volume(
+        &self,
+        name: &str,
+        volume: &dyn BlobStore,
+        store_id: &str,
+        grace_ns: i64,
+        swept: &mut SweepResult,
+    ) -> Result<(), StoreError> {
+        let orphans = self.find_orphans(name, volume, store_id, swept)?;
+        // The times of objects come from the clock of the volume.
+        let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);
+        for found in orphans.into_values() {
+            // A bucket may have returned to this location since it was listed, with objects of the same names. While
+            // this lock is held, none returns.
+            let _turn = self.uploads.lock_transfers();
+            let left = self.select_orphans(name, &found)?.objects;
+            // An upload by another node may still be under way as long as one of the objects is young.
+            if left.iter().any(|object| object.modified_ns > latest) {
+                swept.young += left.len() as u64;
+                continue;
+            }
+            for object in left {
+                volume.delete(&object.key)?;
+                swept.deleted += 1;
+            }
+        }
+        let is_own = |key: &str| key.rsplit('/').nth(1) == Some(store_id);
+        // No upload of this process is under way while this lock is held.
+        let _turn = self.uploads.lock_transfers();
+        match volume.delete_unfinished(latest, &is_own) {
+            Ok(deleted) => swept.unfinished += deleted,
+            // Some access keys may not list uploads; nothing but space is lost.
+            Err(error) => self.report_message(format!(
+                "unfinished uploads on volume {name} are not deleted and take up space: {error}"
+            )),
+        }
+        Ok(())
+    }
+
+    /// The buckets on a volume with orphaned objects, by folder and stem. Counts complete ones in `swept`.
+    fn find_orphans(
+        &self,
+        name: &str,
+        volume: &dyn BlobStore,
+        store_id: &str,
+        swept: &mut SweepResult,
+    ) -> Result<BTreeMap<(String, String), FoundObjects>, StoreError> {
+        let mut orphans: BTreeMap<(String, String), FoundObjects> = BTreeMap::new();
+        let mut failed = None;
+        listing::for_each(volume, &mut |found| {
+            if found.store != store_id || failed.is_some() {
+                return;
+            }
+            match self.select_orphans(name, &found) {
+                Ok(left) if left.objects.is_empty() => {}
+                Ok(left) if left.is_complete() => swept.unknown_buckets += 1,
+                Ok(left) => {
+                    let place = (left.folder.clone(), left.stem.clone());
+                    let is_full = orphans.len() == ORPHANS_MAX;
+                    match orphans.entry(place) {
+                        // Not every store lists the objects of a bucket one after the other.
+                        Entry::Occupied(mut known) => known.get_mut().objects.extend(left.objects),
+                        Entry::Vacant(free) if !is_full => {
+                            free.insert(left);
+                        }
+                        Entry::Vacant(_) => {}
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        let found = orphans.len();
+        orphans.retain(|_, left| !left.is_complete());
+        swept.unknown_buckets += (found - orphans.len()) as u64;
+        Ok(orphans)
     }
 
     /// The objects of a found bucket that the catalog does not know at this location.

@@ -4,6 +4,7 @@
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
 //! uploads and evictions, which are retried after a few seconds at first and later after up to a minute.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,18 +115,10 @@ impl Shared {
         let _turn = self.uploads.lock_transfers();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
-        for number in self.catalog.begin_uploads(&numbers, &place.volume, &place.path)? {
-            let copy = RemoteCopy {
-                volume: place.volume.clone(),
-                folder: place.path.clone(),
-                state: RemoteState::Uploading,
-                receipt: None,
-            };
-            for bucket in buckets.iter().filter(|bucket| bucket.row.number == number) {
-                bucket.copies.set(Some(copy.clone()), bucket.copies.other());
-                self.state().sealed.recount(bucket);
-            }
-        }
+        self.catalog.begin_uploads(&numbers, &place.volume, &place.path)?;
+        // The catalog, not its answer, says which uploads have begun: an earlier call may have been committed without
+        // an answer.
+        buckets.iter().try_for_each(|bucket| self.adopt_copies(bucket))?;
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.lock_queue().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
@@ -145,7 +138,15 @@ impl Shared {
         });
         let failed = buckets.iter().zip(&done).filter(|(_, done)| done.is_err());
         let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
-        self.uploads.lock_queue().buckets.extend(failed);
+        {
+            let mut queue = self.uploads.lock_queue();
+            if failed.is_empty() {
+                queue.postponed.remove(&place);
+            } else {
+                queue.postponed.insert(place);
+            }
+            queue.buckets.extend(failed);
+        }
         drop(buckets);
         // Retired inputs of a merge may have waited for the upload of the merged bucket.
         self.delete_retired();
@@ -156,8 +157,21 @@ impl Shared {
         Ok(true)
     }
 
-    /// The oldest waiting buckets of one location. Removes buckets that need no upload from the queue.
+    /// The oldest waiting buckets of one location; those of locations whose last uploads failed come last, so that a
+    /// volume that is out of reach delays no other.
     fn next_uploads(&self) -> Result<Option<UploadGroup>, StoreError> {
+        let postponed = std::mem::take(&mut self.uploads.lock_queue().postponed);
+        let group = self.oldest_uploads(&postponed)?;
+        if group.is_none() && !postponed.is_empty() {
+            return self.oldest_uploads(&BTreeSet::new());
+        }
+        self.uploads.lock_queue().postponed = postponed;
+        Ok(group)
+    }
+
+    /// The oldest waiting buckets of one location, which is none of `postponed`. Removes buckets that need no upload from
+    /// the queue.
+    fn oldest_uploads(&self, postponed: &BTreeSet<RemotePath>) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let store_id = self.store_id()?;
         let numbers: Vec<u64> = self.uploads.lock_queue().buckets.iter().copied().collect();
@@ -178,6 +192,9 @@ impl Shared {
                 done.push(number);
                 continue;
             };
+            if postponed.contains(&place) {
+                continue;
+            }
             let (of, buckets) = together.get_or_insert_with(|| (place.clone(), Vec::new()));
             bytes += bucket.row.stored_bytes();
             if *of != place
@@ -264,20 +281,32 @@ impl Shared {
     }
 
     /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed.
+    /// Memory then also has the result of an earlier change that was committed without an answer, or that could not be
+    /// read back.
     pub(super) fn change_copies(
         &self,
         bucket: &SealedBucket,
         change: impl FnOnce() -> Result<bool, CatalogError>,
     ) -> Result<bool, StoreError> {
         let _commit = lock(&self.commit);
-        if !change()? {
-            return Ok(false);
-        }
+        let is_changed = change()?;
+        self.read_copies(bucket)?;
+        Ok(is_changed)
+    }
+
+    /// Sets the state of a bucket's copies in memory to the one in the catalog.
+    fn adopt_copies(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let _commit = lock(&self.commit);
+        self.read_copies(bucket)
+    }
+
+    /// Like [`Shared::adopt_copies`]; the caller holds `commit`.
+    fn read_copies(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         if let Some(row) = self.catalog.bucket(bucket.row.number)? {
             bucket.copies.set(row.remote, row.other);
             self.state().sealed.recount(bucket);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The content of both objects, verified against checksums and sizes.
@@ -303,7 +332,8 @@ impl Shared {
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_complete()) else { return Ok(()) };
         // In this state, files that a crash leaves in the data directory are deleted at the next start.
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
-        let fetched = self.fetch(bucket, &copy);
+        // The next step may delete the remote copy, so the local one is verified before it counts.
+        let fetched = self.fetch(bucket, &copy).and_then(|()| self.read_verified_objects(bucket).map(drop));
         if fetched.is_err() {
             // Only the error of the fetch is reported.
             drop(self.end_eviction(bucket));

@@ -17,7 +17,7 @@ use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOption
 
 /// Location of index `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Cold,
     Warm,
     Here,
@@ -34,7 +34,13 @@ impl Place {
 }
 
 /// Options of a store with two volumes, whose index `main` is at `place`.
-fn at(place: Place, dir: &Path, cold: Arc<dyn BlobStore>, warm: Arc<dyn BlobStore>, cache: u64) -> StoreOptions {
+pub(super) fn at(
+    place: Place,
+    dir: &Path,
+    cold: Arc<dyn BlobStore>,
+    warm: Arc<dyn BlobStore>,
+    cache: u64,
+) -> StoreOptions {
     let options = options(dir, cold, cache);
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
     remote.volumes.insert("warm".to_owned(), warm);
@@ -88,6 +94,32 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
         assert_eq!(states(&store), [None; 3]);
         assert_eq!(texts(&all(&store)), whole);
     }
+}
+
+#[test]
+fn a_damaged_copy_is_not_fetched_and_its_volume_keeps_it() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), 0);
+    let store = open(&at(Place::Cold));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let name = cold.list().unwrap().into_iter().find(|name| name.ends_with(".bucket")).unwrap();
+    let object = cold.open(&name).unwrap();
+    let whole = object.read_at(0, object.len() as usize).unwrap();
+    let mut damaged = whole.to_vec();
+    damaged[whole.len() / 3] ^= 4;
+    cold.put(&name, &damaged).unwrap();
+    let store = open(&at(Place::Here));
+    let report = store.migrate("main", None).unwrap();
+    assert_eq!((report.moved, report.not_moved.len()), (1, 1), "{report:?}");
+    assert!(report.not_moved[0].reason.contains("copy on the volume is damaged"), "{report:?}");
+    assert_eq!(states(&store)[0], Some(RemoteState::Evicted));
+    cold.put(&name, &whole).unwrap();
+    assert_eq!(store.migrate("main", None).unwrap().moved, 1);
+    assert_eq!((texts(&all(&store)), cold.list().unwrap()), (expected("main", 0..10), vec![]));
+    assert_tidy(&store, &*cold);
 }
 
 /// Migrates from one location to another on a machine that dies after `acts` operations on objects; returns whether the
@@ -158,4 +190,23 @@ fn crash_during_migration_neither_loses_nor_duplicates_events() {
             assert!(acts > 7, "{from:?} to {to:?}: {acts}");
         }
     }
+}
+
+#[test]
+fn an_unreachable_volume_does_not_delay_uploads_to_others() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let down = Objects::around(cold.clone());
+    let store = open(&at(Place::Warm, dir.path(), down.clone(), warm.clone(), u64::MAX));
+    store.shared.uploads.stop();
+    down.is_down.store(true, Ordering::SeqCst);
+    // Index `web` is on volume `cold`, and its bucket is the oldest.
+    seal(&store, &["web", "main"], 2, 5);
+    for _ in 0..3 {
+        store.upload_all().unwrap_err();
+    }
+    assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Uploaded)]);
+    down.is_down.store(false, Ordering::SeqCst);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded); 2]);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::ReadAt;
 use quarry_catalog::RemoteState;
 use quarry_stdx::ManualClock;
@@ -12,6 +12,7 @@ use tempfile::tempdir;
 
 use super::compaction::{of_index, seal};
 use super::deletion::{find_events, remaining_texts};
+use super::migrate::{Place, at};
 use super::remote::{Objects, assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
 use crate::{RebuildResult, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
@@ -326,4 +327,55 @@ fn damaged_receipts_are_reported_and_others_restored() {
     assert_eq!((report.buckets, report.refused.len()), (2, 1));
     assert!(report.refused[0].0.contains(&name) && report.refused[0].1.to_string().contains("checksum"));
     assert_eq!(texts_of(&open(&with), "main"), expected("main", 5..15));
+}
+
+#[test]
+fn buckets_whose_objects_are_cut_off_are_refused() {
+    let (dir, other, there) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    let volume = Arc::new(DirectoryStore::open(there.path()).unwrap());
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    seal(&store, &["main"], 3, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let names = volume.list().unwrap();
+    // A copy of the volume was interrupted; receipts come first.
+    for (ending, kept) in [(".bucket", 100), (".filter", 0)] {
+        let name = names.iter().find(|name| name.ends_with(ending)).unwrap();
+        let whole = std::fs::read(volume.path(name)).unwrap();
+        std::fs::write(volume.path(name), &whole[..kept]).unwrap();
+        let options = options(other.path(), volume.clone(), 0);
+        let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+        assert_eq!(rebuilt.buckets, 2);
+        let [(_, fault)] = &rebuilt.refused[..] else { panic!("{:?}", rebuilt.refused) };
+        assert!(fault.to_string().contains(&format!("{name} has only {kept} bytes")), "{fault}");
+        std::fs::write(volume.path(name), whole).unwrap();
+        std::fs::remove_file(other.path().join("catalog.sqlite")).unwrap();
+    }
+    assert_eq!(texts_of(&rebuilt(other.path(), volume).1, "main"), expected("main", 0..15));
+}
+
+#[test]
+fn the_copy_with_the_newest_deletions_is_restored() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let keeping = Objects::around(cold.clone());
+    let there = |place| at(place, dir.path(), keeping.clone(), warm.clone(), 0);
+    let store = open(&there(Place::Cold));
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    // The objects at the previous location stay, as after a crash before their deletion.
+    keeping.keeps.store(true, Ordering::SeqCst);
+    let store = open(&there(Place::Warm));
+    store.migrate("main", Some("warm")).unwrap_err();
+    store.delete(&find_events(&all(&store), |number| number == 2)).unwrap();
+    store.upload_all().unwrap();
+    drop(store);
+    let (receipts, _): (Vec<String>, _) = warm.list().unwrap().into_iter().partition(|name| name.ends_with("receipt"));
+    assert_eq!((receipts.len(), cold.list().unwrap().len()), (1, 3));
+    let options = at(Place::Warm, other.path(), cold.clone(), warm.clone(), 0);
+    let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+    assert_eq!((rebuilt.buckets, rebuilt.events, rebuilt.refused.len()), (1, 4, 0));
+    let store = open(&options);
+    assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..5, |number| number == 2));
 }

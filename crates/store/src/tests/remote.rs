@@ -690,3 +690,26 @@ fn pages_of_a_remote_bucket_are_fetched_together() {
     });
     assert!(at_once <= one_by_one && one_by_one <= 40, "{at_once} and {one_by_one} requests");
 }
+
+#[test]
+fn steps_recorded_without_an_answer_are_completed() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(MemoryBlobStore::default());
+    let options = options(dir.path(), volume.clone(), u64::MAX);
+    let store = open(&options);
+    store.shared.uploads.stop();
+    seal(&store, &["main"], 3, 5);
+    let catalog = &store.shared.catalog;
+    let folder = "buckets/main/00000000000005ee";
+    // The catalog knows that the upload of bucket 1 has begun, and memory does not.
+    assert_eq!(catalog.begin_uploads(&[1], "cold", folder).unwrap(), [1]);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded); 3]);
+    assert_tidy(&store, &*volume);
+    // The same for evictions.
+    assert!(catalog.set_remote_state(2, RemoteState::Evicting).unwrap());
+    store.evict_cache(None).unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted); 3]);
+    assert_eq!(texts(&all(&store)), expected("main", 0..15));
+    assert_tidy(&store, &*volume);
+}

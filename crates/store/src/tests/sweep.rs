@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, ListedObject, MemoryBlobStore};
@@ -30,6 +30,12 @@ struct LateVolume {
     written: Mutex<BTreeMap<String, i64>>,
     now_ns: AtomicI64,
     after_listing: Hook,
+    /// Names of the objects of uploads that have not ended, and times of their beginning.
+    unfinished: Mutex<Vec<(String, i64)>>,
+    /// Whether the objects of a bucket are listed apart from each other.
+    is_unordered: AtomicBool,
+    /// Whether listings fail.
+    is_unlisted: AtomicBool,
 }
 
 /// A function that is called once, after a listing.
@@ -91,9 +97,28 @@ impl BlobStore for LateVolume {
         self.store.list()
     }
 
+    fn delete_unfinished(&self, before_ns: i64, is_own: &dyn Fn(&str) -> bool) -> Result<u64, BlobError> {
+        let mut unfinished = self.unfinished.lock().unwrap();
+        let before = unfinished.len();
+        unfinished.retain(|(name, begun_ns)| *begun_ns >= before_ns || !is_own(name));
+        Ok((before - unfinished.len()) as u64)
+    }
+
+    fn now_ns(&self) -> Option<i64> {
+        Some(self.now_ns.load(Ordering::SeqCst))
+    }
+
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
+        if self.is_unlisted.load(Ordering::SeqCst) {
+            return Err(BlobError::Io { action: "list", path: "here".into(), reason: "no answer".into() });
+        }
         let written = self.written.lock().unwrap().clone();
-        for name in self.store.list()? {
+        let mut names = self.store.list()?;
+        if self.is_unordered.load(Ordering::SeqCst) {
+            // Receipts of all buckets come first.
+            names.sort_by_key(|name| !name.ends_with("receipt"));
+        }
+        for name in names {
             let modified_ns = written[&name];
             visit(ListedObject { name, bytes: 0, modified_ns });
         }
@@ -158,6 +183,64 @@ fn objects_of_late_puts_are_deleted_after_the_grace_period() {
         assert_eq!(store.sweep_volumes().unwrap().deleted as usize, late.len(), "{late:?}");
         assert_tidy(&store, &*world.volume);
     }
+}
+
+#[test]
+fn objects_of_an_upload_by_another_node_are_not_swept() {
+    let world = World::new();
+    let store = world.open();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    let keys = world.volume.list().unwrap();
+    let other = |ending: &str| {
+        let key = keys.iter().find(|key| key.ends_with(ending)).unwrap();
+        key.replace("0000000001-", "0000000777-")
+    };
+    // Another node puts the objects of a bucket; the second one takes longer than the grace period.
+    world.volume.write(&other(".bucket"), b"object");
+    world.pass(GRACE + 1);
+    world.volume.write(&other(".filter"), b"filter");
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { young: 2, ..SweepResult::default() });
+    // The clock of this machine is days ahead of the volume's.
+    world.clock.advance_ns(1_000_000 * NS_PER_SEC);
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { young: 2, ..SweepResult::default() });
+    world.pass(GRACE + 1);
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { deleted: 2, ..SweepResult::default() });
+    assert_tidy(&store, &*world.volume);
+}
+
+#[test]
+fn uploads_that_never_end_are_given_up_after_the_grace_period() {
+    let world = World::new();
+    let store = world.open();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    let own = "buckets/main/00000000000005ee/0000000009-00000000000f4240.bucket".to_owned();
+    let other = own.replace("5ee", "5ef");
+    let begun_ns = world.volume.now_ns.load(Ordering::SeqCst);
+    *world.volume.unfinished.lock().unwrap() = vec![(own, begun_ns), (other.clone(), begun_ns)];
+    world.pass(GRACE);
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult::default());
+    world.pass(1);
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { unfinished: 1, ..SweepResult::default() });
+    assert_eq!(*world.volume.unfinished.lock().unwrap(), [(other, begun_ns)]);
+}
+
+#[test]
+fn a_volume_that_cannot_be_listed_does_not_keep_others_from_being_swept() {
+    let mut world = World::new();
+    let unlisted = Arc::new(LateVolume::default());
+    unlisted.is_unlisted.store(true, Ordering::SeqCst);
+    let mut remote = RemoteOptions::clone(world.options.remote.as_ref().unwrap());
+    remote.volumes.insert("away".to_owned(), unlisted);
+    world.options.remote = Some(Arc::new(remote));
+    let store = world.open();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    world.volume.write("buckets/main/00000000000005ee/0000000009-00000000000f4240.bucket", b"orphan");
+    world.pass(GRACE + 1);
+    store.sweep_volumes().unwrap_err();
+    assert_tidy(&store, &*world.volume);
 }
 
 #[test]
@@ -246,7 +329,10 @@ fn buckets_of_a_newer_catalog_and_of_other_directories_stay() {
     std::fs::write(&catalog, kept).unwrap();
     let store = world.open();
     world.pass(GRACE * 10);
-    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { unknown_buckets: 1, ..SweepResult::default() });
-    assert_eq!(world.volume.list().unwrap(), all);
+    for is_unordered in [false, true] {
+        world.volume.is_unordered.store(is_unordered, Ordering::SeqCst);
+        assert_eq!(store.sweep_volumes().unwrap(), SweepResult { unknown_buckets: 1, ..SweepResult::default() });
+        assert_eq!(world.volume.list().unwrap(), all);
+    }
     assert!(store.messages().iter().any(|it| it.text.contains("rebuild-catalog")));
 }

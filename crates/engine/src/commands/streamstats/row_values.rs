@@ -135,7 +135,7 @@ mod tests {
                 expected.add(body, &texts, None);
                 let expected = expected.value(body);
                 assert_eq!(running.value(body), expected, "{function:?} of {column:?} to row {row}");
-                assert_eq!(sliding.value(body, &window, 0, 0), expected, "{function:?} of {column:?} to row {row}");
+                assert_eq!(sliding.value(body, &window, 0), expected, "{function:?} of {column:?} to row {row}");
             }
         }
     }
