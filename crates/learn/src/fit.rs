@@ -84,7 +84,7 @@ pub fn fit(request: &FitRequest<'_>, control: FitControl<'_>) -> Result<FitResul
             if request.algorithm == "DBSCAN" {
                 labels = Some(dbscan(request, &encoded, stop)?);
             } else {
-                model.body = transformer(request, &encoded, stop)?;
+                model.body = transformer(request, &encoded, control)?;
             }
         }
     }
@@ -155,7 +155,7 @@ fn classifier(
                 &truth,
                 count,
                 options.boolean("fit_intercept", true)?,
-                control.stop,
+                control,
             )?)
         }
         "GaussianNB" => {
@@ -202,12 +202,13 @@ fn regressor(
     Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.boolean("fit_intercept", true)?, control.stop)?))
 }
 
-fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: StopCheck<'_>) -> Result<Body, LearnError> {
+fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, control: FitControl<'_>) -> Result<Body, LearnError> {
+    let stop = control.stop;
     let (options, x) = (&request.options, &encoded.matrix);
     Ok(match request.algorithm {
         "KMeans" => {
             let count = options.number("k", (1, CLUSTERS_MAX))?.unwrap_or(8);
-            Body::Clusters(cluster::k_means(x, count, options.seed()?, stop)?)
+            Body::Clusters(cluster::k_means(x, count, options.seed()?, control)?)
         }
         "PCA" => {
             let kept = match (options.number("k", (1, 10_000usize))?, options.number("variance", (0.0, 1.0))?) {

@@ -542,3 +542,25 @@ fn a_forest_that_ends_early_has_the_trees_grown_so_far() {
     assert!(some.len() > 1 && some.len() < all.len(), "{} trees", some.len());
     assert_eq!(some, all[..some.len()]);
 }
+
+#[test]
+fn iterative_fits_that_end_early_have_a_model() {
+    let table = two_class_table();
+    for (algorithm, target) in [("KMeans", ""), ("LogisticRegression", "kind")] {
+        let fitted = |ends: bool| {
+            let request = FitRequest {
+                algorithm,
+                target: (!target.is_empty()).then(|| table.column(target)),
+                features: table.columns("a b"),
+                by: Vec::new(),
+                rows: table.rows,
+                options: Options::default(),
+                output: None,
+            };
+            fit(&request, FitControl { stop: &|| false, should_end: &|| ends }).unwrap().model
+        };
+        assert_ne!(fitted(true), fitted(false), "{algorithm}");
+        assert_eq!(fitted(true), fitted(true), "{algorithm}");
+        assert_eq!(table.predict(&fitted(true)).len(), table.predict(&fitted(false)).len(), "{algorithm}");
+    }
+}

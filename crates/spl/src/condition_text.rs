@@ -20,18 +20,18 @@ impl Writer<'_> {
             SearchExpr::And(parts) => self.list(parts, " "),
             SearchExpr::Or(parts) => self.list(parts, " OR "),
             SearchExpr::Not(part) => format!("NOT {}", self.operand(part)),
-            SearchExpr::Keyword(word) => literal(word),
+            SearchExpr::Keyword(word) => keyword(word),
             SearchExpr::Term(word) => format!("TERM({})", word.text),
             SearchExpr::Case(word) => format!("CASE({})", word.text),
             SearchExpr::Compare { field, op, value, case_sensitive } => {
-                let value = if *case_sensitive { format!("CASE({})", value.text) } else { literal(value) };
+                let value = if *case_sensitive { format!("CASE({})", value.text) } else { name(&value.text) };
                 format!("{}{}{value}", name(&field.text), operator(*op))
             }
             SearchExpr::In { field, values } => {
-                let values: Vec<String> = values.iter().map(literal).collect();
+                let values: Vec<String> = values.iter().map(|value| name(&value.text)).collect();
                 format!("{} IN ({})", name(&field.text), values.join(", "))
             }
-            SearchExpr::Indexed { field, value } => format!("{}::{}", field.text, literal(value)),
+            SearchExpr::Indexed { field, value } => format!("{}::{}", field.text, name(&value.text)),
             SearchExpr::Subsearch(inner) => format!("[{}]", self.subsearch(inner)),
         }
     }
@@ -72,13 +72,14 @@ fn operator(op: CompareOp) -> &'static str {
     }
 }
 
-/// A word or value: in quotes if it was written in quotes or cannot be read without them.
-fn literal(word: &SearchPattern) -> String {
-    if !word.quoted && is_bare(&word.text) { word.text.clone() } else { quote(&word.text) }
+/// A word, or a phrase in quotes.
+fn keyword(word: &SearchPattern) -> String {
+    if word.quoted { quote(&word.text) } else { name(&word.text) }
 }
 
-fn name(field: &str) -> String {
-    if is_bare(field) { field.to_owned() } else { quote(field) }
+/// The name or value of a field: in quotes if it cannot be read without them.
+fn name(text: &str) -> String {
+    if is_bare(text) { text.to_owned() } else { quote(text) }
 }
 
 /// Whether a text is read as one word without quotes.
@@ -128,6 +129,7 @@ mod tests {
             ("Image=\"*\\\\calc.exe\"", "Image=\"*\\\\calc.exe\""),
             ("url=http://x/y?z=1", "url=\"http://x/y?z=1\""),
             ("a=\"or\" \"and\"", "a=\"or\" \"and\""),
+            ("a=\"x\" b IN (\"y\") \"z\"", "a=x b IN (y) \"z\""),
             ("x [ search y | fields z ]", "x [search y | fields z]"),
             ("x NOT [| inputlookup t.csv]", "x NOT [| inputlookup t.csv]"),
         ] {
