@@ -306,6 +306,10 @@ impl From<UserError> for ApiError {
         match error {
             UserError::Auth(error) => error.into(),
             UserError::Exists(name) => ObjectError::Exists(name).into(),
+            UserError::Unknown(name) => {
+                let text = format!("Could not get info for non-existent user=\"{name}\"");
+                ApiError::with_status(StatusCode::NOT_FOUND, text)
+            }
             error => ApiError::with_status(status_of(error.kind()), error.to_string()),
         }
     }

@@ -62,7 +62,7 @@ impl AddressDatabase {
     /// The database; `None` if there is none. A configured database must exist.
     pub fn open(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         let Some(path) = self.path() else { return Ok(None) };
-        let shown = path.display();
+        let shown = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let failed = |error: std::io::Error| Fault::io(format_args!("the database {shown}"), error);
         let facts = std::fs::metadata(&path).map_err(failed)?;
         let changed = facts.modified().map_err(failed)?;

@@ -110,12 +110,11 @@ fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String,
 impl KnowledgeSource for KnowledgeFiles {
     fn data_model(&self, name: &str) -> Result<Option<String>, Fault> {
         let Some(path) = self.models.get(name) else { return Ok(None) };
-        let unreadable = |error: std::io::Error| Fault::io(path.display(), error);
+        let unreadable = |error: std::io::Error| Fault::io(format_args!("data model {name}"), error);
         let bytes = path.metadata().map_err(unreadable)?.len();
         if bytes > MODEL_BYTES_MAX {
             return Err(Fault::invalid(format!(
-                "{}: {bytes} bytes; the limit for a data model is {MODEL_BYTES_MAX}",
-                path.display()
+                "data model {name}: {bytes} bytes; the limit for a data model is {MODEL_BYTES_MAX}"
             )));
         }
         std::fs::read_to_string(path).map(Some).map_err(unreadable)

@@ -31,6 +31,8 @@ const DEFAULT_WRITE_APP: &str = "search";
 /// Maximum size of a lookup file in bytes.
 pub(crate) const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Name of the folders with lookup files.
+const FOLDER: &str = "lookups";
 /// Extension of lookup files.
 pub(crate) const CSV: &str = ".csv";
 /// Maximum size of a model in bytes.
@@ -321,7 +323,7 @@ impl LookupFiles {
             (may, _) => may.map(|()| app)?,
         };
         self.write_atomically(&folder, &file, &mut |out| {
-            out.write_all(bytes).map_err(|error| Fault::io(folder.join(&file).display(), error))
+            out.write_all(bytes).map_err(|error| Fault::io(shown_file(&folder.join(&file)), error))
         })
     }
 
@@ -340,7 +342,7 @@ impl LookupFiles {
                 let _change = files.change()?;
                 files.remove(&path)?;
             }
-            None => std::fs::remove_file(&path).map_err(|error| Fault::io(path.display(), error))?,
+            None => std::fs::remove_file(&path).map_err(|error| Fault::io(shown_file(&path), error))?,
         }
         Ok(true)
     }
@@ -360,7 +362,7 @@ impl LookupFiles {
 
     /// Writes a file atomically.
     fn write_atomically(&self, folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
-        let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
+        let failed = |error: std::io::Error| Fault::io(shown_file(&folder.join(name)), error);
         std::fs::create_dir_all(folder).map_err(failed)?;
         // The temporary file's name is unique, because several searches may write one table at the same time.
         let unfinished = folder.join(format!(".{name}.{}.new", WRITE_COUNTER.fetch_add(1, Ordering::Relaxed)));
@@ -388,7 +390,7 @@ impl LookupFiles {
         let Some(path) = self.path(name) else {
             return Ok(None);
         };
-        let facts = path.metadata().map_err(|error| Fault::io(path.display(), error))?;
+        let facts = path.metadata().map_err(|error| Fault::io(shown_file(&path), error))?;
         let changed = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
         Ok(Some(format!("{} {} {} {changed:?}", path.display(), facts.ino(), facts.len())))
     }
@@ -430,14 +432,24 @@ fn model_file(name: &str) -> String {
 /// Number of tables that this process has begun to write; makes temporary names unique.
 static WRITE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
+/// A file of a lookup folder as messages show it: its name and its app. Users of a server need not know where the server
+/// keeps its files.
+fn shown_file(path: &Path) -> String {
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let app =
+        path.parent().filter(|folder| name(folder).as_deref() == Some(FOLDER)).and_then(Path::parent).and_then(name);
+    let file = name(path).unwrap_or_default();
+    app.map_or_else(|| file.clone(), |app| format!("{file} of the app {app}"))
+}
+
 /// Content of a file up to a maximum size; `what` names the file in messages.
 fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Fault> {
-    let failed = |error: std::io::Error| Fault::io(format_args!("{what} {}", path.display()), error);
+    let failed = |error: std::io::Error| Fault::io(format_args!("{what} {}", shown_file(path)), error);
     let length = path.metadata().map_err(failed)?.len();
     if length > bytes_max {
         return Err(Fault::invalid(format!(
             "{what} {}: {length} bytes; the limit for a {what} is {bytes_max}",
-            path.display()
+            shown_file(path)
         )));
     }
     std::fs::read(path).map_err(failed)
@@ -553,8 +565,8 @@ impl LookupSource for Lookups {
 
     fn dump_file(&self, sid: &str, path: &str) -> Result<Box<dyn Write + Send>, Fault> {
         let dispatch = self.dispatch.as_ref().ok_or_else(|| no_data_dir("dump: files"))?;
-        let path = dispatch.join(sid).join(DUMP_FOLDER).join(path);
-        let failed = |error: std::io::Error| Fault::io(format_args!("dump: {}", path.display()), error);
+        let (shown, path) = (path, dispatch.join(sid).join(DUMP_FOLDER).join(path));
+        let failed = |error: std::io::Error| Fault::io(format_args!("dump: {shown}"), error);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
@@ -601,5 +613,30 @@ fn table_of(csv: String, definition: &LookupDefinition) -> LookupTable {
             offsets: (time.max_offset_seconds, time.min_offset_seconds),
         }),
         ..LookupTable::of_csv(csv)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_file_and_its_app_only() {
+        for (path, shown) in [
+            ("/srv/quarry/etc/apps/shop/lookups/prices.csv", "prices.csv of the app shop"),
+            ("/srv/quarry/etc/users/eva/search/lookups/own.csv", "own.csv of the app search"),
+            ("./here.csv", "here.csv"),
+            ("/tmp/data/here.csv", "here.csv"),
+        ] {
+            assert_eq!(shown_file(Path::new(path)), shown);
+        }
+        let data_dir = tempfile::tempdir().unwrap();
+        let lookups = data_dir.path().join("etc/apps/shop/lookups");
+        std::fs::create_dir_all(lookups.join("prices.csv")).unwrap();
+        let files = LookupFiles::for_data_dir(data_dir.path());
+        let mut fill: Box<dyn FnMut(&mut dyn Write) -> Result<(), Fault>> = Box::new(|_| Ok(()));
+        let failed = files.write_atomically(&lookups, "prices.csv", &mut *fill).unwrap_err().to_string();
+        assert!(failed.starts_with("prices.csv of the app shop: "), "{failed}");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::lookup::{LookupSource, LookupTable, unknown_table_message};
 use quarry_eval::rows::{self, RowIter};
 use quarry_scan::Report;
@@ -21,6 +21,7 @@ use crate::node::{NodeSession, NodeSource};
 use crate::plan::{Planner, Subsearches};
 use crate::run::{Runner, metered};
 use crate::source::SnapshotSource;
+use crate::subsearch::SubsearchBounds;
 
 /// A runner with the context of one pipeline.
 pub(crate) struct PipelineEnvironment<'a> {
@@ -59,8 +60,8 @@ impl Environment for PipelineEnvironment<'_> {
         self.runner.permit(command, span)
     }
 
-    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
-        self.planner().subsearch_rows(pipeline, rows_max)
+    fn subsearch(&self, pipeline: &Pipeline, bounds: SubsearchBounds) -> Result<Vec<RecordBatch>, EngineError> {
+        self.planner().subsearch_rows(pipeline, bounds)
     }
 
     fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
@@ -111,7 +112,7 @@ impl Environment for PipelineEnvironment<'_> {
         if let Subsearches::Explain(_) = self.subsearches {
             if self.is_dynamic(command) {
                 let mut inner = command.subsearches().into_iter();
-                inner.try_for_each(|inner| self.subsearch(inner, 0).map(drop))?;
+                inner.try_for_each(|inner| self.subsearch(inner, SubsearchBounds::of_count(0)).map(drop))?;
                 return Ok(Vec::new());
             }
             execution(command).check(self.runner)?;
@@ -137,13 +138,18 @@ impl Environment for Runner {
         Runner::permit(self, command, span)
     }
 
-    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+    fn subsearch(&self, pipeline: &Pipeline, bounds: SubsearchBounds) -> Result<Vec<RecordBatch>, EngineError> {
+        let SubsearchBounds { rows: rows_max, time_s } = bounds;
         if let Some(known) = self.subsearch_results.replay(pipeline, rows_max) {
             return known;
         }
+        let stop = Arc::new(Stop::for_subsearch(&self.context.stop, time_s));
+        let dataflow = Arc::new(self.context.dataflow.for_search(&stop));
+        let context = CommandContext { dataflow, stop: Arc::clone(&stop), ..self.context.clone() };
+        let limited = Runner { context, ..self.clone() };
         let mut batches = Vec::new();
         let mut left = rows_max;
-        for batch in self.run(pipeline)? {
+        for batch in limited.run(pipeline)? {
             let batch = batch?;
             if batch.num_rows() > left {
                 let message =
@@ -156,6 +162,10 @@ impl Environment for Runner {
             if left == 0 {
                 break;
             }
+        }
+        if stop.has_reached_limit() {
+            let message = format!("[subsearch]: Search auto-finalized after time limit ({time_s} seconds) reached.");
+            self.context.messages.push(message);
         }
         Ok(batches)
     }

@@ -19,7 +19,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
 use quarry_eval::EngineError;
-use quarry_eval::context::{CommandContext, ReleasableMemory, Stop, TransactionLimits};
+use quarry_eval::context::{CommandContext, ReleasableMemory, Stop, SubsearchDefaults, TransactionLimits};
 use quarry_eval::costs::Costs;
 use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::{ExprContext, ExprTables};
@@ -75,6 +75,8 @@ pub struct EngineOptions {
     pub slicing: Slicing,
     /// Default limits of `transaction`.
     pub transactions: TransactionLimits,
+    /// Default limits of subsearches.
+    pub subsearches: SubsearchDefaults,
     /// Algorithm for percentiles (limits.conf `[stats] perc_method`).
     pub percentiles: PercentileMethod,
     /// Maximum bytes of the event references of one deletion; a larger one is refused and deletes nothing.
@@ -89,6 +91,7 @@ impl Default for EngineOptions {
             partial_state_bytes: 128 << 20,
             slicing: Slicing::default(),
             transactions: TransactionLimits::default(),
+            subsearches: SubsearchDefaults::default(),
             percentiles: PercentileMethod::default(),
             deletion_bytes: DELETION_BYTES_MAX,
         }
@@ -107,6 +110,7 @@ pub struct Engine {
     /// Cached partial states, which are valid only for `rules`.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
+    subsearches: SubsearchDefaults,
     percentiles: PercentileMethod,
     deletion_bytes: usize,
     summaries: Arc<dyn SummaryStore>,
@@ -168,6 +172,7 @@ impl Engine {
             threads: Arc::default(),
             states: PartialStates::new(options.partial_state_bytes),
             transactions: options.transactions,
+            subsearches: options.subsearches,
             percentiles: options.percentiles,
             deletion_bytes: options.deletion_bytes,
             summaries: Arc::new(NoSummaries),
@@ -479,7 +484,15 @@ impl Engine {
         let of_user = self.lookups.for_user(&request.permissions);
         let lookups = of_user.unwrap_or_else(|| Arc::clone(&self.lookups));
         let messages = Arc::default();
-        let stop = Arc::default();
+        let stop = Arc::<Stop>::default();
+        if let Some(events) = request.shape.events_max {
+            stop.finish_after_events(events);
+        }
+        let (rules, states) = match request.shape.skips_lookups {
+            // Cached states were computed with the lookups.
+            true => (self.rules.clone().without_lookups(), None),
+            false => (self.rules.clone(), self.states.clone()),
+        };
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
             search: request.text.into(),
@@ -488,6 +501,7 @@ impl Engine {
             range: request.range,
             dataflow: Arc::new(self.dataflow.for_search(&stop)),
             transactions: self.transactions,
+            subsearches: self.subsearches,
             percentiles: self.percentiles,
             tables: ExprTables(Some(Arc::clone(&lookups))),
             messages,
@@ -499,14 +513,14 @@ impl Engine {
         Runner {
             source: restrict_source(source, &request.permissions),
             lookups,
-            rules: self.rules.clone(),
+            rules,
             knowledge: Arc::clone(&self.knowledge),
             node: Arc::clone(&self.node),
             commands: Arc::clone(&self.commands),
             default_indexes: request.default_indexes,
             context,
             progress: Arc::default(),
-            states: self.states.clone(),
+            states,
             deletion_bytes: self.deletion_bytes,
             summaries: Arc::clone(&self.summaries),
             checker: Arc::new(ExplainChecker),
@@ -695,6 +709,11 @@ impl Stopper {
     /// Whether a command has ended before it had processed all events that were read.
     pub fn was_cut(&self) -> bool {
         self.0.was_cut()
+    }
+
+    /// Whether the search has read as many matching events as [`SearchShape::events_max`] permits.
+    pub fn has_read_enough_events(&self) -> bool {
+        self.0.has_read_enough_events()
     }
 
     /// Stops reading events; the result is based on the events read so far.

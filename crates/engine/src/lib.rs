@@ -40,7 +40,7 @@ pub use explain::{
     ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, PruningStep, StageShape,
 };
 pub use ingest::IngestExpressions;
-pub use job::language::check_regex;
+pub use job::language::{BaseSearch, check_regex};
 pub use job::shape::SearchShape;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
 pub use knowledge::{
@@ -53,7 +53,7 @@ pub use plan::Plan;
 pub use plan::exchange::{ColumnContent, Exchange, ExchangeColumn, ExchangedRows};
 pub use plan::search_filter::is_search_filter;
 pub use quarry_eval::EngineError;
-pub use quarry_eval::context::TransactionLimits;
+pub use quarry_eval::context::{SubsearchDefaults, TransactionLimits};
 pub use quarry_eval::costs::{CostFigures, CostReport, Costs, PruneFigures, ScanPart};
 pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::extract::examples;

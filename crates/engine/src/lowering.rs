@@ -25,10 +25,7 @@ use crate::custom_commands::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::node::{NodeSession, NodeSource};
 use crate::source::SnapshotSource;
-
-/// Default maximum number of rows that a subsearch of `append`, `join` or `set` returns (limits.conf `[searchresults]
-/// maxresultrows`).
-pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
+use crate::subsearch::SubsearchBounds;
 
 /// One step of a search.
 #[derive(Clone)]
@@ -72,8 +69,8 @@ pub(crate) trait Environment {
     fn context(&self) -> &CommandContext;
     /// Refuses a command that the user may not run.
     fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError>;
-    /// Rows of a subsearch, at most `rows_max`.
-    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError>;
+    /// Rows of a subsearch within its bounds.
+    fn subsearch(&self, pipeline: &Pipeline, bounds: SubsearchBounds) -> Result<Vec<RecordBatch>, EngineError>;
     /// The expression with subsearches replaced by their results.
     fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
     /// An owned environment, for commands that create steps while they run.
@@ -207,7 +204,7 @@ impl Lowering<'_> {
         limits: SubsearchLimits,
     ) -> Result<Vec<RecordBatch>, EngineError> {
         self.warn_ignored_options(&limits.ignored_options());
-        self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
+        self.environment.subsearch(pipeline, SubsearchBounds::of_rows(&limits, self.environment.context()))
     }
 
     /// Error for a command that can only begin a search.

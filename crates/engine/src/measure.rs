@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::{AggregatePlan, Folder};
 use quarry_eval::command::Reduce;
-use quarry_eval::context::{CommandContext, Stop, TransactionLimits};
+use quarry_eval::context::{CommandContext, Stop, SubsearchDefaults, TransactionLimits};
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::expr::{ExprContext, ExprTables};
 use quarry_eval::messages::Messages;
@@ -49,6 +49,7 @@ impl FoldMeasurement {
             range: TimeRange::ALL,
             dataflow: Arc::new(Dataflow::new(MEMORY_BYTES, None)?),
             transactions: TransactionLimits::default(),
+            subsearches: SubsearchDefaults::default(),
             percentiles: PercentileMethod::default(),
             tables: ExprTables::default(),
             messages: Arc::<Messages>::default(),

@@ -1,4 +1,4 @@
-//! Subsearch results in a search expression: rows as conditions.
+//! Limits of subsearches, and their results in a search expression: rows as conditions.
 //!
 //! Each row becomes the AND of its fields; rows are joined by OR, as are multiple values of a field. A field named
 //! `search` or `query` is used as an expression. Without rows, the condition matches nothing. Source: Splunk's
@@ -6,13 +6,43 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows;
-use quarry_spl::ast::{NodeBuilder, SearchExpr, Span};
+use quarry_spl::ast::{NodeBuilder, SearchExpr, Span, SubsearchLimits};
 use quarry_spl::excerpt;
 
-/// Maximum number of subsearch rows that become conditions (limits.conf `[subsearch] maxout`).
-pub(crate) const CONDITION_ROWS_MAX: usize = 10_000;
+/// Default of `maxout=`: maximum number of rows of a subsearch that a command processes.
+const SUBSEARCH_ROWS: usize = 50_000;
+
+/// Limits of one subsearch; beyond them, it ends with the rows so far, and a message says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubsearchBounds {
+    /// Maximum number of rows.
+    pub rows: usize,
+    /// Run time in seconds; 0 for no limit.
+    pub time_s: u64,
+}
+
+impl SubsearchBounds {
+    /// Bounds of a subsearch whose rows become conditions or text.
+    pub(crate) fn of_condition(context: &CommandContext) -> SubsearchBounds {
+        SubsearchBounds { rows: context.subsearches.condition_rows, time_s: context.subsearches.time_s }
+    }
+
+    /// Bounds of a subsearch whose rows a command processes, as the options of the command set them.
+    pub(crate) fn of_rows(limits: &SubsearchLimits, context: &CommandContext) -> SubsearchBounds {
+        SubsearchBounds {
+            rows: limits.max_out.unwrap_or(SUBSEARCH_ROWS),
+            time_s: limits.max_time_s.unwrap_or(context.subsearches.time_s),
+        }
+    }
+
+    /// Bounds without a limit of time.
+    pub(crate) fn of_count(rows: usize) -> SubsearchBounds {
+        SubsearchBounds { rows, time_s: 0 }
+    }
+}
 
 /// The condition for `rows`.
 pub(crate) fn condition_of(batches: &[RecordBatch], span: Span) -> Result<SearchExpr, EngineError> {
@@ -56,3 +86,7 @@ fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<Search
 fn join_parts(mut parts: Vec<SearchExpr>, join: fn(Vec<SearchExpr>) -> SearchExpr) -> Option<SearchExpr> {
     if parts.len() > 1 { Some(join(parts)) } else { parts.pop() }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The search context of commands: time, range, user, memory, messages, cancellation.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 use quarry_conf::Permissions;
@@ -43,6 +43,8 @@ pub struct CommandContext {
     pub dataflow: Arc<Dataflow>,
     /// Default limits of `transaction`.
     pub transactions: TransactionLimits,
+    /// Default limits of subsearches.
+    pub subsearches: SubsearchDefaults,
     /// Algorithm for percentiles.
     pub percentiles: PercentileMethod,
     /// Tables for `lookup()`.
@@ -101,10 +103,15 @@ impl ReleasableMemory {
 /// A finalised search reads no more events. If it has a clock, the commands that work on events receive rows for
 /// another [`INPUT_AFTER_FINISH_NS`]. After [`WORK_AFTER_FINISH_NS`], iterative commands end with what they have
 /// computed, and the other commands with the rows that they have received; each command may work for at least
-/// [`WORK_MIN_NS`]. Folds are completed, because groups without some of their rows would be wrong. In a search that
-/// writes, all commands after the first one that needs all rows receive all rows ([`Stop::keep_rows`]).
+/// [`WORK_MIN_NS`]. No group is returned without some of its rows; spilled groups that were not merged in time are not
+/// returned at all. In a search that writes, all commands after the first one that needs all rows receive all rows
+/// ([`Stop::keep_rows`]).
+///
+/// A subsearch has a `Stop` of its own ([`Stop::for_subsearch`]), which ends with the outer one.
 #[derive(Debug)]
 pub struct Stop {
+    /// The control over the search around this subsearch.
+    outer: Option<Arc<Stop>>,
     cancelled: AtomicBool,
     finishing: AtomicBool,
     clock: OnceLock<SharedClock>,
@@ -116,6 +123,14 @@ pub struct Stop {
     keeps_rows: AtomicBool,
     partial: AtomicBool,
     paused: AtomicBool,
+    /// Number of matching events read so far, counted only if there is a limit.
+    events: AtomicU64,
+    /// Number of matching events after which the search finishes early; [`u64::MAX`] for no limit.
+    events_max: AtomicU64,
+    /// Time at which the pause began; [`i64::MAX`] if the search is not paused.
+    pause_ns: AtomicI64,
+    /// Total time of the pauses that have ended, in nanoseconds.
+    paused_ns: AtomicI64,
     /// Threads of a paused search wait here.
     gate: (Mutex<()>, Condvar),
 }
@@ -127,6 +142,7 @@ pub struct WorkStart(i64);
 impl Default for Stop {
     fn default() -> Stop {
         Stop {
+            outer: None,
             cancelled: AtomicBool::default(),
             finishing: AtomicBool::default(),
             clock: OnceLock::new(),
@@ -135,12 +151,46 @@ impl Default for Stop {
             keeps_rows: AtomicBool::default(),
             partial: AtomicBool::default(),
             paused: AtomicBool::default(),
+            events: AtomicU64::default(),
+            events_max: AtomicU64::new(u64::MAX),
+            pause_ns: AtomicI64::new(i64::MAX),
+            paused_ns: AtomicI64::default(),
             gate: <(Mutex<()>, Condvar)>::default(),
         }
     }
 }
 
 impl Stop {
+    /// The control over a subsearch that ends early after `time_max_s` seconds, or with the search around it; 0 means no
+    /// limit. The limit has no effect without a clock.
+    pub fn for_subsearch(outer: &Arc<Stop>, time_max_s: u64) -> Stop {
+        let time_max_ns = i64::try_from(time_max_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
+        let now_ns = outer.clock().filter(|_| time_max_s > 0).map(|clock| clock.elapsed_ns());
+        // Pauses so far do not count; further ones are added to the limit.
+        let end_ns = now_ns.map(|now| now.saturating_sub(outer.total_paused_ns()).saturating_add(time_max_ns));
+        Stop {
+            outer: Some(Arc::clone(outer)),
+            finish_ns: AtomicI64::new(end_ns.unwrap_or(i64::MAX)),
+            ..Stop::default()
+        }
+    }
+
+    /// Whether the result is incomplete because a subsearch has reached its own time limit.
+    pub fn has_reached_limit(&self) -> bool {
+        self.outer.is_some() && self.partial.load(Ordering::Relaxed) && self.is_past_own_end(0)
+    }
+
+    fn clock(&self) -> Option<&SharedClock> {
+        self.clock.get().or_else(|| self.outer.as_ref()?.clock())
+    }
+
+    fn total_paused_ns(&self) -> i64 {
+        match &self.outer {
+            Some(outer) => outer.total_paused_ns(),
+            None => self.paused_ns.load(Ordering::Relaxed),
+        }
+    }
+
     /// Sets the clock that limits the time of commands after the search was finalised.
     pub fn set_clock(&self, clock: SharedClock) {
         // Only the first clock counts.
@@ -150,6 +200,37 @@ impl Stop {
     /// Finalises the search when its clock reaches this time.
     pub fn finish_at(&self, elapsed_ns: i64) {
         self.finish_ns.fetch_min(elapsed_ns, Ordering::Relaxed);
+    }
+
+    /// Makes the search finish early when it has read at least this many events that match its condition. The events of
+    /// subsearches with a `Stop` of their own do not count. Called before any event is read.
+    pub fn finish_after_events(&self, events: u64) {
+        self.events_max.store(events, Ordering::Relaxed);
+    }
+
+    /// Counts events that were read and match the condition.
+    pub fn count_events(&self, events: u64) {
+        let most = self.events_max.load(Ordering::Relaxed);
+        if most < u64::MAX && self.events.fetch_add(events, Ordering::Relaxed).saturating_add(events) >= most {
+            self.finish_early();
+        }
+    }
+
+    /// Reverts [`Stop::count_events`] for events that will be read again.
+    pub fn uncount_events(&self, events: u64) {
+        if self.events_max.load(Ordering::Relaxed) < u64::MAX {
+            self.events.fetch_sub(events, Ordering::Relaxed);
+        }
+    }
+
+    /// Number of matching events after which the search finishes early.
+    pub fn events_max(&self) -> Option<u64> {
+        Some(self.events_max.load(Ordering::Relaxed)).filter(|most| *most < u64::MAX)
+    }
+
+    /// Whether the search has read as many events as it may.
+    pub fn has_read_enough_events(&self) -> bool {
+        self.events.load(Ordering::Relaxed) >= self.events_max.load(Ordering::Relaxed)
     }
 
     /// Ends the search without a result.
@@ -171,10 +252,17 @@ impl Stop {
     /// Stops reading events until [`Stop::resume`] is called or the search ends.
     pub fn pause(&self) {
         self.paused.store(true, Ordering::Relaxed);
+        if let Some(clock) = self.clock() {
+            self.pause_ns.fetch_min(clock.elapsed_ns(), Ordering::Relaxed);
+        }
     }
 
     /// Continues reading.
     pub fn resume(&self) {
+        let began_ns = self.pause_ns.swap(i64::MAX, Ordering::Relaxed);
+        if let Some(clock) = self.clock().filter(|_| began_ns != i64::MAX) {
+            self.paused_ns.fetch_add(clock.elapsed_ns().saturating_sub(began_ns).max(0), Ordering::Relaxed);
+        }
         self.paused.store(false, Ordering::Relaxed);
         self.wake_waiters();
     }
@@ -193,15 +281,22 @@ impl Stop {
 
     /// Whether the search was finalised at least `after_ns` ago.
     fn is_overdue(&self, after_ns: i64) -> bool {
+        self.is_past_own_end(after_ns) || self.outer.as_ref().is_some_and(|outer| outer.is_overdue(after_ns))
+    }
+
+    fn is_past_own_end(&self, after_ns: i64) -> bool {
         let finish_ns = self.finish_ns.load(Ordering::Relaxed);
+        // Only the limit of a subsearch leaves out pauses: a job sets its end anew after each pause.
+        let paused_ns = if self.outer.is_some() { self.total_paused_ns() } else { 0 };
         // Unless the search is finalised, the clock is not read.
-        finish_ns != i64::MAX
-            && self.clock.get().is_some_and(|clock| clock.elapsed_ns().saturating_sub(finish_ns) >= after_ns)
+        let passed_ns = |clock: &SharedClock| clock.elapsed_ns().saturating_sub(paused_ns).saturating_sub(finish_ns);
+        finish_ns != i64::MAX && self.clock().is_some_and(|clock| passed_ns(clock) >= after_ns)
     }
 
     /// Like [`Stop::is_overdue`]; if true, records that work was cut short.
     fn cuts_after(&self, after_ns: i64) -> bool {
-        let is_overdue = self.is_overdue(after_ns);
+        let is_cut_by_outer = self.outer.as_ref().is_some_and(|outer| outer.cuts_after(after_ns));
+        let is_overdue = is_cut_by_outer || self.is_past_own_end(after_ns);
         if is_overdue {
             self.cut.store(true, Ordering::Relaxed);
             self.mark_partial();
@@ -218,19 +313,26 @@ impl Stop {
     /// that write: a lookup table must not lose rows that were already computed.
     pub fn keep_rows(&self) {
         self.keeps_rows.store(true, Ordering::Relaxed);
+        if let Some(outer) = &self.outer {
+            outer.keep_rows();
+        }
     }
 
     /// Whether a command that began its work at `start` receives no more rows, if its rows are not events.
     pub fn should_end_rows(&self, start: WorkStart) -> bool {
-        match self.keeps_rows.load(Ordering::Relaxed) {
+        match self.keeps_rows() {
             true => self.is_cancelled(),
             false => self.should_end_work(start),
         }
     }
 
+    fn keeps_rows(&self) -> bool {
+        self.keeps_rows.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.keeps_rows())
+    }
+
     /// Begins the work of a command that calls [`Stop::should_end_work`].
     pub fn begin_work(&self) -> WorkStart {
-        WorkStart(self.clock.get().map_or(i64::MIN, |clock| clock.elapsed_ns()))
+        WorkStart(self.clock().map_or(i64::MIN, |clock| clock.elapsed_ns()))
     }
 
     /// Whether a command that began its work at `start` should end with what it has computed. Called wherever one step
@@ -239,7 +341,7 @@ impl Stop {
         let worked_ns = |clock: &SharedClock| clock.elapsed_ns().saturating_sub(start.0);
         self.is_cancelled()
             || self.is_overdue(WORK_AFTER_FINISH_NS)
-                && self.clock.get().is_some_and(|clock| worked_ns(clock) >= WORK_MIN_NS)
+                && self.clock().is_some_and(|clock| worked_ns(clock) >= WORK_MIN_NS)
                 && self.cuts_after(WORK_AFTER_FINISH_NS)
     }
 
@@ -250,6 +352,9 @@ impl Stop {
 
     /// Waits while the search is paused.
     pub fn wait_while_paused(&self) {
+        if let Some(outer) = &self.outer {
+            return outer.wait_while_paused();
+        }
         if !self.paused.load(Ordering::Relaxed) {
             return;
         }
@@ -260,7 +365,7 @@ impl Stop {
 
     /// Whether the result is no longer needed.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.cancelled.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.is_cancelled())
     }
 
     /// Fails if the result is no longer needed. Loops in which one row may take milliseconds call this for every row,
@@ -273,12 +378,19 @@ impl Stop {
     /// Whether to stop reading events; called before each page. While the search is paused, the call waits.
     pub fn should_stop_reading(&self) -> bool {
         self.wait_while_paused();
-        self.finishing.load(Ordering::Relaxed) || self.is_cancelled() || self.is_overdue(0)
+        self.is_finishing() || self.is_cancelled() || self.is_overdue(0)
+    }
+
+    fn is_finishing(&self) -> bool {
+        self.finishing.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.is_finishing())
     }
 
     /// Marks the result as incomplete.
     pub fn mark_partial(&self) {
         self.partial.store(true, Ordering::Relaxed);
+        if let Some(outer) = &self.outer {
+            outer.mark_partial();
+        }
     }
 
     /// Whether the result is incomplete.
@@ -302,12 +414,78 @@ impl Default for TransactionLimits {
     }
 }
 
+/// Default limits of subsearches (limits.conf); a time of 0 means no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubsearchDefaults {
+    /// Maximum number of rows that become conditions (`[subsearch] maxout`).
+    pub condition_rows: usize,
+    /// Run time in seconds (`[subsearch] maxtime`).
+    pub time_s: u64,
+    /// Maximum number of rows for `join` (`[join] subsearch_maxout`).
+    pub join_rows: usize,
+    /// Run time in seconds for `join` (`[join] subsearch_maxtime`).
+    pub join_time_s: u64,
+}
+
+impl Default for SubsearchDefaults {
+    fn default() -> SubsearchDefaults {
+        SubsearchDefaults { condition_rows: 10_000, time_s: 60, join_rows: 50_000, join_time_s: 60 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
+    use quarry_stdx::ManualClock;
+
     use super::*;
+
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_subsearch_ends_at_its_own_limit_or_with_the_search_around_it() {
+        let (clock, outer) = (ManualClock::shared(7), Arc::new(Stop::default()));
+        outer.set_clock(clock.clone());
+        let (limited, unlimited) = (Stop::for_subsearch(&outer, 5), Stop::for_subsearch(&outer, 0));
+        clock.advance_ns(3 * SECOND_NS);
+        // Pauses do not count.
+        outer.pause();
+        clock.advance_ns(100 * SECOND_NS);
+        outer.resume();
+        clock.advance_ns(2 * SECOND_NS - 1);
+        assert!(!limited.should_stop_reading() && !limited.has_reached_limit());
+        clock.advance_ns(1);
+        assert!(limited.should_stop_reading() && !outer.should_stop_reading() && !unlimited.should_stop_reading());
+        assert!(!limited.has_reached_limit(), "nothing is missing yet");
+        limited.mark_partial();
+        assert!(limited.has_reached_limit() && outer.is_partial());
+        clock.advance_ns(SECOND_NS);
+        assert!(limited.should_end_input() && limited.was_cut() && !outer.was_cut());
+        outer.finish_early();
+        assert!(unlimited.should_stop_reading() && !unlimited.is_cancelled());
+        clock.advance_ns(SECOND_NS);
+        assert!(unlimited.should_end_input() && unlimited.was_cut() && outer.was_cut());
+        outer.cancel();
+        assert!(unlimited.is_cancelled() && !unlimited.has_reached_limit());
+    }
+
+    #[test]
+    fn a_search_finishes_after_a_number_of_matching_events() {
+        let unlimited = Stop::default();
+        unlimited.count_events(u64::MAX);
+        assert!(!unlimited.should_stop_reading() && !unlimited.has_read_enough_events());
+        let outer = Arc::new(Stop::default());
+        outer.finish_after_events(10);
+        Stop::for_subsearch(&outer, 0).count_events(100);
+        outer.count_events(9);
+        outer.uncount_events(4);
+        outer.count_events(4);
+        assert!(!outer.should_stop_reading() && !outer.has_read_enough_events());
+        outer.count_events(1);
+        assert!(outer.should_stop_reading() && outer.has_read_enough_events() && !outer.is_cancelled());
+    }
 
     #[test]
     fn paused_searches_continue_when_resumed_or_ended() {

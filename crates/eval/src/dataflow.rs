@@ -102,6 +102,11 @@ impl Dataflow {
         Dataflow { stop: Arc::clone(stop), ..self.clone() }
     }
 
+    /// The control over the search of this dataflow.
+    pub(crate) fn stop(&self) -> &Arc<Stop> {
+        &self.stop
+    }
+
     /// Calls `observer` before each check. Tests use it to cancel a search at a certain batch.
     pub fn with_observer(self, observer: BatchObserver) -> Dataflow {
         Dataflow { observer: Some(observer), ..self }

@@ -46,7 +46,7 @@ pub use distinct_memo::{DistinctMemo, NumberHandling};
 pub use mixed_column::{MixedColumn, mixed_column};
 pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub use row_buffer::{RowBuffer, RowsInMemory, compact, rows_in_memory};
-pub use sort::sort_rows;
+pub use sort::{sort_rows, sort_rows_in_time};
 pub use sparse_rows::take_sparse;
 pub use split::{row_bytes, split_by_bytes};
 pub use stream::{RowIter, of_batches};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
 use crate::rng::Rng;
-use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
+use crate::{FitControl, LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
 
 /// Maximum number of clusters.
 pub(crate) const CLUSTERS_MAX: usize = 1_000;
@@ -47,8 +47,8 @@ fn nearest(centres: &[f64], width: usize, row: &[f64]) -> (usize, f64) {
 }
 
 /// Lloyd's algorithm with k-means++ initialisation (Arthur, Vassilvitskii, 2007). Clusters are numbered in order of
-/// their first row.
-pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: StopCheck<'_>) -> Result<Clusters, LearnError> {
+/// their first row. A fit that ends early has the centres of its last round.
+pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, control: FitControl<'_>) -> Result<Clusters, LearnError> {
     if x.rows() < count {
         let message = format!("{} rows cannot make {count} clusters: give a smaller k", x.rows());
         return Err(LearnError::Data(message));
@@ -56,9 +56,12 @@ pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: StopCheck<'_>) 
     let mut rng = Rng::new(seed);
     let mut best: Option<(Vec<f64>, f64)> = None;
     for _ in 0..RANDOM_STARTS {
-        let found = run_from_random_start(x, count, &mut rng, stop)?;
+        let found = run_from_random_start(x, count, &mut rng, control)?;
         if best.as_ref().is_none_or(|best| found.1 < best.1) {
             best = Some(found);
+        }
+        if (control.should_end)() {
+            break;
         }
     }
     let (centres, inertia) = best.unwrap_or_default();
@@ -81,8 +84,9 @@ fn run_from_random_start(
     x: &Matrix,
     count: usize,
     rng: &mut Rng,
-    stop: StopCheck<'_>,
+    control: FitControl<'_>,
 ) -> Result<(Vec<f64>, f64), LearnError> {
+    let FitControl { stop, should_end } = control;
     let width = x.width();
     let mut centres: Vec<f64> = x.row(rng.below(x.rows())).to_vec();
     let mut squares: Vec<f64> = x.iter().map(|row| square_distance(row, &centres)).collect();
@@ -117,6 +121,9 @@ fn run_from_random_start(
             break;
         }
         inertia = sum;
+        if should_end() {
+            break;
+        }
     }
     Ok((centres, inertia))
 }

@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::pca::ComponentCount;
 use crate::tree_grow::{GrowthOptions, Targets};
 use crate::{
-    CLASSES_MAX, LearnError, ROWS_MAX, StopCheck, bayes, check_stop, cluster, density_fit, linear_regression,
-    logistic_regression, pca, scale, tree_grow,
+    CLASSES_MAX, FitControl, LearnError, ROWS_MAX, StopCheck, bayes, check_stop, cluster, density_fit,
+    linear_regression, logistic_regression, pca, scale, tree_grow,
 };
 
 /// Input for fitting a model.
@@ -44,7 +44,8 @@ pub struct FitResult {
 }
 
 /// Fits a model to rows.
-pub fn fit(request: &FitRequest<'_>, stop: StopCheck<'_>) -> Result<FitResult, LearnError> {
+pub fn fit(request: &FitRequest<'_>, control: FitControl<'_>) -> Result<FitResult, LearnError> {
+    let stop = control.stop;
     if request.rows > ROWS_MAX {
         let what = "rows to learn from".to_owned();
         return Err(LearnError::Limit { what, value: request.rows, limit: ROWS_MAX });
@@ -74,7 +75,7 @@ pub fn fit(request: &FitRequest<'_>, stop: StopCheck<'_>) -> Result<FitResult, L
     let mut labels = None;
     match request.target {
         Some(target) => {
-            (model.body, model.classes) = supervised(request, &target, &mut encoded, stop)?;
+            (model.body, model.classes) = supervised(request, &target, &mut encoded, control)?;
         }
         None => {
             if encoded.rows.is_empty() {
@@ -83,7 +84,7 @@ pub fn fit(request: &FitRequest<'_>, stop: StopCheck<'_>) -> Result<FitResult, L
             if request.algorithm == "DBSCAN" {
                 labels = Some(dbscan(request, &encoded, stop)?);
             } else {
-                model.body = transformer(request, &encoded, stop)?;
+                model.body = transformer(request, &encoded, control)?;
             }
         }
     }
@@ -100,7 +101,7 @@ fn supervised(
     request: &FitRequest<'_>,
     target: &Column<'_>,
     encoded: &mut NumericRows,
-    stop: StopCheck<'_>,
+    control: FitControl<'_>,
 ) -> Result<(Body, Vec<String>), LearnError> {
     let algorithm = request.algorithm;
     let has_target = |row: &usize| !target.values.is_null(*row);
@@ -118,9 +119,9 @@ fn supervised(
     }
     match algorithm {
         "LogisticRegression" | "GaussianNB" | "DecisionTreeClassifier" | "RandomForestClassifier" => {
-            classifier(request, target, encoded, stop)
+            classifier(request, target, encoded, control)
         }
-        _ => Ok((regressor(request, target, encoded, stop)?, Vec::new())),
+        _ => Ok((regressor(request, target, encoded, control)?, Vec::new())),
     }
 }
 
@@ -128,7 +129,7 @@ fn classifier(
     request: &FitRequest<'_>,
     target: &Column<'_>,
     encoded: &NumericRows,
-    stop: StopCheck<'_>,
+    control: FitControl<'_>,
 ) -> Result<(Body, Vec<String>), LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
     let texts: Vec<String> =
@@ -149,15 +150,21 @@ fn classifier(
                 let message = format!("{} has one value in all rows: there is nothing to distinguish", target.name);
                 return Err(LearnError::Data(message));
             }
-            Body::Logistic(logistic_regression::fit(x, &truth, count, options.boolean("fit_intercept", true)?, stop)?)
+            Body::Logistic(logistic_regression::fit(
+                x,
+                &truth,
+                count,
+                options.boolean("fit_intercept", true)?,
+                control,
+            )?)
         }
         "GaussianNB" => {
             let smoothing = options.number("var_smoothing", (0.0, 1e9))?.unwrap_or(1e-9);
-            Body::Bayes(bayes::fit(x, &truth, count, smoothing, stop)?)
+            Body::Bayes(bayes::fit(x, &truth, count, smoothing, control.stop)?)
         }
         name => {
             let growth = GrowthOptions::new(options, x.width(), name == "RandomForestClassifier", true)?;
-            Body::Forest(tree_grow::fit(x, &Targets::Classes(&truth, count), &growth, stop)?)
+            Body::Forest(tree_grow::fit(x, &Targets::Classes(&truth, count), &growth, control)?)
         }
     };
     Ok((body, classes))
@@ -167,7 +174,7 @@ fn regressor(
     request: &FitRequest<'_>,
     target: &Column<'_>,
     encoded: &NumericRows,
-    stop: StopCheck<'_>,
+    control: FitControl<'_>,
 ) -> Result<Body, LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
     let number = |row: &usize| {
@@ -182,7 +189,7 @@ fn regressor(
     let y = encoded.rows.iter().map(number).collect::<Result<Vec<f64>, _>>()?;
     if matches!(request.algorithm, "DecisionTreeRegressor" | "RandomForestRegressor") {
         let growth = GrowthOptions::new(options, x.width(), request.algorithm == "RandomForestRegressor", false)?;
-        return Ok(Body::Forest(tree_grow::fit(x, &Targets::Numbers(&y), &growth, stop)?));
+        return Ok(Body::Forest(tree_grow::fit(x, &Targets::Numbers(&y), &growth, control)?));
     }
     let alpha = options.number("alpha", (0.0, 1e300))?.unwrap_or(1.0);
     let penalty = match request.algorithm {
@@ -192,15 +199,16 @@ fn regressor(
         "ElasticNet" => Penalty::ElasticNet { alpha, share: options.number("l1_ratio", (0.0, 1.0))?.unwrap_or(0.5) },
         other => return Err(unknown_algorithm(other)),
     };
-    Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.boolean("fit_intercept", true)?, stop)?))
+    Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.boolean("fit_intercept", true)?, control.stop)?))
 }
 
-fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: StopCheck<'_>) -> Result<Body, LearnError> {
+fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, control: FitControl<'_>) -> Result<Body, LearnError> {
+    let stop = control.stop;
     let (options, x) = (&request.options, &encoded.matrix);
     Ok(match request.algorithm {
         "KMeans" => {
             let count = options.number("k", (1, CLUSTERS_MAX))?.unwrap_or(8);
-            Body::Clusters(cluster::k_means(x, count, options.seed()?, stop)?)
+            Body::Clusters(cluster::k_means(x, count, options.seed()?, control)?)
         }
         "PCA" => {
             let kept = match (options.number("k", (1, 10_000usize))?, options.number("variance", (0.0, 1.0))?) {

@@ -69,6 +69,15 @@ const ROWS_PER_STOP_CHECK: usize = 1_024;
 /// Returns true if the work should be abandoned, because its result is no longer needed.
 pub type StopCheck<'a> = &'a dyn Fn() -> bool;
 
+/// Whether a fit goes on.
+#[derive(Clone, Copy)]
+pub struct FitControl<'a> {
+    /// Whether the fit should be abandoned.
+    pub stop: StopCheck<'a>,
+    /// Whether the fit should end with what it has learnt so far, if its algorithm can.
+    pub should_end: StopCheck<'a>,
+}
+
 /// Fails if the work should be abandoned.
 fn check_stop(stop: StopCheck<'_>) -> Result<(), LearnError> {
     if stop() { Err(LearnError::Cancelled) } else { Ok(()) }

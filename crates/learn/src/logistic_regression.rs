@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::linear_regression::{dot, means_and_deviations};
 use crate::matrix::Matrix;
-use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
+use crate::{FitControl, LearnError, ROWS_PER_STOP_CHECK, check_stop, exact_numbers};
 
 /// Maximum number of steps.
 const STEPS_MAX: usize = 300;
@@ -75,16 +75,16 @@ struct Problem<'a> {
     means: Vec<f64>,
     scales: Vec<f64>,
     has_intercept: bool,
-    stop: StopCheck<'a>,
+    control: FitControl<'a>,
 }
 
-/// Fits rows to classes numbered below `count`.
+/// Fits rows to classes numbered below `count`. A fit that ends early has the weights of its last step.
 pub(crate) fn fit(
     x: &Matrix,
     classes: &[u32],
     count: usize,
     has_intercept: bool,
-    stop: StopCheck<'_>,
+    control: FitControl<'_>,
 ) -> Result<Logistic, LearnError> {
     let (mut means, mut scales) = means_and_deviations(x);
     scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
@@ -92,7 +92,7 @@ pub(crate) fn fit(
         means = vec![0.0; x.width()];
     }
     let functions = if count == 2 { 1 } else { count };
-    let problem = Problem { x, classes, functions, means, scales, has_intercept, stop };
+    let problem = Problem { x, classes, functions, means, scales, has_intercept, control };
     let mut weights = problem.minimise()?;
     for line in weights.chunks_exact_mut(x.width() + 1) {
         line.iter_mut().zip(&problem.scales).for_each(|(weight, scale)| *weight /= scale);
@@ -113,7 +113,7 @@ impl Problem<'_> {
         let mut scaled = vec![0.0; width];
         for (at, (row, class)) in self.x.iter().zip(self.classes).enumerate() {
             if at % ROWS_PER_STOP_CHECK == 0 {
-                check_stop(self.stop)?;
+                check_stop(self.control.stop)?;
             }
             for (column, cell) in row.iter().enumerate() {
                 scaled[column] = (cell - self.means[column]) / self.scales[column];
@@ -184,6 +184,9 @@ impl Problem<'_> {
                 remembered.push_back((step, turn));
             }
             (place, slope, value) = (next, next_slope, next_value);
+            if (self.control.should_end)() {
+                break;
+            }
         }
         Ok(place)
     }

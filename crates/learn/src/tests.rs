@@ -5,7 +5,9 @@ use crate::matrix::Matrix;
 use crate::model::{Body, OutputValue};
 use crate::rng::Rng;
 use crate::score::score;
-use crate::{ALGORITHMS, Column, FitRequest, FitResult, LearnError, Model, Options, Values, fit, sample, wire};
+use crate::{
+    ALGORITHMS, Column, FitControl, FitRequest, FitResult, LearnError, Model, Options, Values, fit, sample, wire,
+};
 
 /// Cells as texts; an empty cell has no value.
 struct Cells(Vec<String>);
@@ -68,7 +70,7 @@ impl Table {
             request.by = by.split(',').map(|name| self.column(name)).collect();
             request.options = request.options.iter().filter(|(name, _)| *name != "by").collect();
         }
-        fit(&request, &|| false)
+        fit(&request, FitControl { stop: &|| false, should_end: &|| false })
     }
 
     fn predict(&self, model: &Model) -> Vec<Vec<OutputValue>> {
@@ -426,7 +428,11 @@ fn fitting_stops_when_cancelled() {
             options: Options::default(),
             output: None,
         };
-        assert_eq!(fit(&request, &|| true).unwrap_err(), LearnError::Cancelled, "{algorithm}");
+        assert_eq!(
+            fit(&request, FitControl { stop: &|| true, should_end: &|| false }).unwrap_err(),
+            LearnError::Cancelled,
+            "{algorithm}"
+        );
     }
 }
 
@@ -507,4 +513,54 @@ fn matrices_have_rows_and_columns() {
     let matrix = Matrix::of_rows(&[&[1.0, 2.0], &[3.0, 4.0]]);
     assert_eq!((matrix.rows(), matrix.width(), matrix.row(1)), (2, 2, &[3.0, 4.0][..]));
     assert_eq!(matrix.column(1).collect::<Vec<_>>(), [2.0, 4.0]);
+}
+
+#[test]
+fn a_forest_that_ends_early_has_the_trees_grown_so_far() {
+    let table = two_class_table();
+    let trees = |ends_at: usize| {
+        let request = FitRequest {
+            algorithm: "RandomForestClassifier",
+            target: Some(table.column("kind")),
+            features: table.columns("a b"),
+            by: Vec::new(),
+            rows: table.rows,
+            options: [("random_state", "1")].into_iter().collect(),
+            output: None,
+        };
+        let asked = std::cell::Cell::new(0);
+        let should_end = || asked.replace(asked.get() + 1) >= ends_at;
+        let fitted = fit(&request, FitControl { stop: &|| false, should_end: &should_end }).unwrap();
+        let Body::Forest(forest) = fitted.model.body else { panic!("a forest") };
+        (forest.trees, asked.get())
+    };
+    let (all, asked) = trees(usize::MAX);
+    assert_eq!(all.len(), 10);
+    let (first, _) = trees(0);
+    assert_eq!((first.len(), first[0].low[0]), (1, 0), "a single leaf");
+    let (some, _) = trees(asked / 2);
+    assert!(some.len() > 1 && some.len() < all.len(), "{} trees", some.len());
+    assert_eq!(some, all[..some.len()]);
+}
+
+#[test]
+fn iterative_fits_that_end_early_have_a_model() {
+    let table = two_class_table();
+    for (algorithm, target) in [("KMeans", ""), ("LogisticRegression", "kind")] {
+        let fitted = |ends: bool| {
+            let request = FitRequest {
+                algorithm,
+                target: (!target.is_empty()).then(|| table.column(target)),
+                features: table.columns("a b"),
+                by: Vec::new(),
+                rows: table.rows,
+                options: Options::default(),
+                output: None,
+            };
+            fit(&request, FitControl { stop: &|| false, should_end: &|| ends }).unwrap().model
+        };
+        assert_ne!(fitted(true), fitted(false), "{algorithm}");
+        assert_eq!(fitted(true), fitted(true), "{algorithm}");
+        assert_eq!(table.predict(&fitted(true)).len(), table.predict(&fitted(false)).len(), "{algorithm}");
+    }
 }

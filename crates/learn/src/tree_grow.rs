@@ -12,7 +12,7 @@ use crate::matrix::Matrix;
 use crate::options::Options;
 use crate::rng::Rng;
 use crate::tree::{Forest, Tree};
-use crate::{LearnError, StopCheck, check_stop};
+use crate::{FitControl, LearnError, check_stop};
 
 /// Maximum number of trees of a forest.
 const TREES_MAX: usize = 500;
@@ -88,17 +88,18 @@ impl GrowthOptions {
     }
 }
 
-/// Fits a tree or a forest to the rows.
+/// Fits a tree or a forest to the rows. A fit that ends early has the trees grown so far, or the first splits of its
+/// first tree.
 pub(crate) fn fit(
     x: &Matrix,
     truth: &Targets<'_>,
     growth: &GrowthOptions,
-    stop: StopCheck<'_>,
+    control: FitControl<'_>,
 ) -> Result<Forest, LearnError> {
     let rows = x.rows();
     let mut sorted = Vec::with_capacity(x.width());
     for column in 0..x.width() {
-        check_stop(stop)?;
+        check_stop(control.stop)?;
         let cells: Vec<f64> = x.column(column).collect();
         let mut order: Vec<u32> = (0..rows as u32).collect();
         order.sort_by(|one, other| cells[*one as usize].total_cmp(&cells[*other as usize]));
@@ -130,14 +131,20 @@ pub(crate) fn fit(
             rng,
             tree: Tree::default(),
             gains: vec![0.0; x.width()],
-            stop,
+            control,
         };
-        let (tree, gains) = grower.grow()?;
+        let (tree, gains, is_complete) = grower.grow()?;
+        if !is_complete && number > 0 {
+            break;
+        }
         let whole: f64 = gains.iter().sum();
         if whole > 0.0 {
             forest.importances.iter_mut().zip(&gains).for_each(|(sum, gain)| *sum += gain / whole);
         }
         forest.trees.push(tree);
+        if !is_complete {
+            break;
+        }
     }
     let whole: f64 = forest.importances.iter().sum();
     if whole > 0.0 {
@@ -192,18 +199,22 @@ struct Grower<'a> {
     rng: Rng,
     tree: Tree,
     gains: Vec<f64>,
-    stop: StopCheck<'a>,
+    control: FitControl<'a>,
 }
 
 impl Grower<'_> {
-    fn grow(mut self) -> Result<(Tree, Vec<f64>), LearnError> {
+    /// The tree, the gains of its splits by column, and whether the tree is complete.
+    fn grow(mut self) -> Result<(Tree, Vec<f64>, bool), LearnError> {
         let rows = self.orders.first().map_or(0, Vec::len);
         let mut splits = BinaryHeap::new();
         let root = self.add_node((0, rows));
         splits.extend(self.best_split(root, (0, rows), 0));
         let mut leaves = 1;
         while let Some(split) = splits.pop().filter(|_| leaves < self.growth.leaves) {
-            check_stop(self.stop)?;
+            check_stop(self.control.stop)?;
+            if (self.control.should_end)() {
+                return Ok((self.tree, self.gains, false));
+            }
             leaves += 1;
             self.gains[split.column] += split.gain.max(0.0);
             let (start, end) = split.rows;
@@ -216,7 +227,7 @@ impl Grower<'_> {
             splits.extend(self.best_split(low, (start, middle), split.depth + 1));
             splits.extend(self.best_split(high, (middle, end), split.depth + 1));
         }
-        Ok((self.tree, self.gains))
+        Ok((self.tree, self.gains, true))
     }
 
     fn add_node(&mut self, rows: (usize, usize)) -> usize {
@@ -298,7 +309,7 @@ impl Grower<'_> {
         };
         let is_done =
             depth >= self.growth.depth || whole < self.growth.split_rows || impurity <= PURE_NODE_IMPURITY * scale;
-        if is_done || (self.stop)() {
+        if is_done || (self.control.stop)() {
             return None;
         }
         let width = self.x.width();

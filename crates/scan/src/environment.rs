@@ -27,6 +27,8 @@ use crate::top_k::TopKThreshold;
 pub struct ScanRules {
     search_time: RuleSet,
     index_time: RuleSet,
+    /// Whether automatic lookups are skipped.
+    skips_lookups: bool,
 }
 
 /// Rules, and the facts about template slabs that depend on them.
@@ -42,7 +44,12 @@ impl ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
         let side = |rules| RuleSet { rules, facts_cache: Arc::default() };
-        ScanRules { search_time: side(search_time), index_time: side(index_time) }
+        ScanRules { search_time: side(search_time), index_time: side(index_time), skips_lookups: false }
+    }
+
+    /// The same rules without automatic lookups, whose fields do not exist then.
+    pub fn without_lookups(self) -> ScanRules {
+        ScanRules { skips_lookups: true, ..self }
     }
 
     /// The rules that apply to searches of events.
@@ -108,6 +115,7 @@ impl ScanEnvironment<'_> {
             counts: plan.counts,
             keeps_numbers: false,
             progress: Arc::clone(self.progress),
+            stop: Arc::clone(&self.context.stop),
         })
     }
 
@@ -134,7 +142,10 @@ impl ScanEnvironment<'_> {
         projection: &Projection,
         rexes: &PushedCommands,
     ) -> Result<(EventFilter, PushedPredicates, Derivations), EngineError> {
-        let tables = Tables::new(Arc::clone(self.lookups));
+        let tables = match self.rules.skips_lookups {
+            true => Tables::skipped(Arc::clone(self.lookups)),
+            false => Tables::new(Arc::clone(self.lookups)),
+        };
         let derived = match plan.fields {
             FieldSource::IndexTime => DerivedNames::default(),
             FieldSource::SearchTime => DerivedNames::new(rules.derived_names(), &tables, &self.labels.fields()),

@@ -14,7 +14,7 @@ use arrow::array::{ArrayRef, Int64Array, StringViewBuilder, TimestampNanosecondA
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::costs::ScanPart;
 use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
@@ -84,6 +84,8 @@ pub struct EventScan {
     pub(crate) keeps_numbers: bool,
     /// Progress so far.
     pub progress: Arc<ScanProgress>,
+    /// Counts events towards the limit of the search.
+    pub(crate) stop: Arc<Stop>,
 }
 
 /// Progress of a scan, for progress bars and the job's statistics.
@@ -134,7 +136,7 @@ impl ScanProgress {
     }
 
     /// Counts a cached window as if it had been read.
-    pub(crate) fn count_cached_window(&self, part: &WindowPart) {
+    fn count_cached_window(&self, part: &WindowPart) {
         self.pages_kept.fetch_add(part.pages, Ordering::Relaxed);
         self.pages_done.fetch_add(part.pages, Ordering::Relaxed);
         self.events_scanned.fetch_add(part.scanned, Ordering::Relaxed);
@@ -491,6 +493,7 @@ impl EventScan {
 
     /// Counts matching rows that were excluded.
     fn count_excluded_rows(&self, rows: usize) {
+        self.stop.count_events(rows as u64);
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
@@ -498,6 +501,13 @@ impl EventScan {
         self.progress.pages_done.fetch_add(1, Ordering::Relaxed);
         self.progress.events_scanned.fetch_add(u64::from(page.info.events), Ordering::Relaxed);
         self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
+        self.stop.count_events(found);
+    }
+
+    /// Counts a window whose partial states are cached as if it had been read.
+    pub(crate) fn count_cached_window(&self, part: &WindowPart) {
+        self.progress.count_cached_window(part);
+        self.stop.count_events(part.matched);
     }
 
     /// Reverts the counts for a page with `found` rows, which will be read again or was only prefetched.
@@ -509,6 +519,7 @@ impl EventScan {
         take_back(&self.progress.pages_done, 1);
         take_back(&self.progress.events_scanned, u64::from(page.info.events));
         take_back(&self.progress.events_matched, found);
+        self.stop.uncount_events(found);
     }
 
     /// Reads a page only to fetch its blocks into the cache; the page does not count as read.

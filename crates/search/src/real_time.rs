@@ -96,7 +96,7 @@ impl RealTimeWindow {
     /// that arrived before the start.
     pub fn apply_to_shape(&self, shape: SearchShape, started: TimeNs, is_backfilled: bool) -> SearchShape {
         let is_limited = *self == RealTimeWindow::Arrivals || !is_backfilled;
-        SearchShape { is_repeated: true, arrived_from: is_limited.then_some(started), ..shape }
+        SearchShape { is_repeated: true, arrived_from: is_limited.then_some(started), events_max: None, ..shape }
     }
 }
 

@@ -7,8 +7,8 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{
-    Costs, Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest,
-    SearchShape, SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
+    BaseSearch, Costs, Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress,
+    SearchRequest, SearchShape, SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
 };
 use quarry_event::time::{ModifierError, NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
@@ -229,6 +229,12 @@ impl SearchService {
     pub fn expand_macros(&self, params: SearchParams) -> Result<Expansion, SearchError> {
         let (request, _) = self.request(params)?;
         Ok(self.0.engine.expand_macros(&request))
+    }
+
+    /// The search for events with which a search begins.
+    pub(crate) fn base_search(&self, params: SearchParams) -> Option<BaseSearch> {
+        let (request, _) = self.request(params).ok()?;
+        self.0.engine.base_search(&request)
     }
 
     /// The names, other than field names, that a search of the user may use.

@@ -9,7 +9,8 @@ use quarry_apps::{AddressDatabase, KnowledgeFiles, KnowledgeLocation, LookupFile
 use quarry_collections::Collections;
 use quarry_conf::{Layers, LimitSettings, Namespace, PropsResolver, Readable, Transforms, View};
 use quarry_engine::{
-    CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, TransactionLimits,
+    CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, SubsearchDefaults,
+    TransactionLimits,
 };
 use quarry_event::EventBatch;
 use quarry_spl::ast::PercentileMethod;
@@ -127,6 +128,12 @@ impl SearchSettings {
             transactions: TransactionLimits {
                 max_open: limits.open_transactions,
                 max_open_events: limits.open_transaction_events,
+            },
+            subsearches: SubsearchDefaults {
+                condition_rows: limits.subsearch.0,
+                time_s: limits.subsearch.1,
+                join_rows: limits.join_subsearch.0,
+                join_time_s: limits.join_subsearch.1,
             },
             percentiles: match limits.percentiles_interpolated {
                 true => PercentileMethod::Interpolated,

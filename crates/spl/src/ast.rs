@@ -285,7 +285,7 @@ pub struct Pattern {
 pub struct SubsearchLimits {
     /// `maxout=`: maximum number of rows.
     pub max_out: Option<usize>,
-    /// `maxtime=` seconds.
+    /// `maxtime=`: maximum run time in seconds; 0 for no limit.
     pub max_time_s: Option<u64>,
     /// `timeout=` seconds.
     pub timeout_s: Option<u64>,
@@ -295,11 +295,7 @@ pub struct SubsearchLimits {
 
 impl SubsearchLimits {
     /// The options without effect, each with a flag that says whether the search uses it.
-    pub fn ignored_options(&self) -> [(bool, &'static str); 3] {
-        [
-            (self.max_time_s.is_some(), "maxtime="),
-            (self.timeout_s.is_some(), "timeout="),
-            (self.extends_time, "extendtimerange="),
-        ]
+    pub fn ignored_options(&self) -> [(bool, &'static str); 2] {
+        [(self.timeout_s.is_some(), "timeout="), (self.extends_time, "extendtimerange=")]
     }
 }

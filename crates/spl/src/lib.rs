@@ -11,6 +11,7 @@ pub mod ast;
 pub mod capabilities;
 mod check;
 pub mod commands;
+mod condition_text;
 pub mod dependencies;
 mod diagnostic;
 pub mod editing;
@@ -23,6 +24,7 @@ mod parse;
 mod spl_text;
 
 pub use check::{parse, parse_commands, parse_with_commands, parse_with_unknown_macros};
+pub use condition_text::condition_text;
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, closest_name, excerpt, first_fault, truncate_message};
 pub use parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, is_part_of_command,

@@ -81,6 +81,11 @@ impl NodeFiles {
         &self.data_dir
     }
 
+    /// A path as messages show it: relative to the data directory, whose location clients need not know.
+    fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
+        path.strip_prefix(&self.data_dir).unwrap_or(path).display()
+    }
+
     /// Whether other nodes share the files.
     pub fn are_shared(&self) -> bool {
         self.shared.is_some()
@@ -108,7 +113,7 @@ impl NodeFiles {
 
     /// Renames a completely written temporary file to its final path.
     pub fn move_into_place(&self, unfinished: &Path, path: &Path) -> Result<(), Fault> {
-        let cannot = |error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
+        let cannot = |error: io::Error| Fault::io(format_args!("cannot write {}", self.shown(path)), error);
         match self.shared_files_of(path) {
             Some(shared) => {
                 shared.write(&[(path, Some(&fs::read(unfinished).map_err(cannot)?))])?;
@@ -120,7 +125,7 @@ impl NodeFiles {
 
     /// Moves a file.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
-        let cannot = |error: io::Error| Fault::io(format_args!("cannot move {}", from.display()), error);
+        let cannot = |error: io::Error| Fault::io(format_args!("cannot move {}", self.shown(from)), error);
         match &self.shared {
             Some(shared) => {
                 let content = fs::read(from).map_err(cannot)?;
@@ -136,7 +141,7 @@ impl NodeFiles {
             Some(shared) => shared.write(&[(path, None)]),
             None => fs::remove_file(path)
                 .and_then(|()| sync_folder_of(path))
-                .map_err(|error| Fault::io(format_args!("cannot remove {}", path.display()), error)),
+                .map_err(|error| Fault::io(format_args!("cannot remove {}", self.shown(path)), error)),
         }
     }
 

@@ -86,8 +86,7 @@ fn unserved(method: &Method, path: &str) -> Response {
         let text = format!("Cannot perform action \"{method}\" without a target name to act on.");
         return ApiError::unserved(StatusCode::BAD_REQUEST, text).into_response();
     }
-    let text = format!("{method} is not served here");
-    let mut answer = ApiError::unserved(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+    let mut answer = ApiError::unserved(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed").into_response();
     let served = ENDPOINTS.iter().filter(|row| row.path == path).map(|row| row.method.as_str());
     if let Ok(served) = HeaderValue::from_str(&served.collect::<Vec<_>>().join(", ")) {
         answer.headers_mut().insert(header::ALLOW, served);

@@ -12,7 +12,8 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Arguments that select events and their fields.
-pub(super) const SHAPE_ARGUMENTS: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
+pub(super) const SHAPE_ARGUMENTS: [&str; 5] =
+    ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level", "auto_finalize_ec", "enable_lookups"];
 /// Search arguments with an effect, in addition to [`SHAPE_ARGUMENTS`].
 const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "auto_cancel",
@@ -109,6 +110,11 @@ pub(super) fn parse_shape(parameters: &Parameters) -> Result<(SearchShape, Searc
         oldest_first: parameters.get("event_order") == Some("oldest"),
         head: parameters.number("head")?.filter(|rows| *rows > 0),
         text_only: parameters.is_set("text_only"),
+        events_max: parameters
+            .number("auto_finalize_ec")?
+            .filter(|events| *events > 0)
+            .and_then(|events| u64::try_from(events).ok()),
+        skips_lookups: parameters.get("enable_lookups").is_some() && !parameters.is_set("enable_lookups"),
         ..SearchShape::default()
     };
     Ok((shape, level))
@@ -170,6 +176,15 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_events_and_lookups_are_read() {
+        let shape = |pairs: &[(&str, &str)]| parse_shape(&of(pairs)).unwrap().0;
+        let read = |pairs| (shape(pairs).events_max, shape(pairs).skips_lookups);
+        assert_eq!(read(&[]), (None, false));
+        assert_eq!(read(&[("auto_finalize_ec", "0"), ("enable_lookups", "1")]), (None, false));
+        assert_eq!(read(&[("auto_finalize_ec", "7"), ("enable_lookups", "0")]), (Some(7), true));
+    }
+
+    #[test]
     fn a_lowered_count_is_reported() {
         let told = |count: &str| count_message(&of(&[("max_count", count)]), 500).unwrap();
         assert_eq!((told("500"), told("0")), (None, None));
@@ -183,7 +198,7 @@ mod tests {
             ("custom.a", "b"),
             ("rf", "a"),
             ("colour", "red"),
-            ("auto_finalize_ec", "9"),
+            ("summarize", "1"),
         ]));
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[1].starts_with("Argument \"colour\" is not supported"));

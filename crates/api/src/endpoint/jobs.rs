@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use quarry_apps::objects::ObjectError;
 use quarry_conf::permissions::SEARCH;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -22,6 +23,7 @@ use quarry_search::jobs::{
     SearchJob, StartedJob, TTL_S, check_custom_fields,
 };
 use quarry_search::{SearchError, SearchParams, SearchService};
+use quarry_spl::ast::Stage;
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
@@ -72,7 +74,9 @@ const CREATE_PARAMETERS: &[&str] = &[
     "max_count",
     "max_time",
     "auto_cancel",
+    "auto_finalize_ec",
     "auto_pause",
+    "enable_lookups",
     "index_earliest",
     "index_latest",
     "reuse_max_seconds_ago",
@@ -312,7 +316,7 @@ fn refusal(search: &TypedSearch, error: CreateError) -> ApiError {
             ApiError::too_many(error.to_string())
         }
         CreateError::DiskQuota { .. } => ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        CreateError::Folder(JobFolderError::Taken(_)) => ApiError::with_status(StatusCode::CONFLICT, error.to_string()),
+        CreateError::Folder(JobFolderError::Taken(sid)) => ObjectError::Exists(sid).into(),
         CreateError::Folder(error) => Fault::from(error).into(),
     }
 }
@@ -550,7 +554,6 @@ fn time(time: TimeNs) -> Value {
 /// Members as in Splunk's `search/jobs/{search_id}`.
 fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     let record = &status.record;
-    let parts = SearchParts::of(record.expanded());
     let events = if status.is_events { status.rows_shown as u64 } else { status.matched };
     let available = match status.is_events {
         true => status.rows_shown,
@@ -569,12 +572,11 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     }
     let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
     let of_search = json!({
-        "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
+        "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)),
         "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
-        "keywords": keywords_of(record.search()), "label": record.label().unwrap_or_default(), "normalizedSearch": record.expanded(),
+        "keywords": keywords_of(record.search()), "label": record.label().unwrap_or_default(),
         "optimizedSearch": record.expanded(), "provenance": "", "workload_pool": "",
-        "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
-        "searchCanBeEventType": parts.report.is_empty(),
+        "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [node], "sid": record.sid(),
         "statusBuckets": record.status_buckets(),
         "request": { "search": record.search(), "earliest_time": record.earliest(), "latest_time": record.latest(),
@@ -599,7 +601,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
         "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows_shown,
         "scanCount": status.scanned, "performance": performance(status),
     });
-    let members = [of_search, of_state, of_rows].into_iter().flat_map(|part| match part {
+    let members = [of_search, written_searches(record), of_state, of_rows].into_iter().flat_map(|part| match part {
         Value::Object(members) => members,
         _ => Map::new(),
     });
@@ -614,22 +616,52 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     content
 }
 
-/// A search split before its first reporting command.
+/// The parts of a job's search as Splunk shows them.
+fn written_searches(record: &JobRecord) -> Value {
+    let parts = SearchParts::of(record.expanded());
+    let (base, literal) = match record.base() {
+        Some(base) => (base.search.as_str(), format!("litsearch {}", base.condition)),
+        None => (parts.base, parts.base.to_owned()),
+    };
+    json!({
+        "eventSearch": piped(&[base, parts.rest]), "remoteSearch": piped(&[&literal, parts.rest]),
+        "normalizedSearch": piped(&[&literal, parts.rest, parts.report]), "reportSearch": parts.report,
+        "searchCanBeEventType": parts.report.is_empty(),
+    })
+}
+
+/// A search split after its first command and before its first reporting command.
 struct SearchParts<'a> {
-    events: &'a str,
+    /// The first command; empty if it is a reporting command.
+    base: &'a str,
+    /// The commands between the first command and the report.
+    rest: &'a str,
     report: &'a str,
 }
 
 impl SearchParts<'_> {
     fn of(text: &str) -> SearchParts<'_> {
         let commands = quarry_spl::parse(text).pipeline.commands;
-        let report = commands.iter().find(|stage| quarry_spl::analyse::is_transforming(std::slice::from_ref(stage)));
-        let whole = SearchParts { events: text.trim(), report: "" };
-        let Some((events, report)) = report.and_then(|stage| text.split_at_checked(stage.span.start)) else {
-            return whole;
+        let is_report = |stage: &Stage| quarry_spl::analyse::is_transforming(std::slice::from_ref(stage));
+        let start_of = |stage: Option<&Stage>| stage.map_or(text.len(), |stage| stage.span.start);
+        let report_start = start_of(commands.iter().find(|stage| is_report(stage)));
+        let rest_start = start_of(commands.get(1)).min(report_start);
+        let part = |from: usize, to: usize| {
+            let part = text.get(from..to).unwrap_or_default().trim_end();
+            part.trim_end_matches('|').trim()
         };
-        SearchParts { events: events.trim_end().trim_end_matches('|').trim(), report: report.trim() }
+        SearchParts {
+            base: part(0, rest_start),
+            rest: part(rest_start, report_start),
+            report: text.get(report_start..).unwrap_or_default().trim(),
+        }
     }
+}
+
+/// The parts of a search that are not empty, joined by pipes.
+fn piped(parts: &[&str]) -> String {
+    let given: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    given.join(" | ")
 }
 
 #[cfg(test)]
@@ -638,14 +670,22 @@ mod tests {
 
     #[test]
     fn searches_are_split_before_the_report() {
-        for (text, events, report) in [
-            ("search error | head 5", "search error | head 5", ""),
-            ("search error | stats count by host | sort - count", "search error", "stats count by host | sort - count"),
-            ("error | eval é=1 | top é", "error | eval é=1", "top é"),
-            ("", "", ""),
+        for (text, base, rest, report) in [
+            ("search error | head 5", "search error", "head 5", ""),
+            ("search error", "search error", "", ""),
+            (
+                "search error | stats count by host | sort - count",
+                "search error",
+                "",
+                "stats count by host | sort - count",
+            ),
+            ("error | eval é=1 | top é", "error", "eval é=1", "top é"),
+            ("| stats count", "", "", "stats count"),
+            ("| makeresults | eval a=1", "| makeresults", "eval a=1", ""),
+            ("", "", "", ""),
         ] {
             let parts = SearchParts::of(text);
-            assert_eq!((parts.events, parts.report), (events, report));
+            assert_eq!((parts.base, parts.rest, parts.report), (base, rest, report));
         }
     }
 }

@@ -48,6 +48,25 @@ pub(super) const CONF: &str = "savedsearches";
 const SAMPLE_RATIO: &str = "dispatch.sample_ratio";
 /// Maximum scheduled times listed.
 const TIMES_MAX: usize = 1_000;
+/// Parameters of `dispatch`.
+const DISPATCH_PARAMETERS: &[&str] = &[
+    "now",
+    "dispatch.now",
+    "dispatch.earliest_time",
+    "dispatch.latest_time",
+    "dispatch.index_earliest",
+    "dispatch.index_latest",
+    "dispatch.time_format",
+    "dispatch.buckets",
+    "dispatch.max_count",
+    "dispatch.max_time",
+    "dispatch.auto_finalize_ec",
+    "dispatch.lookups",
+    SAMPLE_RATIO,
+    "dispatch.ttl",
+    "force_dispatch",
+    "trigger_actions",
+];
 /// Prefix of arguments.
 const ARGUMENT_PREFIX: &str = "args.";
 
@@ -56,22 +75,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let path = |name: &str| format!("{COLLECTION}/{{name}}/{name}");
     vec![
         Endpoint::new(Method::POST, path("dispatch"), search, "Runs a saved search as a job.", post(dispatch))
-            .takes(&[
-                "now",
-                "dispatch.now",
-                "dispatch.earliest_time",
-                "dispatch.latest_time",
-                "dispatch.index_earliest",
-                "dispatch.index_latest",
-                "dispatch.time_format",
-                "dispatch.buckets",
-                "dispatch.max_count",
-                "dispatch.max_time",
-                SAMPLE_RATIO,
-                "dispatch.ttl",
-                "force_dispatch",
-                "trigger_actions",
-            ])
+            .takes(DISPATCH_PARAMETERS)
             .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID)),
         Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
             .takes(LIST_PARAMETERS)
@@ -198,6 +202,10 @@ async fn dispatch(
         shape: SearchShape {
             sample: option(SAMPLE_RATIO).map_or(Ok(1), |text| parse_sample_ratio(SAMPLE_RATIO, text))?,
             arrived,
+            events_max: number("dispatch.auto_finalize_ec")?
+                .filter(|events| *events > 0)
+                .and_then(|events| u64::try_from(events).ok()),
+            skips_lookups: option("dispatch.lookups").and_then(parse_flag) == Some(false),
             ..SearchShape::default()
         },
         ..SearchParams::default()

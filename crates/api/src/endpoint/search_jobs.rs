@@ -60,6 +60,8 @@ pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "sample_ratio",
     "dispatch.sample_ratio",
     "adhoc_search_level",
+    "auto_finalize_ec",
+    "enable_lookups",
     "f",
     "field_list",
     "hints",
@@ -483,7 +485,7 @@ impl TimeBound {
     pub(super) fn timeout_message(&self) -> Option<String> {
         let seconds = self.seconds;
         let is_over = self.has_come.load(Ordering::Relaxed);
-        is_over.then(|| format!("the search was stopped after {seconds} s, its time limit (srchMaxTime)"))
+        is_over.then(|| format!("Search auto-finalized after time limit ({seconds} seconds) reached."))
     }
 }
 

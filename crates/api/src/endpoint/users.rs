@@ -248,7 +248,7 @@ async fn remove(
     let removal = UserChange::Remove { name: name.clone() };
     run_blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
         // As in Splunk, removing an unknown user is answered with 400, not with 404.
-        UserError::Unknown(_) => ApiError::bad_request(error.to_string()),
+        UserError::Unknown(_) => ApiError::bad_request(ApiError::from(error).text()),
         error => error.into(),
     })?;
     state.slots.remove_user(&name);

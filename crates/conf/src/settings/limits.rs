@@ -17,18 +17,16 @@ pub static LIMITS: ConfTable = ConfTable {
         "[mvexpand] max_mem_usage_mb",
         "maxchars",
         "maxcols",
-        "maxout",
         "maxresultrows",
-        "maxtime",
         "maxvalues",
         "perc_digest_type",
-        "subsearch_maxout",
-        "subsearch_maxtime",
         "ttl",
     ],
     unused: &["avg_extractor_time", "max_extractor_time", "max_rawsize_perchunk", "maxfiles"],
 };
 
+/// Upper bound on the rows of a subsearch that become conditions, whatever is configured.
+const SUBSEARCH_ROWS_MAX: usize = 50_000;
 /// Upper bound on concurrent searches, whatever is configured.
 const CONCURRENT_SEARCHES_MAX: usize = 1_024;
 
@@ -78,8 +76,32 @@ const SECTIONS: &[Section] = &[
         )],
     },
     Section { stanza: StanzaName::Named("searchresults"), rows: &[] },
-    Section { stanza: StanzaName::Named("subsearch"), rows: &[] },
-    Section { stanza: StanzaName::Named("join"), rows: &[] },
+    Section {
+        stanza: StanzaName::Named("subsearch"),
+        rows: &[
+            row("maxout", COUNT, "10000", "rows", "maximum rows of a subsearch that become conditions; at most 50000"),
+            row(
+                "maxtime",
+                COUNT,
+                "60",
+                "seconds",
+                "run time after which a subsearch ends with its rows so far; 0: none",
+            ),
+        ],
+    },
+    Section {
+        stanza: StanzaName::Named("join"),
+        rows: &[
+            row("subsearch_maxout", COUNT, "50000", "rows", "maximum rows of the subsearch of `join`"),
+            row(
+                "subsearch_maxtime",
+                COUNT,
+                "60",
+                "seconds",
+                "run time after which the subsearch of `join` ends with its rows so far; 0: none",
+            ),
+        ],
+    },
     Section {
         stanza: StanzaName::Named("kv"),
         rows: &[row("indexed_kv_limit", COUNT, "200", "fields", "maximum indexed fields of an event; 0: unlimited")],
@@ -168,6 +190,10 @@ pub struct LimitSettings {
     pub open_transactions: usize,
     /// `[transactions] maxopenevents`.
     pub open_transaction_events: usize,
+    /// `[subsearch] maxout` and `maxtime` (seconds).
+    pub subsearch: (usize, u64),
+    /// `[join] subsearch_maxout` and `subsearch_maxtime` (seconds).
+    pub join_subsearch: (usize, u64),
     /// `[stats] perc_method = interpolated` instead of `nearest-rank`.
     pub percentiles_interpolated: bool,
     /// `[iplocation] db_path`.
@@ -216,6 +242,8 @@ impl LimitSettings {
             },
             open_transactions: size("transactions", "maxopentxn"),
             open_transaction_events: size("transactions", "maxopenevents"),
+            subsearch: (size("subsearch", "maxout").min(SUBSEARCH_ROWS_MAX), count("subsearch", "maxtime")),
+            join_subsearch: (size("join", "subsearch_maxout"), count("join", "subsearch_maxtime")),
             percentiles_interpolated: Values::for_stanza(rows_of(SECTIONS, "stats"), conf, "stats")
                 .text("perc_method")
                 .eq_ignore_ascii_case("interpolated"),
@@ -293,12 +321,19 @@ mod tests {
             indexed_fields_max: 200,
             open_transactions: 5_000,
             open_transaction_events: 100_000,
+            subsearch: (10_000, 60),
+            join_subsearch: (50_000, 60),
             percentiles_interpolated: false,
             address_database: None,
             collections,
         };
         assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
         assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));
+        let own = "[subsearch]\nmaxout = 70000\nmaxtime = 5\n[join]\nsubsearch_maxout = 7\nsubsearch_maxtime = 0\n";
+        let layers_of_subsearches = Layers::new([local("limits", own)]);
+        let set = LimitSettings::new(&layers_of_subsearches);
+        assert_eq!((set.subsearch, set.join_subsearch), ((50_000, 5), (7, 0)));
+        assert!(layers_of_subsearches.warnings().is_empty());
         let own = "[transactions]\nmaxopentxn = 2\nmaxopenevents = 9\n[stats]\nperc_method = interpolated\n[iplocation]\ndb_path = share/places.mmdb\n";
         let layers_of_transactions = Layers::new([local("limits", own)]);
         let set = LimitSettings::new(&layers_of_transactions);

@@ -14,7 +14,9 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, batch_of};
-use quarry_learn::{Column, FitRequest, FitResult, LearnError, Options, OutputValue, ROWS_MAX, fit, sample, wire};
+use quarry_learn::{
+    Column, FitControl, FitRequest, FitResult, LearnError, Options, OutputValue, ROWS_MAX, fit, sample, wire,
+};
 use quarry_spl::ast::{FitCommand, ModelName};
 use quarry_stdx::number::u32_of;
 
@@ -126,7 +128,11 @@ impl Fit {
             options: options.clone(),
             output: self.command.output.clone(),
         };
-        fit(&request, &|| context.stop.is_cancelled())
+        let start = context.stop.begin_work();
+        // A model that is stored is fitted completely: `into` is a side effect, so no rows are cut.
+        let control =
+            FitControl { stop: &|| context.stop.is_cancelled(), should_end: &|| context.stop.should_end_rows(start) };
+        fit(&request, control)
     }
 
     fn save_model(&self, name: &ModelName, fitted: &FitResult) -> Result<(), EngineError> {

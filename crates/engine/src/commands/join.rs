@@ -1,5 +1,7 @@
 //! `join`: hash join with the rows of a subsearch.
 
+use std::sync::Arc;
+
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -7,7 +9,7 @@ use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowBuffer, RowIter, concat_rows, is_hidden, of_batches};
-use quarry_spl::ast::JoinCommand;
+use quarry_spl::ast::{JoinCommand, SubsearchLimits};
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
@@ -16,8 +18,14 @@ use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for JoinCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let right = lowering.subsearch(&self.subsearch, self.limits)?;
-        Ok(vec![blocking(Join { command: self.clone(), right })])
+        let defaults = lowering.environment.context().subsearches;
+        let limits = SubsearchLimits {
+            max_out: self.limits.max_out.or(Some(defaults.join_rows)),
+            max_time_s: self.limits.max_time_s.or(Some(defaults.join_time_s)),
+            ..self.limits
+        };
+        let right = lowering.subsearch(&self.subsearch, limits)?;
+        Ok(vec![blocking(Join { command: self.clone(), right, rows_max: JOINED_ROWS_MAX })])
     }
 }
 
@@ -27,9 +35,11 @@ struct Join {
     command: JoinCommand,
     /// Result of the subsearch.
     right: Vec<RecordBatch>,
+    /// Maximum number of joined rows.
+    rows_max: usize,
 }
 
-/// Maximum number of rows of a join.
+/// Maximum number of rows of a join; further rows are dropped, and a message says so.
 const JOINED_ROWS_MAX: usize = 5_000_000;
 
 /// Rows of the left side, each with the matching row of the right side, if any.
@@ -53,12 +63,22 @@ impl Blocking for Join {
             return Ok(if self.command.left_outer { left.into_unified_rows() } else { of_batches(Vec::new()) });
         }
         let (index, join) = (index_right(right, &right_fields), self.clone());
-        let mut made = 0;
-        let joined = left.into_unified_rows().map(move |left| {
-            let left = left?;
-            let (left_places, right_places) = join.pairs(&left, &left_fields, &index, JOINED_ROWS_MAX - made)?;
-            made += left_places.len();
-            join.join_rows(&left, &left_places, &right_places, &index)
+        let (mut room, messages) = (Some(self.rows_max), Arc::clone(&context.messages));
+        let joined = left.into_unified_rows().map_while(move |left| {
+            let most = room?;
+            Some(left.and_then(|left| {
+                let (mut left_places, mut right_places) = join.pairs(&left, &left_fields, &index, most);
+                room = most.checked_sub(left_places.len());
+                if room.is_none() {
+                    messages.push(format!(
+                        "join: the first {} joined rows are kept, and the others dropped: join on more fields, or set max=",
+                        join.rows_max
+                    ));
+                    left_places.truncate(most);
+                    right_places.truncate(most);
+                }
+                join.join_rows(&left, &left_places, &right_places, &index)
+            }))
         });
         Ok(Box::new(joined))
     }
@@ -78,15 +98,9 @@ impl Join {
         (fields.clone(), fields)
     }
 
-    /// Matching rows of both sides and, in an outer join, the other rows of the left side, in its order; fails if there
-    /// are more than `most`.
-    fn pairs(
-        &self,
-        left: &RecordBatch,
-        fields: &[String],
-        index: &RightIndex,
-        most: usize,
-    ) -> Result<Pairs, EngineError> {
+    /// Matching rows of both sides and, in an outer join, the other rows of the left side, in its order; ends with more
+    /// than `most` pairs if there are more.
+    fn pairs(&self, left: &RecordBatch, fields: &[String], index: &RightIndex, most: usize) -> Pairs {
         let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(left, field)).collect();
         let times = (rows::reader(left, "_time"), rows::reader(&index.rows, "_time"));
         let limit = if self.command.max == 0 { usize::MAX } else { self.command.max };
@@ -102,7 +116,7 @@ impl Join {
             };
             let found = found.map(|at| index.places[at as usize].as_slice()).unwrap_or_default();
             let before = left_places.len();
-            for place in found.iter().filter(in_time).take(limit) {
+            for place in found.iter().filter(in_time).take(limit.min(most.saturating_add(1) - before)) {
                 left_places.push(u32_of(row));
                 right_places.push(Some(*place));
             }
@@ -111,11 +125,10 @@ impl Join {
                 right_places.push(None);
             }
             if left_places.len() > most {
-                let what = "join pairs too many rows; join on more fields, or set max=".to_owned();
-                return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
+                break;
             }
         }
-        Ok((left_places, right_places))
+        (left_places, right_places)
     }
 
     fn join_rows(
@@ -205,9 +218,10 @@ mod tests {
     use quarry_spl::ast::Command;
 
     use super::*;
+    use crate::plan::tests::runner;
 
     #[test]
-    fn rows_without_a_match_count_towards_the_limit() {
+    fn rows_beyond_the_limit_are_dropped_with_a_message() {
         let numbers = |from: i64, to: i64| {
             let mut column = ColumnBuilder::new(0);
             (from..to).for_each(|number| column.push_int(number));
@@ -215,13 +229,20 @@ mod tests {
         };
         let parsed = quarry_spl::parse("* | join type=left n [search x]");
         let Command::Join(command) = parsed.pipeline.commands[1].command.clone() else { panic!("{parsed:?}") };
-        let (join, fields) = (Join { command, right: Vec::new() }, ["n".to_owned()]);
+        let (join, fields) = (Join { command, right: vec![numbers(3, 9)], rows_max: 3 }, ["n".to_owned()]);
         // One of the four rows has a match.
         let (left, index) = (numbers(0, 4), index_right(numbers(3, 9), &fields));
-        let (left_places, right_places) = join.pairs(&left, &fields, &index, 4).unwrap();
+        let (left_places, right_places) = join.pairs(&left, &fields, &index, 4);
         assert_eq!((left_places, right_places), (vec![0, 1, 2, 3], vec![None, None, None, Some(0)]));
-        let left = numbers(0, 3);
-        assert!(join.pairs(&left, &fields, &index, 3).is_ok());
-        assert!(matches!(join.pairs(&left, &fields, &index, 2), Err(EngineError::Limit { .. })));
+        for (rows, kept, messages) in [(0..3, 3, 0), (0..4, 3, 1), (2..5, 3, 0)] {
+            let context = &runner("*").context;
+            let joined = join.run(of_batches(vec![numbers(rows.start, rows.end)]), context).unwrap();
+            assert_eq!(joined.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), kept, "{rows:?}");
+            assert_eq!(context.messages.list().len(), messages, "{rows:?}");
+        }
+        let context = &runner("*").context;
+        let joined = join.run(of_batches(vec![numbers(0, 2), numbers(2, 9)]), context).unwrap();
+        assert_eq!(joined.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
+        assert!(context.messages.list()[0].starts_with("join: the first 3 joined rows are kept"));
     }
 }

@@ -13,8 +13,9 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::knowledge::macros::expand_macros;
 use crate::lowering::{Environment, Lowering, Step, blocking};
+use crate::subsearch::SubsearchBounds;
 
-/// Total number of rows of all searches at which one `map` fails.
+/// Total number of rows of all searches; the searches of further rows are not run, and a message says so.
 const ROWS_MAX: usize = 1_000_000;
 /// Token for the row number, from 1.
 const SERIAL: &str = "_serial_id";
@@ -26,7 +27,12 @@ impl Execute for MapCommand {
             MapSearch::Text(text, span) => expand_quoted(text, *span, lowering)?,
             MapSearch::Saved(name, span) => lowering.environment.saved_search_text(name, *span)?,
         };
-        Ok(vec![blocking(Map { command: self.clone(), text, environment: lowering.environment.detach() })])
+        Ok(vec![blocking(Map {
+            command: self.clone(),
+            text,
+            rows_max: ROWS_MAX,
+            environment: lowering.environment.detach(),
+        })])
     }
 }
 
@@ -45,6 +51,8 @@ struct Map {
     command: MapCommand,
     /// The search text; a saved search is resolved.
     text: String,
+    /// Maximum number of rows of all searches.
+    rows_max: usize,
     /// Environment that runs the searches.
     environment: Arc<dyn Environment + Send + Sync>,
 }
@@ -109,7 +117,15 @@ impl Blocking for Map {
                 if context.stop.is_cancelled() {
                     return Ok(made.into_rows());
                 }
+                if made.num_rows() >= self.rows_max {
+                    let max = self.rows_max;
+                    context.messages.push(format!(
+                        "map: searches ran only for the first {number} rows, because they returned {max} rows, the limit"
+                    ));
+                    return Ok(made.into_rows());
+                }
                 number += 1;
+                let bounds = SubsearchBounds::of_count(self.rows_max - made.num_rows());
                 let text = self.substitute_row(&batch, row, number)?;
                 let parsed = quarry_spl::parse_with_commands(&text, &self.environment.commands().names());
                 let fault = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
@@ -117,17 +133,13 @@ impl Blocking for Map {
                     return Err(self.invalid(format!("map: `{}`: {fault}", excerpt(&text))));
                 }
                 let admitted = self.environment.admit(&parsed.pipeline);
-                let rows = admitted.and_then(|()| self.environment.subsearch(&parsed.pipeline, ROWS_MAX));
+                let rows = admitted.and_then(|()| self.environment.subsearch(&parsed.pipeline, bounds));
                 let rows = rows.map_err(|error| match error {
                     EngineError::Invalid { message, .. } => self.invalid(format!("map: {message}")),
                     other => other,
                 })?;
                 for batch in rows {
                     made.push(&rows::drop_columns(&batch, is_hidden)?)?;
-                }
-                if made.num_rows() >= ROWS_MAX {
-                    let what = "the searches of map return too many rows".to_owned();
-                    return Err(EngineError::Limit { what, limit: "map rows", value: ROWS_MAX as u64 });
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, WorkStart};
 use quarry_eval::field_names::matching_names;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, is_hidden};
@@ -136,6 +136,8 @@ pub(super) struct PredictedRows {
     context: CommandContext,
     /// Whether there was a row, and whether a row got a prediction.
     seen: (bool, bool),
+    /// Time of the first request for rows.
+    work: Option<WorkStart>,
 }
 
 impl PredictedRows {
@@ -146,7 +148,7 @@ impl PredictedRows {
         applied: Predictor,
         context: CommandContext,
     ) -> PredictedRows {
-        PredictedRows { command, rows, predictor: applied, context, seen: (false, false) }
+        PredictedRows { command, rows, predictor: applied, context, seen: (false, false), work: None }
     }
 
     fn with_predictions(&mut self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
@@ -194,7 +196,9 @@ impl Iterator for PredictedRows {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.rows.next() {
+        let work = *self.work.get_or_insert_with(|| self.context.stop.begin_work());
+        let has_ended = !self.context.stop.is_cancelled() && self.context.stop.should_end_rows(work);
+        match if has_ended { None } else { self.rows.next() } {
             Some(Ok(rows)) => Some(self.with_predictions(&rows)),
             Some(error) => Some(error),
             None => {

@@ -6,16 +6,18 @@ use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnReader, RowIter, concat_rows, is_hidden, of_batches};
-use quarry_spl::ast::{SetCommand, SetOperation};
+use quarry_spl::ast::{SetCommand, SetOperation, SubsearchLimits};
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
-use crate::lowering::{SUBSEARCH_ROWS, SearchEnvironment};
+use crate::lowering::SearchEnvironment;
+use crate::subsearch::SubsearchBounds;
 
 impl Execute for SetCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
-        let left = search.subsearch(&self.left, SUBSEARCH_ROWS)?;
-        let right = search.subsearch(&self.right, SUBSEARCH_ROWS)?;
+        let bounds = SubsearchBounds::of_rows(&SubsearchLimits::default(), search.context());
+        let left = search.subsearch(&self.left, bounds)?;
+        let right = search.subsearch(&self.right, bounds)?;
         Ok(Some(of_batches(set_of(self.operation, left, right)?)))
     }
 }

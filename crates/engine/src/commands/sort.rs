@@ -108,7 +108,7 @@ impl Sort {
             let descending = key.is_some_and(|key| self.is_descending(&self.0.keys[key])) && !rank.ends_with("class");
             keys.push((at, SortOptions { descending, nulls_first: false }));
         }
-        rows::sort_rows(rows, &keys, limit, &context.dataflow)
+        rows::sort_rows_in_time(rows, &keys, limit, &context.dataflow)
     }
 }
 
@@ -191,6 +191,6 @@ pub(crate) fn sort_by_ranks(rows: RowBuffer, context: &CommandContext) -> Result
     let schema = rows.schema();
     let ranks = schema.fields().iter().enumerate().filter(|(_, field)| field.name().starts_with(RANK_PREFIX));
     let keys: Vec<_> = ranks.map(|(at, _)| (at, ascending)).collect();
-    let sorted = rows::sort_rows(rows, &keys, None, &context.dataflow)?;
+    let sorted = rows::sort_rows_in_time(rows, &keys, None, &context.dataflow)?;
     Ok(Box::new(sorted.map(|batch| rows::drop_columns(&batch?, |name| name.starts_with(RANK_PREFIX)))))
 }

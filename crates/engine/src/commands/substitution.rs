@@ -18,7 +18,7 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage,
 
 use super::Execute;
 use crate::lowering::{Environment, Lowering, Step};
-use crate::subsearch::CONDITION_ROWS_MAX;
+use crate::subsearch::SubsearchBounds;
 
 /// Substitutes tried for an empty result: nothing, a null value, and an empty text.
 const EMPTY_SUBSTITUTES: [&str; 3] = ["", "null()", "\"\""];
@@ -47,7 +47,11 @@ pub(crate) fn substitute_all<'a>(
             Command::Substitution(command) if environment.is_dynamic(&stage.command) => {
                 match command.shape.as_slice() {
                     [Command::Search(_)] if command.first => {
-                        command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;
+                        let none = SubsearchBounds::of_count(0);
+                        command
+                            .subsearches
+                            .iter()
+                            .try_for_each(|inner| environment.subsearch(inner, none).map(drop))?;
                         let search = SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() };
                         commands.push(Stage { command: search.into(), span: stage.span });
                     }
@@ -72,7 +76,8 @@ fn substitute(
 ) -> Result<Vec<Command>, EngineError> {
     let mut texts = Vec::with_capacity(command.subsearches.len());
     for subsearch in &command.subsearches {
-        let text = results_text(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
+        let text =
+            results_text(&environment.subsearch(subsearch, SubsearchBounds::of_condition(environment.context()))?);
         if !quarry_spl::is_part_of_command(&text) {
             let message = format!(
                 "a subsearch returned `{}`: a command cannot contain a pipe, a bracket, a backtick or an unclosed quote; put it in quotes",

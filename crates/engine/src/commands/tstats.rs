@@ -8,6 +8,7 @@ use quarry_spl::ast::{Pipeline, Stage, TstatsCommand};
 use super::Execute;
 use super::append::Append;
 use crate::lowering::{Lowering, Step, blocking};
+use crate::subsearch::SubsearchBounds;
 
 /// Number of appended rows at which the command fails.
 const APPENDED_ROWS_MAX: usize = 20_000_000;
@@ -19,7 +20,7 @@ impl Execute for TstatsCommand {
         }
         let stage = Stage { command: self.clone().into(), span: lowering.span };
         let search = Pipeline { commands: vec![stage], span: lowering.span };
-        let rows = lowering.environment.subsearch(&search, APPENDED_ROWS_MAX)?;
+        let rows = lowering.environment.subsearch(&search, SubsearchBounds::of_count(APPENDED_ROWS_MAX))?;
         if rows.iter().map(RecordBatch::num_rows).sum::<usize>() >= APPENDED_ROWS_MAX {
             let what = "tstats appends too many rows; narrow the search".to_owned();
             return Err(EngineError::Limit { what, limit: "appended rows", value: APPENDED_ROWS_MAX as u64 });

@@ -8,7 +8,8 @@ use quarry_spl::ast::UnionCommand;
 use super::Execute;
 use super::append::Append;
 use super::multisearch::{find_non_streaming, merge_searches};
-use crate::lowering::{Lowering, SUBSEARCH_ROWS, SearchEnvironment, Step, blocking};
+use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
+use crate::subsearch::SubsearchBounds;
 
 impl Execute for UnionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -29,8 +30,9 @@ impl Execute for UnionCommand {
             return merge_searches(search, &self.subsearches).map(Some);
         }
         let mut rows = Vec::new();
+        let bounds = SubsearchBounds::of_rows(&self.limits, search.context());
         for inner in &self.subsearches {
-            rows.extend(search.subsearch(inner, self.limits.max_out.unwrap_or(SUBSEARCH_ROWS))?);
+            rows.extend(search.subsearch(inner, bounds)?);
         }
         Ok(Some(of_batches(rows)))
     }

@@ -105,6 +105,10 @@ impl SearchRows {
         };
         if !matches!(next, Ok(Some(_))) {
             self.end();
+            let context = &self.runner.context;
+            if let Some(events) = context.stop.events_max().filter(|_| context.stop.has_read_enough_events()) {
+                context.messages.push(format!("Search auto-finalized after {events} matching events were read."));
+            }
         }
         next
     }

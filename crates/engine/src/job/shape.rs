@@ -53,6 +53,11 @@ pub struct SearchShape {
     pub head: Option<usize>,
     /// Whether only the text of the events in the result is shown: a `fields` at the end.
     pub text_only: bool,
+    /// Number of matching events after which the search finishes early, with the pages read by then.
+    pub events_max: Option<u64>,
+    /// Whether automatic lookups of props.conf are skipped. Summaries of data models keep the values they were built
+    /// with.
+    pub skips_lookups: bool,
 }
 
 impl SearchShape {

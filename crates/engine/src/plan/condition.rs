@@ -11,7 +11,7 @@ use quarry_stdx::Fault;
 use super::search_filter::parse_filter;
 use super::time_windows::{TimeWindows, intersection};
 use super::{Planner, Subsearches};
-use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
+use crate::subsearch::{SubsearchBounds, condition_of};
 
 impl Planner<'_> {
     /// The condition of a search as it is tested, and the time range to read.
@@ -80,7 +80,7 @@ impl Planner<'_> {
             SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
             SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolve_subsearches(part)?)),
             SearchExpr::Subsearch(pipeline) => {
-                let rows = self.subsearch_rows(pipeline, CONDITION_ROWS_MAX)?;
+                let rows = self.subsearch_rows(pipeline, SubsearchBounds::of_condition(&self.runner.context))?;
                 match self.subsearches {
                     Subsearches::Run => condition_of(&rows, pipeline.span)?,
                     // The result of the subsearch is unknown.

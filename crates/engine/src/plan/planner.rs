@@ -21,6 +21,7 @@ use crate::environment::PipelineEnvironment;
 use crate::lowering::{Environment, fold_of, lower};
 use crate::run::Runner;
 use crate::run::subsearch_results::SubsearchResults;
+use crate::subsearch::SubsearchBounds;
 
 /// Message for a search whose first command processes rows.
 const NO_ROWS: &str = "the first command processes rows, but there are none yet; searches begin with events (search, \
@@ -195,8 +196,12 @@ impl<'a> Planner<'a> {
         PipelineEnvironment { runner: self.runner, context, subsearches: self.subsearches }
     }
 
-    /// The rows of a subsearch, at most `rows_max`.
-    pub(crate) fn subsearch_rows(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+    /// The rows of a subsearch within its bounds.
+    pub(crate) fn subsearch_rows(
+        &self,
+        pipeline: &Pipeline,
+        bounds: SubsearchBounds,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
         match self.subsearches {
             Subsearches::Run => {
                 // A preview reads the result of the outer subsearch, so results of subsearches inside it need not be
@@ -204,13 +209,13 @@ impl<'a> Planner<'a> {
                 let rows = match &self.runner.subsearch_results {
                     SubsearchResults::Kept(_) => {
                         let inner = Runner { subsearch_results: SubsearchResults::Unkept, ..self.runner.clone() };
-                        inner.subsearch(pipeline, rows_max)?
+                        inner.subsearch(pipeline, bounds)?
                     }
                     SubsearchResults::Unkept | SubsearchResults::Replayed(_) => {
-                        self.runner.subsearch(pipeline, rows_max)?
+                        self.runner.subsearch(pipeline, bounds)?
                     }
                 };
-                self.runner.subsearch_results.keep(pipeline, rows_max, &rows);
+                self.runner.subsearch_results.keep(pipeline, bounds.rows, &rows);
                 Ok(rows)
             }
             Subsearches::Explain(explainer) => explainer.explain_inner(self.runner, pipeline).map(|()| Vec::new()),

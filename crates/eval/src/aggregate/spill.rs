@@ -2,7 +2,8 @@
 //!
 //! A batch of states is partitioned by a hash of its group keys into [`PARTITIONS`] partitions, which are kept in
 //! memory or in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a
-//! folder of its own, one at a time. A partition that does not fit is spilled again with another hash.
+//! folder of its own, one at a time. A partition that does not fit is spilled again with another hash. Some time after
+//! the search was told to finish, no further partition is merged, so that the result has complete groups, but not all.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use quarry_stdx::number::u32_of;
 use super::AggregatePlan;
 use super::folder::Folder;
 use crate::EngineError;
-use crate::context::CommandContext;
+use crate::context::{CommandContext, WorkStart};
 use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnReader, RowBuffer};
 
@@ -77,6 +78,9 @@ pub struct MergedFolders {
     bytes_max: usize,
     /// A stack of spilled states, each with the number of the next partition to merge.
     todo: Vec<(Vec<SpilledPartials>, usize)>,
+    work: WorkStart,
+    /// Whether a partition was merged.
+    has_merged: bool,
 }
 
 impl MergedFolders {
@@ -87,12 +91,25 @@ impl MergedFolders {
         bytes_max: usize,
         context: &CommandContext,
     ) -> MergedFolders {
-        MergedFolders { plan: plan.clone(), context: context.clone(), bytes_max, todo: vec![(spilled, 0)] }
+        MergedFolders {
+            plan: plan.clone(),
+            context: context.clone(),
+            bytes_max,
+            todo: vec![(spilled, 0)],
+            work: context.stop.begin_work(),
+            has_merged: false,
+        }
     }
 
     /// The folder with the merged states of the next partition; `None` at the end.
     fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
+        let (stop, work, has_merged) = (Arc::clone(&self.context.stop), self.work, self.has_merged);
+        // At least one partition is merged. A cancelled merge fails.
+        let should_end = || has_merged && !stop.is_cancelled() && stop.should_end_rows(work);
         while let Some((spilled, next)) = self.todo.last_mut() {
+            if should_end() {
+                return Ok(None);
+            }
             let part = *next;
             if part == PARTITIONS {
                 self.todo.pop();
@@ -104,6 +121,9 @@ impl MergedFolders {
             let mut is_empty = true;
             for spilled in spilled.iter() {
                 for (at, _) in spilled.parts.iter().enumerate().filter(|(_, known)| usize::from(**known) == part) {
+                    if should_end() {
+                        return Ok(None);
+                    }
                     let states = spilled.states.batch(at)?;
                     assert!(states.num_rows() > 0, "a partition has states exactly if its list of batches has some");
                     folder.add_states(&states)?;
@@ -114,6 +134,7 @@ impl MergedFolders {
                 let again = folder.into_spilled()?;
                 self.todo.push((vec![again], 0));
             } else if !is_empty {
+                self.has_merged = true;
                 return Ok(Some(folder));
             }
         }
@@ -126,7 +147,7 @@ impl Iterator for MergedFolders {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.next_folder();
-        if next.is_err() {
+        if !matches!(next, Ok(Some(_))) {
             self.todo.clear();
         }
         next.transpose()

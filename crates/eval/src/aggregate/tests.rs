@@ -31,6 +31,7 @@ fn context() -> CommandContext {
         percentiles: quarry_spl::ast::PercentileMethod::default(),
         tables: crate::expr::ExprTables::default(),
         transactions: Default::default(),
+        subsearches: Default::default(),
         messages: Arc::<Messages>::default(),
         stop: Arc::<Stop>::default(),
         holdings: Arc::default(),

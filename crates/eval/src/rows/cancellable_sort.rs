@@ -26,18 +26,33 @@ pub fn sort_cancellable<T: Copy>(
     compare: impl Fn(&T, &T) -> Ordering,
     check: impl Fn() -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
+    sort_parts(items, compare, check, || false).map(drop)
+}
+
+/// Sorts items as [`sort_cancellable`] does, until `should_end` is true. Returns the number of items at the front that
+/// are sorted then; all other items come after these.
+fn sort_parts<T: Copy>(
+    items: &mut [T],
+    compare: impl Fn(&T, &T) -> Ordering,
+    check: impl Fn() -> Result<(), EngineError>,
+    should_end: impl Fn() -> bool,
+) -> Result<usize, EngineError> {
     if items.len() > PART_ITEMS {
         if is_in_order(items, |one, next| compare(one, next).is_le(), &check)? {
-            return Ok(());
+            return Ok(items.len());
         }
         if is_in_order(items, |one, next| compare(one, next).is_gt(), &check)? {
             items.reverse();
-            return Ok(());
+            return Ok(items.len());
         }
     }
     let mut parts = vec![(0..items.len(), 0)];
     while let Some((range, divisions)) = parts.pop() {
         check()?;
+        // Parts are sorted from front to back.
+        if range.start > 0 && should_end() {
+            return Ok(range.start);
+        }
         let part = &mut items[range.clone()];
         if part.len() <= PART_ITEMS || divisions == DIVISIONS_MAX {
             part.sort_unstable_by(&compare);
@@ -47,7 +62,7 @@ pub fn sort_cancellable<T: Copy>(
         parts.push((middle..range.end, divisions + 1));
         parts.push((range.start..middle, divisions + 1));
     }
-    Ok(())
+    Ok(items.len())
 }
 
 /// Sorts items as [`sort_cancellable`] does and keeps the first `count`. If `count` is small, this takes linear time.
@@ -56,6 +71,17 @@ pub fn sort_first<T: Copy>(
     count: usize,
     compare: impl Fn(&T, &T) -> Ordering,
     check: impl Fn() -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    sort_first_until(items, count, compare, check, || false)
+}
+
+/// Like [`sort_first`], until `should_end` is true; keeps the first items, as many as are sorted then.
+pub(super) fn sort_first_until<T: Copy>(
+    items: &mut Vec<T>,
+    count: usize,
+    compare: impl Fn(&T, &T) -> Ordering,
+    check: impl Fn() -> Result<(), EngineError>,
+    should_end: impl Fn() -> bool,
 ) -> Result<(), EngineError> {
     // The items before this part are among the first `count`; the items after it are not.
     let (mut part, mut divisions) = (0..items.len(), 0);
@@ -73,7 +99,9 @@ pub fn sort_first<T: Copy>(
         items[part.clone()].select_nth_unstable_by(count - part.start, &compare);
     }
     items.truncate(count);
-    sort_cancellable(items, compare, check)
+    let sorted = sort_parts(items, compare, check, should_end)?;
+    items.truncate(sorted);
+    Ok(())
 }
 
 /// Whether `holds` is true for each pair of neighbouring items.
@@ -175,6 +203,20 @@ mod tests {
         }
         let cancelled = || Err(EngineError::invalid("the search is cancelled"));
         assert!(sort_first(&mut numbered(numbers(10)), 1, Ord::cmp, cancelled).is_err());
+    }
+
+    #[test]
+    fn a_sort_that_ends_early_keeps_the_first_items() {
+        let items = numbered(numbers(20 * PART_ITEMS));
+        let mut sorted = items.clone();
+        sorted.sort_unstable();
+        for (ends_at, count) in [(0, usize::MAX), (3, usize::MAX), (3, 10 * PART_ITEMS), (usize::MAX, 9)] {
+            let (asked, mut first) = (Cell::new(0), items.clone());
+            let should_end = || asked.replace(asked.get() + 1) >= ends_at;
+            sort_first_until(&mut first, count, Ord::cmp, || Ok(()), should_end).unwrap();
+            assert!(!first.is_empty() && first == sorted[..first.len()], "{ends_at}");
+            assert_eq!(first.len() < count.min(items.len()), ends_at < usize::MAX, "{ends_at}");
+        }
     }
 
     #[test]

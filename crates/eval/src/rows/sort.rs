@@ -6,6 +6,9 @@
 //! several runs. The sort is stable. During the sort, rows contain only the columns that have values
 //! ([`super::present_columns`]).
 //!
+//! The sort of a search that was told to finish ends early ([`sort_rows_in_time`]): rows that are not in a sorted run by
+//! then are dropped, and the first of the others are returned.
+//!
 //! Not here: sort keys (engine).
 
 use std::cmp::Ordering;
@@ -20,11 +23,12 @@ use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
 use quarry_stdx::number::u32_of;
 
-use super::cancellable_sort::sort_first;
+use super::cancellable_sort::sort_first_until;
 use super::present_columns::PresentColumns;
 use super::row_buffer::{RowBuffer, compact, value_bytes};
 use super::stream::RowIter;
 use crate::EngineError;
+use crate::context::{Stop, WorkStart};
 use crate::dataflow::Dataflow;
 
 /// Divisor of the memory for the maximum size of a run; sorting the run also needs its keys and a copy.
@@ -53,6 +57,40 @@ pub fn sort_rows(
     limit: Option<usize>,
     dataflow: &Arc<Dataflow>,
 ) -> Result<RowIter, EngineError> {
+    sort_until(rows, keys, limit, dataflow, EarlyEnd(None))
+}
+
+/// Like [`sort_rows`], for a command whose rows may be incomplete if its search was told to finish
+/// ([`Stop::should_end_rows`]).
+pub fn sort_rows_in_time(
+    rows: RowBuffer,
+    keys: &[SortColumn],
+    limit: Option<usize>,
+    dataflow: &Arc<Dataflow>,
+) -> Result<RowIter, EngineError> {
+    let stop = Arc::clone(dataflow.stop());
+    let start = stop.begin_work();
+    sort_until(rows, keys, limit, dataflow, EarlyEnd(Some((stop, start))))
+}
+
+/// The early end of a sort; `None` if the sort always runs to its end.
+#[derive(Clone)]
+struct EarlyEnd(Option<(Arc<Stop>, WorkStart)>);
+
+impl EarlyEnd {
+    /// Whether the sort should end with the rows sorted so far. A cancelled sort fails instead.
+    fn has_come(&self) -> bool {
+        self.0.as_ref().is_some_and(|(stop, start)| !stop.is_cancelled() && stop.should_end_rows(*start))
+    }
+}
+
+fn sort_until(
+    rows: RowBuffer,
+    keys: &[SortColumn],
+    limit: Option<usize>,
+    dataflow: &Arc<Dataflow>,
+    end: EarlyEnd,
+) -> Result<RowIter, EngineError> {
     if keys.is_empty() {
         return Ok(rows.into_unified_rows());
     }
@@ -65,41 +103,53 @@ pub fn sort_rows(
         schema,
     });
     let converter = order.converter()?;
-    let mut pile = RunBuffer::new(Arc::clone(&order), converter, dataflow);
+    let mut pile = RunBuffer::new(Arc::clone(&order), converter, dataflow, end.clone());
     let mut runs: Option<Runs> = None;
     for batch in rows.into_rows() {
         let batch = order.schema.without_null_columns(&batch?)?;
+        if (runs.is_some() || pile.bytes > 0) && end.has_come() {
+            break;
+        }
         for start in (0..batch.num_rows()).step_by(order.batch_rows) {
             pile.push(batch.slice(start, order.batch_rows.min(batch.num_rows() - start)))?;
             if pile.is_full() {
-                runs.get_or_insert_with(|| Runs::new(dataflow)).add(pile.take_sorted()?)?;
+                runs.get_or_insert_with(|| Runs::new(dataflow)).add(pile.take_sorted()?, &end)?;
             }
         }
     }
-    let last = pile.take_sorted()?;
-    let Some(mut runs) = runs else { return Ok(restore_columns(order, last)) };
-    runs.add(last)?;
+    let Some(mut runs) = runs else { return Ok(restore_columns(order, pile.take_sorted()?, end)) };
+    if !end.has_come() {
+        runs.add(pile.take_sorted()?, &end)?;
+    }
     let converter = pile.converter;
-    while runs.ends.len() > MERGED_RUNS_MAX {
+    while runs.ends.len() > MERGED_RUNS_MAX && !end.has_come() {
         let mut merged = Runs::new(dataflow);
         let all: Vec<Range<usize>> = runs.ranges().collect();
         let runs_now = Arc::new(runs.rows);
         for some in all.chunks(MERGED_RUNS_MAX) {
-            merged.add(Merge::new(Arc::clone(&order), &converter, Arc::clone(&runs_now), some)?)?;
+            merged.add(Merge::new(Arc::clone(&order), &converter, Arc::clone(&runs_now), some)?, &end)?;
+            if end.has_come() {
+                break;
+            }
         }
         runs = merged;
     }
-    let all: Vec<Range<usize>> = runs.ranges().collect();
+    let all: Vec<Range<usize>> = runs.ranges().take(MERGED_RUNS_MAX).collect();
     let merge = Merge::new(Arc::clone(&order), &converter, Arc::new(runs.rows), &all)?;
-    Ok(restore_columns(order, merge))
+    Ok(restore_columns(order, merge, end))
 }
 
-/// Restores all columns of rows that contain only columns with values.
+/// Restores all columns of rows that contain only columns with values. At least one batch is returned.
 fn restore_columns(
     order: Arc<SortOrder>,
     rows: impl Iterator<Item = Result<RecordBatch, EngineError>> + Send + 'static,
+    end: EarlyEnd,
 ) -> RowIter {
-    Box::new(rows.map(move |batch| order.schema.restore(&batch?)))
+    let mut has_rows = false;
+    Box::new(rows.map_while(move |batch| {
+        let is_first = !std::mem::replace(&mut has_rows, true);
+        (is_first || !end.has_come()).then(|| order.schema.restore(&batch?))
+    }))
 }
 
 /// Sort keys and batch sizes.
@@ -132,10 +182,11 @@ struct RunBuffer {
     bytes_max: usize,
     held: MemoryReservation,
     refused: bool,
+    end: EarlyEnd,
 }
 
 impl RunBuffer {
-    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Arc<Dataflow>) -> RunBuffer {
+    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Arc<Dataflow>, end: EarlyEnd) -> RunBuffer {
         RunBuffer {
             order,
             converter,
@@ -145,6 +196,7 @@ impl RunBuffer {
             bytes_max: dataflow.memory_bytes() / RUN_MEMORY_DIVISOR,
             held: dataflow.reservation("sort", true),
             refused: false,
+            end,
         }
     }
 
@@ -173,6 +225,9 @@ impl RunBuffer {
         let mut positions: Vec<(u32, u32)> = Vec::with_capacity(count);
         for (at, batch) in (0u32..).zip(&batches) {
             self.dataflow.check_cancelled()?;
+            if at > 0 && self.end.has_come() {
+                break;
+            }
             self.converter.append(&mut keys, &self.order.columns(batch))?;
             positions.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
@@ -182,7 +237,8 @@ impl RunBuffer {
             let by_keys = || keys.row(*a as usize).cmp(&keys.row(*b as usize));
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
         };
-        sort_first(&mut sorted, self.order.limit, order, || self.dataflow.check_cancelled())?;
+        let check = || self.dataflow.check_cancelled();
+        sort_first_until(&mut sorted, self.order.limit, order, check, || self.end.has_come())?;
         let sorted = sorted.into_iter().map(|(_, position)| position).collect();
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());
@@ -267,9 +323,17 @@ impl Runs {
         Runs { rows: RowBuffer::new("sorted rows", dataflow), ends: Vec::new() }
     }
 
-    fn add(&mut self, run: impl Iterator<Item = Result<RecordBatch, EngineError>>) -> Result<(), EngineError> {
+    /// Adds a run or, when the end has come, the first rows of the run.
+    fn add(
+        &mut self,
+        run: impl Iterator<Item = Result<RecordBatch, EngineError>>,
+        end: &EarlyEnd,
+    ) -> Result<(), EngineError> {
         for batch in run {
             self.rows.push(&batch?)?;
+            if end.has_come() {
+                break;
+            }
         }
         self.ends.push(self.rows.num_batches());
         Ok(())

@@ -11,6 +11,8 @@ use quarry_stdx::Fault;
 /// Loads lookup tables for one search.
 pub(crate) struct Tables {
     source: Arc<dyn LookupSource>,
+    /// Whether no rule produces fields.
+    are_skipped: bool,
     /// Opened tables by the text of the rule.
     cache: Mutex<BTreeMap<String, LoadedLookup>>,
     /// Output fields by the text of the rule.
@@ -31,11 +33,19 @@ pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
 impl Tables {
     /// Tables loaded from this source.
     pub(crate) fn new(source: Arc<dyn LookupSource>) -> Tables {
-        Tables { source, cache: Mutex::default(), outputs: Mutex::default() }
+        Tables { source, are_skipped: false, cache: Mutex::default(), outputs: Mutex::default() }
+    }
+
+    /// Tables of a search that applies no automatic lookups: no rule produces fields.
+    pub(crate) fn skipped(source: Arc<dyn LookupSource>) -> Tables {
+        Tables { are_skipped: true, ..Tables::new(source) }
     }
 
     /// Fields that a rule produces.
     pub(crate) fn outputs(&self, text: &str) -> Result<Vec<String>, Fault> {
+        if self.are_skipped {
+            return Ok(Vec::new());
+        }
         if let Some(known) = self.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
             return known.clone();
         }

@@ -49,6 +49,7 @@ fn context() -> CommandContext {
         range: TimeRange::ALL,
         dataflow: Arc::new(Dataflow::new(64 << 20, None).unwrap()),
         transactions: Default::default(),
+        subsearches: Default::default(),
         percentiles: PercentileMethod::default(),
         tables: ExprTables::default(),
         messages: Arc::default(),

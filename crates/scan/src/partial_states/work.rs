@@ -208,7 +208,7 @@ impl SliceWork for FoldWork<'_> {
     fn end_slice(&mut self) -> Result<(), EngineError> {
         let window = &self.windows[self.slice as usize];
         if let Some(known) = &window.cached {
-            self.scan.progress.count_cached_window(known);
+            self.scan.count_cached_window(known);
             return known.folded.as_ref().map_or(Ok(()), |part| self.folder.add_part(part));
         }
         let (Some(key), Some(keeping)) = (window.key, self.keeping) else { return Ok(()) };

@@ -27,12 +27,15 @@ impl SearchJob {
         }
     }
 
-    /// Records the early end of the search if it has just ended at its maximum run time. Returns a message if commands
-    /// of the search ended early.
+    /// Records the early end of the search if it has just ended at its maximum run time or number of events. Returns a
+    /// message if commands of the search ended early.
     pub(super) fn note_early_end(&self, running: &RunningSearch) -> Option<String> {
         let was_cut = running.stopper().was_cut();
         if self.exceeds_run_time() && (was_cut || running.is_partial()) {
             self.finalize_on_timeout();
+        }
+        if running.stopper().has_read_enough_events() {
+            self.finalize();
         }
         was_cut.then(|| CUT.to_owned())
     }
@@ -40,7 +43,8 @@ impl SearchJob {
     /// Finalises the search because it has reached its maximum run time.
     pub(super) fn finalize_on_timeout(&self) {
         self.finalize();
-        let note = format!("the search was stopped after {} s, its time limit", self.record.time_max_s);
+        let seconds = self.record.time_max_s;
+        let note = format!("Search auto-finalized after time limit ({seconds} seconds) reached.");
         let mut changing = self.lock();
         if changing.is_finalized && !changing.notes.contains(&note) {
             changing.notes.push(note);

@@ -526,6 +526,7 @@ impl SearchJob {
                 sample: self.record.sample_ratio,
                 events_until: Some(self.record.began_ns),
                 arrived: self.record.arrived,
+                skips_lookups: self.record.skips_lookups,
                 ..SearchShape::default()
             },
             now: Some(self.record.now_ns.unwrap_or(self.record.began_ns)),

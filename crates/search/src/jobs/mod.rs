@@ -34,7 +34,7 @@ use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 pub use self::edits::{CUSTOM_BYTES_MAX, CUSTOM_FIELDS_MAX, check_custom_fields};
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
-pub use self::record::{JobOptions, JobRecord, SearchLevel};
+pub use self::record::{BaseTexts, JobOptions, JobRecord, SearchLevel};
 pub use self::rounds::ROUND_ROWS_MAX;
 pub(crate) use self::rounds::{ROUND_BYTES_MAX, Rounds, pause_after};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
@@ -206,16 +206,18 @@ impl Jobs {
         self.check_capacity()?;
         let bytes_max = self.remaining_quota(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
-        let expanded = expanded_text(service, &params);
+        let (expanded, base) =
+            (expanded_text(service, &params), service.base_search(params.clone()).map(BaseTexts::from));
         let record = |sid: &str| {
             serde_json::json!(JobRecord {
                 expanded: expanded.clone(),
+                base: base.clone(),
                 ..asked.record(sid, &params, self.clock.now_ns())
             })
         };
         let (sid, _beginning) = self.begin(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
-        let record = JobRecord { expanded, ..asked.record(&sid, &params, self.clock.now_ns()) };
+        let record = JobRecord { expanded, base, ..asked.record(&sid, &params, self.clock.now_ns()) };
         let hinted = asked.has_hints.then(|| (params.text.clone(), params.prefix, Arc::clone(&params.permissions)));
         let started = match &asked.real_time {
             None => service.start_on_reader_thread(params).map(|running| (running, None)),

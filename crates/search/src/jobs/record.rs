@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quarry_engine::BaseSearch;
 use quarry_event::{TimeNs, TimeRange};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,9 @@ pub struct JobRecord {
     /// The search with its macros expanded, if the search has macros.
     #[serde(default)]
     pub(crate) expanded: Option<String>,
+    /// The search for events with which the search begins.
+    #[serde(default)]
+    pub(crate) base: Option<BaseTexts>,
     pub(crate) saved: Option<String>,
     pub(crate) label: Option<String>,
     pub(crate) earliest: Option<String>,
@@ -102,6 +106,12 @@ pub struct JobRecord {
     /// Sampling ratio N: one of N events is read.
     #[serde(default)]
     pub(crate) sample_ratio: u32,
+    /// Number of matching events after which the job is finalised; 0 for no limit.
+    #[serde(default)]
+    pub(crate) events_max: u64,
+    /// Whether automatic lookups are skipped.
+    #[serde(default)]
+    pub(crate) skips_lookups: bool,
     #[serde(default)]
     pub(crate) is_real_time: bool,
     #[serde(default)]
@@ -117,6 +127,21 @@ pub struct JobRecord {
     pub(crate) sharing: JobSharing,
 }
 
+/// A [`BaseSearch`] as stored with a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseTexts {
+    /// The command `search` with the conditions of event types and tags.
+    pub search: String,
+    /// Its condition, in one form for all ways to write it.
+    pub condition: String,
+}
+
+impl From<BaseSearch> for BaseTexts {
+    fn from(base: BaseSearch) -> BaseTexts {
+        BaseTexts { search: base.search, condition: base.condition }
+    }
+}
+
 impl JobOptions {
     /// Record of a job with these options.
     pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
@@ -126,6 +151,7 @@ impl JobOptions {
             app: self.app.clone(),
             search: params.text.clone(),
             expanded: None,
+            base: None,
             saved: self.saved.clone().or_else(|| saved_name(&params.text)),
             label: self.label.clone(),
             earliest: params.earliest.clone(),
@@ -139,6 +165,8 @@ impl JobOptions {
             priority: self.priority,
             level: self.level,
             sample_ratio: params.shape.sample,
+            events_max: params.shape.events_max.unwrap_or(0),
+            skips_lookups: params.shape.skips_lookups,
             is_real_time: self.real_time.is_some(),
             previews: self.previews,
             auto_pause_s: self.auto_pause_s,
@@ -183,6 +211,12 @@ impl JobRecord {
     /// Text of the search with its macros expanded.
     pub fn expanded(&self) -> &str {
         self.expanded.as_deref().unwrap_or(&self.search)
+    }
+
+    /// The search for events with which the search begins, with event types and tags expanded; `None` if it begins
+    /// otherwise, and for a job of an older version.
+    pub fn base(&self) -> Option<&BaseTexts> {
+        self.base.as_ref()
     }
 
     /// Name of the saved search that the job runs; `None` if the job does anything else.
@@ -261,7 +295,7 @@ impl JobRecord {
     }
 
     /// Whether this job repeats the search of the job `other`: same user, app, text, times, mode, sampling and
-    /// timeline. False for real-time searches.
+    /// timeline, and the same limits and lookups. False for real-time searches.
     pub(super) fn repeats(&self, other: &JobRecord) -> bool {
         let what = |record: &JobRecord| {
             let JobRecord { user, app, search, earliest, latest, now_ns, level, sample_ratio, arrived, .. } = record;
@@ -269,6 +303,7 @@ impl JobRecord {
                 [user.clone(), app.clone(), search.clone()],
                 [earliest.clone(), latest.clone()],
                 (*now_ns, *level, *sample_ratio, *arrived, record.status_buckets),
+                (record.events_max, record.skips_lookups),
             )
         };
         !self.is_real_time && !other.is_real_time && what(self) == what(other)

@@ -479,3 +479,29 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
     world.jobs.remove(&job);
     work.join().unwrap();
 }
+
+#[test]
+fn a_job_is_finalised_after_a_number_of_matching_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let run = |text: &str, events_max: Option<u64>| {
+        let shape = SearchShape { events_max, ..SearchShape::default() };
+        let params =
+            SearchParams { text: text.to_owned(), permissions: viewer("eva"), shape, ..SearchParams::default() };
+        let started = world.jobs.create(&world.service, params, JobOptions::default()).unwrap();
+        let job = Arc::clone(started.job());
+        started.run(None);
+        job.status()
+    };
+    let limited = run("search index=main | stats sum(number)", Some(5_000));
+    assert_eq!(limited.state, JobState::Done);
+    assert!(limited.is_finalized && limited.is_partial, "{limited:?}");
+    assert!(limited.matched >= 5_000 && limited.matched < EVENTS as u64, "{} events", limited.matched);
+    assert_eq!(limited.messages, ["Search auto-finalized after 5000 matching events were read."]);
+    // The events of a subsearch do not count.
+    let inner = "search index=main kind=k0 number<9000 [search index=main number<6000 | stats count | eval kind=\"k0\" \
+                 | fields kind] | stats count";
+    for unlimited in [run("search index=main number<4000", Some(5_000)), run(inner, Some(5_000))] {
+        assert!(!unlimited.is_finalized && unlimited.messages.is_empty(), "{unlimited:?}");
+    }
+}

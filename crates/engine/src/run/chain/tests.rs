@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::Dataflow;
-use quarry_eval::rows::{ColumnBuilder, batch_of, of_batches};
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, batch_of, of_batches};
 use quarry_stdx::ManualClock;
 
 use super::{apply, apply_to_events};
@@ -191,4 +192,55 @@ fn commands_that_write_receive_all_rows_of_a_search_told_to_finish() {
     let made = apply(of_batches(batches()), steps, &context).unwrap();
     let all: usize = batches().iter().map(RecordBatch::num_rows).sum();
     assert_eq!(made.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), all);
+}
+
+/// Commands that work for long after they have received all rows, if the rows do not fit into memory.
+const SPILLED: &[&str] =
+    &["sort 0 name", "sort 0 -number, name", "stats count by name, number", "stats values(number) by name"];
+
+/// The rows of a search as texts. The search is told to finish when its first command has received all rows; each batch
+/// of a buffer then takes `batch_ns`.
+fn finished_lines(search: &str, batch_ns: i64, may_cut: bool) -> Vec<String> {
+    let parsed = quarry_spl::parse(&format!("* | {search}"));
+    let runner = runner("*");
+    let (clock, stop) = (ManualClock::shared(0), Arc::clone(&runner.context.stop));
+    stop.set_clock(clock.clone());
+    if !may_cut {
+        stop.keep_rows();
+    }
+    let observer = Arc::new(move || clock.advance_ns(batch_ns));
+    let dataflow = Dataflow::new(MEMORY[1], None).unwrap().for_search(&stop).with_observer(observer);
+    let context = CommandContext { dataflow: Arc::new(dataflow), ..runner.context.clone() };
+    let told = Arc::clone(&stop);
+    let rows = batches().into_iter().map(Ok).chain(std::iter::from_fn(move || {
+        told.finish_early();
+        None
+    }));
+    let steps = runner.steps(&parsed.pipeline.commands[1..], &context).unwrap();
+    let mut lines = Vec::new();
+    for batch in apply(Box::new(rows), steps, &context).unwrap() {
+        let batch = batch.unwrap();
+        let readers: Vec<_> = names_of(&batch).iter().map(|name| rows::reader(&batch, name)).collect();
+        lines.extend((0..batch.num_rows()).map(|row| {
+            let cells: Vec<String> =
+                readers.iter().map(|cells| cells.values(row).collect::<Vec<_>>().join("+")).collect();
+            cells.join(" ")
+        }));
+    }
+    assert!(!stop.was_cut() || may_cut, "{search}");
+    lines
+}
+
+#[test]
+fn spilled_work_of_a_search_told_to_finish_ends_with_a_part_of_the_rows() {
+    for search in SPILLED {
+        let all = finished_lines(search, 0, true);
+        let some = finished_lines(search, 40_000_000, true);
+        assert!(!some.is_empty() && some.len() < all.len(), "{search}: {} of {} rows", some.len(), all.len());
+        // Groups are complete, and sorted rows are in order.
+        let kept: std::collections::HashSet<&String> = some.iter().collect();
+        let expected: Vec<&String> = all.iter().filter(|line| kept.contains(line)).collect();
+        assert_eq!(some.iter().collect::<Vec<_>>(), expected, "{search}");
+        assert_eq!(finished_lines(search, 40_000_000, false), all, "{search} in a search that writes");
+    }
 }
