@@ -163,7 +163,7 @@ fn edited_files_are_shared_and_conflicts_keep_both() {
     assert_eq!(a.poll(), Vec::<String>::new());
     a.start().unwrap();
     assert_eq!(a.text(MACROS), some("[while stopped]\n"));
-    // A node that had users of its own joins.
+    // A node that already has users of its own joins the cluster.
     b.write(PASSWD, "eva").unwrap();
     let mut c = Node::new(&place);
     c.edit(PASSWD, "tom");

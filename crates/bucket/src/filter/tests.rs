@@ -169,7 +169,8 @@ fn ranged_filters_verify_what_they_read() {
     let whole = sidecar(&[hashes(0, 20_000), hashes(50, 20_000)]);
     assert!(open_ranged(whole.clone()).unwrap().unwrap().verifies_checksums());
     for len in 0..whole.len().min(300) {
-        // The caller reads a sidecar without its end as a whole, which reports the damage.
+        // A truncated sidecar cannot be opened for ranged reads. The caller then reads the whole sidecar, and that read
+        // reports the damage.
         let cut = whole[..whole.len() - 1 - len].to_vec();
         assert!(!matches!(open_ranged(cut), Ok(Some(_))), "{len} bytes less");
     }

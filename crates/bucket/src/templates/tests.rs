@@ -310,7 +310,7 @@ fn fields_become_columns_of_matching_kinds() {
     assert!(split_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
 }
 
-/// Numbers with units are divided inside the word; values of another form are plain texts.
+/// Numbers with units are split between number and unit, inside the word; values of another form are plain texts.
 #[test]
 fn numbers_with_units_are_columns_of_numbers() {
     let value = |at: u64| match at {

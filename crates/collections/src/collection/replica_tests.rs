@@ -221,7 +221,8 @@ fn a_collection_that_fails_to_join_does_not_delay_the_others() {
     let first = SharingNode::new(&database);
     save(&first.towns(), &[json!({"_key": "a"})], &plain);
     let folder = tempfile::tempdir().unwrap();
-    // `lakes` and `people` have never changed in the database, so only their files tell that they are to join.
+    // The database has no changes of `lakes` and `people`, so only their files show that they have to be merged with
+    // the database.
     let lakes = folder.path().join("kvstore/shop/lakes.sqlite");
     std::fs::create_dir_all(lakes.parent().unwrap()).unwrap();
     std::fs::write(&lakes, vec![b'x'; 4096]).unwrap();
@@ -235,7 +236,7 @@ fn a_collection_that_fails_to_join_does_not_delay_the_others() {
     assert_eq!(keys(&find(&node.towns(), &[NOBODY], &everything())), ["a"]);
     first.collections.apply_shared_changes().unwrap();
     assert_eq!(keys(&find(&first.collections.get("shop", "people").unwrap(), &[NOBODY], &everything())), ["p"]);
-    // Every round tries again, and reports the failure, until the file is gone.
+    // Every poll retries the damaged file and reports the failure, until the file is removed.
     assert!(node.collections.apply_shared_changes().is_err());
     std::fs::remove_file(&lakes).unwrap();
     node.collections.apply_shared_changes().unwrap();

@@ -249,7 +249,7 @@ fn windows_events_and_java_levels() {
     );
     let java = extract("log4j", "2026-03-03 14:07:55,120 [main] WARN a.B - slow\n\tat a.B.c(ERROR)");
     assert_eq!(field(&java, "level"), "WARN");
-    // Every level by which the pipeline recognises this sourcetype.
+    // All log levels by which the pipeline recognises this sourcetype are extracted.
     for level in [
         "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE",
         "CRITICAL", "FATAL",

@@ -70,7 +70,7 @@ const VALUES: &[&str] = &[
     "abc",
     "",
 ];
-/// Values of conditions.
+/// Values with which the conditions compare.
 const ASKED: &[&str] = &[
     "0",
     "00",
@@ -92,7 +92,7 @@ const ASKED: &[&str] = &[
     "abc",
     "7",
 ];
-/// The content of the texts besides the value: nothing special, a backslash, or a number that other events have.
+/// The rest of each text, besides the value: plain words, a backslash, or numbers that are values of other events.
 const NOTES: &[&str] = &["plain text", r"C:\temp", "other 1 and 0"];
 const KINDS: &[&str] = &["cell", "given", "written", "pair", "json", "part", "computed"];
 /// Events of each kind with the same value and note.
@@ -122,7 +122,7 @@ fn event(kind: &str, value: &'static str, note: &str, row: usize) -> (String, Ve
     }
 }
 
-/// An event, known by its host; `texts` are those of all its repetitions.
+/// The expected properties of an event, which its host identifies; `texts` has the text of each repetition.
 struct Known {
     kind: &'static str,
     texts: Vec<String>,
@@ -165,7 +165,7 @@ fn append(store: &Store, batch: EventBatch) {
     store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
 }
 
-/// The first column of the result, by the values of `host`.
+/// The value of the other column of the result for each value of `host`.
 fn by_host(engine: &Engine, store: &Arc<Store>, search: &str) -> BTreeMap<String, String> {
     let mut job = engine.start(request(search), Arc::clone(store) as Arc<dyn SnapshotSource>).unwrap();
     let rows = lines(&rows_of(&mut job).unwrap());
@@ -217,7 +217,8 @@ impl Operator {
         }
     }
 
-    /// Number of an event's repetitions that match; `None` if the answer of memory is taken as correct.
+    /// Expected number of repetitions of an event that match; `None` if there is no model of the rule and the answer
+    /// from events in memory is the reference.
     fn expected(self, asked: &str, event: &Known) -> Option<usize> {
         let number = |text: &str| parse_exact_number(text).map(|number| number.as_f64());
         let is_same = |value: &str| value.eq_ignore_ascii_case(asked);
@@ -227,7 +228,7 @@ impl Operator {
         match self {
             Operator::Term => all(event.given.as_deref().is_some_and(is_same)),
             Operator::NotTerm => all(!event.given.as_deref().is_some_and(is_same)),
-            // Doubles do not distinguish these integers, numbers of a search do.
+            // This model compares doubles, which do not distinguish all integers of more than 15 digits; searches do.
             Operator::Unequal | Operator::Not if asked.len() > 15 => None,
             Operator::Unequal => all(value.is_some_and(|value| !is_equal(value))),
             Operator::Not => all(!value.is_some_and(is_equal)),

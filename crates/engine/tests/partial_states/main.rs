@@ -314,7 +314,7 @@ fn other_rules_and_other_stores_have_their_own_states() {
             }
         }
     }
-    // Without automatic fields there are no users in either store.
+    // In both stores, events have no field `user`, because automatic extraction is off.
     assert!(answers.len() >= 5, "{answers:?}");
 }
 
@@ -373,7 +373,7 @@ fn messages_are_repeated_on_every_run() {
         assert_eq!(answer, question.run(&plain, &world), "at run {run}");
         assert_eq!((answer.messages.len(), pages), (1, 0), "{answer:?}");
     }
-    // A message about the search itself does not depend on the data.
+    // A message that depends only on the text of the search does not prevent caching.
     let question = TestSearch::new("* | stats count | abstract maxlines=1");
     let expected = check(&question, &kept, &plain, &world);
     assert_eq!(expected.messages.len(), 1);

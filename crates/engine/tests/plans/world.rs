@@ -257,7 +257,7 @@ pub(crate) fn places_of_lines(folder: &Path, sourcetype: &str, texts: &[String])
     vec![place("texts only", &sealed, true), place("sealed", &sealed, false), place("compacted", &compacted, false)]
 }
 
-/// Whether the only segment of a place consists of templates and columns.
+/// Whether all segments of this storage form consist of templates and columns.
 pub(crate) fn has_templates(place: &Place) -> bool {
     let snapshot = Store::snapshot(&place.kept.store, &IndexSelector::all(), &TimeRange::ALL);
     snapshot.segments.iter().all(|segment| segment.has_templates(0))

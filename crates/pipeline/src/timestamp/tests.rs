@@ -205,13 +205,13 @@ fn ambiguous_dates_are_read_as_near_now_and_never_in_the_future() {
         let mut source = Timestamper::new(&settings(), &context).unwrap();
         texts.iter().map(|text| time(&mut source, text)[..10].to_owned()).collect::<Vec<_>>()
     };
-    // The order that one date shows applies to the source.
+    // An order that the current time implies for one date applies to all dates of the source.
     let (now, first) = ("2026-11-05T10:00:02Z", "04/11/2026 23:00:00");
     assert_eq!(read(now, None, &["05/11/2026 10:00:00", first]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["11/05/2026 10:00:00", first]), ["2026-11-05", "2026-04-11"]);
     assert_eq!(read(now, None, &["10:00:00 05/11/2026", "10:00:00 04/11/2026"]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["05-11 10:00:00", "04-11 10:00:00"]), ["2026-11-05", "2026-11-04"]);
-    // The file's modification time also shows the order.
+    // The modification time of the file may also imply the order.
     let old = "05/03/2025 10:00:00";
     assert_eq!(read(now, Some("2025-03-05T10:20:00Z"), &[old]), ["2025-03-05"]);
     assert_eq!(read(now, Some("2025-03-05T12:20:00Z"), &[old]), ["2025-05-03"]);

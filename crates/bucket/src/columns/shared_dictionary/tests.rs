@@ -36,7 +36,7 @@ fn session(number: u64) -> String {
     )
 }
 
-/// Slabs whose sessions recur in every slab, and whose requests are unique.
+/// Slabs with the same session ids in every slab, and with unique request ids.
 fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
     let slab = |slab: u64| {
         let text = |row: u64| {
@@ -266,7 +266,7 @@ fn encode_older(entries: &[u128], components: &[Component], out: &mut Vec<u8>) {
     entries.chunks(OLDER_RUN_ENTRIES).for_each(|run| form.put_run(run, out));
 }
 
-/// An object of nothing but a dictionary in runs.
+/// An object that contains only a dictionary in runs.
 fn in_runs(entries: &[u128], components: &[Component]) -> (Vec<u8>, SharedAt) {
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
     let at = write_runs(entries, &EntryForm::of(components), &mut blocks).unwrap();

@@ -229,7 +229,7 @@ fn different_fields_of_conditions_are_bounded() {
         let is_limit = |remark: &Diagnostic| remark.message.contains("different fields in one search");
         assert!(beyond.iter().any(is_limit), "{lead}{term}: {:?}", beyond.first());
     }
-    // The same fields count once, in whichever command they are.
+    // A field that several commands read counts once.
     let again = numbered(MAX_FIELDS_READ, " OR ", "f#=1");
     assert!(check(&format!("{again} | where {again}")).is_ok());
 }
