@@ -176,7 +176,7 @@ fn column_bytes(encoded: &EncodedBucket) -> (u64, u64) {
 }
 
 #[test]
-fn the_largest_fields_are_left_out() {
+fn the_largest_fields_are_not_stored() {
     let batch = long_batch(6_000);
     let ids = |name: &str, salt: u32, digits: usize| {
         field(name, (0..6_000).map(|row| (row, format!("{:016x}", mixed(row ^ salt))[..digits].to_owned())))

@@ -352,7 +352,7 @@ fn late_changes_of_values_change_the_column_kind() {
 
 /// Paths of which many are rare: half of all distinct paths are among the first few thousand values.
 #[test]
-fn few_texts_become_a_dictionary_also_if_most_come_early() {
+fn few_distinct_texts_become_a_dictionary_even_if_most_come_early() {
     let path = |rare: u64, at: u64| match pseudo_random(at, 3) {
         0 => letters(pseudo_random(at + 1, rare) + 17_576),
         _ => letters(pseudo_random(at + 2, 20) + 17_576),

@@ -181,7 +181,7 @@ fn writes_without_the_database_are_refused_and_reads_answered() {
 }
 
 #[test]
-fn documents_from_elsewhere_join_those_of_the_database() {
+fn files_that_are_not_replicas_are_merged_with_the_database() {
     let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
     let first = SharingNode::new(&database);
     save(&first.towns(), &[json!({"_key": "same", "n": 1}), json!({"_key": "differs", "n": 1})], &plain);
@@ -216,7 +216,7 @@ fn documents_from_elsewhere_join_those_of_the_database() {
 }
 
 #[test]
-fn a_collection_that_fails_to_join_does_not_delay_the_others() {
+fn a_collection_that_cannot_be_merged_does_not_delay_the_others() {
     let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
     let first = SharingNode::new(&database);
     save(&first.towns(), &[json!({"_key": "a"})], &plain);

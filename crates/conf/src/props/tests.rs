@@ -240,7 +240,7 @@ fn error_and_firewall_fields_are_extracted() {
 }
 
 #[test]
-fn windows_events_and_java_levels() {
+fn fields_of_windows_events_and_java_levels_are_extracted() {
     let event = "03/03/2026 02:07:55 PM\nLogName=Security\nSourceName=Own Service\nEventCode=7\nMessage=Two\nlines";
     let fields = extract("WinEventLog", event);
     assert_eq!(

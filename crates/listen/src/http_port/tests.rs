@@ -184,7 +184,7 @@ async fn stalled_client(address: SocketAddr, path: &str) -> (h2::RecvStream, Joi
 }
 
 #[tokio::test]
-async fn unauthenticated_clients_that_take_no_answer_do_not_block_others() {
+async fn unauthenticated_clients_that_read_no_answer_do_not_block_others() {
     for is_secured in [false, true] {
         let security = if is_secured { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
         let tested = secured_port(Bounds::for_test(4).for_unauthenticated_clients(), security).await;
@@ -222,7 +222,7 @@ async fn unauthenticated_clients_do_not_block_others_while_the_server_works_for_
 }
 
 #[tokio::test]
-async fn places_are_left_to_clients_that_have_not_logged_in() {
+async fn slots_are_reserved_for_unauthenticated_clients() {
     let tested = port(Bounds::for_test(16).for_unauthenticated_clients(), None).await;
     let mut known = Vec::new();
     for _ in 0..16 {
@@ -245,7 +245,7 @@ async fn places_are_left_to_clients_that_have_not_logged_in() {
 }
 
 #[tokio::test]
-async fn answers_must_be_taken_over_http2_too() {
+async fn answers_must_be_read_over_http2_too() {
     let pace = Pace { window: SHORT, bytes: 1 << 20 };
     let tested = port(Bounds { pace, ..Bounds::for_test(2) }, None).await;
     for path in ["/", "/endless"] {

@@ -87,7 +87,7 @@ fn the_lookahead_bounds_the_search() {
 }
 
 #[test]
-fn the_clock_or_the_file_instead_of_the_text() {
+fn the_clock_or_the_file_may_replace_the_text_as_origin() {
     for (datetime, expected) in [(DatetimeConfig::Current, NOW_TEXT), (DatetimeConfig::None, "2026-11-20 07:00:00.000")]
     {
         let mut fixed = timestamper(&PropsSettings { datetime, ..settings() }, Some(NOW - NS_PER_DAY));

@@ -116,7 +116,7 @@ fn failed_logins_are_throttled_bounded_and_audited() {
 }
 
 #[test]
-fn repeated_logins_lock_nobody_out() {
+fn new_sessions_do_not_end_other_sessions_of_the_user() {
     let place = Place::new();
     place.run(&["add", "oneshot", &place.write("a.log", lines(0..10))]).expect_success();
     let server = Server::start(&place);

@@ -54,7 +54,7 @@ fn check(text: &str) -> ParsedSearch {
 }
 
 #[test]
-fn cut_searches_do_not_panic() {
+fn truncated_searches_do_not_panic() {
     for search in SEARCHES {
         for cut in (0..=search.len()).filter(|cut| search.is_char_boundary(*cut)) {
             check(&search[..cut]);
@@ -65,7 +65,7 @@ fn cut_searches_do_not_panic() {
 }
 
 #[test]
-fn mixed_searches_do_not_panic() {
+fn shuffled_searches_do_not_panic() {
     let pieces = [
         "\"", "'", "\\", "|", "[", "]", "(", ")", "`", "```", "=", "!", ",", "*", " ", "é", "{", "}", "AND", "NOT ",
         " OR ", " IN (", "stats ", "by ", "eval ", "::", "1", "-", "\u{a0}", "\n", "<", "where ", "rex ", "sort ",
