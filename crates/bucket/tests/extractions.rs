@@ -193,11 +193,11 @@ fn the_largest_fields_are_not_stored() {
         let (kept, (_, bytes), _) = sizes(&given);
         assert_eq!(kept, ["small", "middle"]);
         assert!(bytes <= texts / 2 && bytes > 6_000 * 2, "{bytes} of {texts}");
-        // A field that is slow to extract comes before other fields, even smaller ones.
+        // A field that is slow to extract is stored before other fields, even if they are smaller.
         let by_speed: Vec<ExtractedField> =
             (given.iter().cloned()).map(|field| ExtractedField { is_slow: *field.name == *"large", ..field }).collect();
         assert_eq!(sizes(&by_speed).0, ["small", "large"]);
-        // The object has the same bytes as without the fields that are left out.
+        // The object has the same bytes as an object without the fields that do not fit.
         let (_, _, encoded) = sizes(&given);
         assert_eq!(encoded.object, sizes(&[given[1].clone(), given[2].clone()]).2.object);
         let huge = field("huge", (0..6_000).map(|row| (row, format!("{:016x}{:016x}", mixed(row), mixed(row + 9)))));
@@ -274,7 +274,7 @@ fn large_fields_that_are_parts_of_the_texts_take_little_space() {
         }
         let (texts, added) = column_bytes(&encoded);
         assert!(added * 10 < texts, "{added} beside {texts}");
-        // The object has the same bytes as without the fields that are left out.
+        // The object has the same bytes as an object without the fields that do not fit.
         assert_eq!(encoded.object, encode_with(&batch, &[&given[..5], &given[7..]].concat(), zstd_level).object);
     }
 }

@@ -186,7 +186,7 @@ fn dates_of_a_source_share_one_order() {
         let mut source = timestamper(&settings(), None);
         source.look_ahead(format!("{other} one\n more\n{text} two\n").as_bytes());
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{other} {text}");
-        // Another pipeline that continues the source knows the order.
+        // A pipeline that resumes the source uses the order that the first pipeline found.
         let mut resumed = timestamper(&settings(), None);
         resumed.set_history(source.history());
         assert_eq!(time(&mut resumed, other), format!("{day} 10:00:00.000"), "{other}");
