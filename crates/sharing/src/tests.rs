@@ -102,7 +102,7 @@ fn new_nodes_get_all_files_and_changes_propagate() {
     assert_eq!(a.text(MACROS), some("[m]\ndefinition = 1\n"));
     assert_eq!(a.poll(), [MACROS]);
     assert_eq!(a.text(MACROS), b.text(MACROS));
-    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "own changes are no news");
+    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "a poll does not return the node's own changes");
     // Beginning a change first applies the changes of other nodes.
     b.write(PASSWD, "eva:user:hash\n").unwrap();
     let files = a.files();
@@ -151,7 +151,7 @@ fn edited_files_are_shared_and_conflicts_keep_both() {
     assert_eq!(a.poll(), [MACROS]);
     assert_eq!(a.text(MACROS), some("[by request]\n"));
     assert_eq!(a.text(&format!("{MACROS}.replaced")), some("[by hand again]\n"));
-    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "what was replaced is not shared");
+    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "replaced files are not shared");
     // Edited while the node was stopped.
     a.edit(MACROS, "[while stopped]\n");
     a.start().unwrap();

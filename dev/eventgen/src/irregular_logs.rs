@@ -106,7 +106,7 @@ impl Irregular {
                 Irregular::Traces => maker.trace(&mut event),
                 Irregular::WindowsXml => maker.windows_xml(&mut event),
             };
-            debug_assert!(written.is_ok(), "a string takes every write");
+            debug_assert!(written.is_ok(), "writing to a string cannot fail");
             each(&event);
             made += event.len() as u64 + 1;
         }

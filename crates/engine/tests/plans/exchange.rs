@@ -118,7 +118,7 @@ fn run_divided(world: &World, text: &str, expected: SearchOutcome) -> Result<Vec
     let rounds = plan.rounds();
     let (mut rows, mut told) = (Vec::new(), BTreeSet::new());
     for (exchange, left) in rounds.iter().zip((1..=rounds.len()).rev()) {
-        assert_eq!(plan.rounds().len(), left, "{text}: a round less each time");
+        assert_eq!(plan.rounds().len(), left, "{text}: one round fewer after each round");
         let messages;
         (rows, messages) = match world.handed_over(&plan, text) {
             Ok(found) => found,

@@ -609,7 +609,7 @@ async fn notes_run_in_every_http_version_with_and_without_tls() {
         let answers: Vec<_> = (0..20).map(|_| sender.send_request(request(), true).unwrap().0).collect();
         for (at, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.await.unwrap().status(), 200);
-            assert!(noted(tested) > 3 + at as u64, "an answer that is here was noted");
+            assert!(noted(tested) > 3 + at as u64, "the hook of a received answer has run");
         }
     }
 }

@@ -239,7 +239,7 @@ fn texts_with_too_few_digits_have_no_time() {
             }
         }
     }
-    assert!(left_out > 10_000 && times > 50, "{left_out} texts left out, {times} times");
+    assert!(left_out > 10_000 && times > 50, "{left_out} texts skipped, {times} times");
 }
 
 #[test]

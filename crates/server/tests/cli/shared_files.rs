@@ -241,7 +241,7 @@ fn migrations_include_users_and_objects() {
     place.run(&["catalog", "migrate", "postgresql"]).expect_success();
     let other = member(&database, 60);
     let server = Server::start(&other);
-    let eva = login(&other, "eva", "secret").expect("the users were taken along");
+    let eva = login(&other, "eva", "secret").expect("the users were migrated");
     assert_eq!(result(&other, &eva, "| makeresults | eval m=`m` | table m"), "1");
     good(&other, "POST", &format!("{MACROS}/m"), &eva, "definition=%222%22");
     assert_eq!(server.stop("-TERM"), 0);

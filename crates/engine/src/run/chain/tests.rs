@@ -105,10 +105,10 @@ fn cancelled_searches_take_no_further_batch_from_a_buffer() {
             assert!(memory < MEMORY[0], "{search} fails");
             continue;
         }
-        assert!(checks > 0, "{search} has no point at which it can be left");
+        assert!(checks > 0, "{search} has no check at which it can be cancelled");
         for cancelled_at in (1..=checks).step_by(checks.div_ceil(PLACES_MAX)) {
             let (seen, is_complete) = run(search, memory, cancelled_at);
-            assert_eq!(seen, cancelled_at, "{search} with {memory} bytes works on after it was cancelled");
+            assert_eq!(seen, cancelled_at, "{search} with {memory} bytes continues after it was cancelled");
             assert!(!is_complete, "{search} with {memory} bytes returns rows after it was cancelled");
         }
     }
