@@ -89,7 +89,8 @@ const PATHS: [&str; 14] = [
     "big",
 ];
 
-/// Searches whose first command can be pushed down; each also with a command before it that prevents that.
+/// Pairs of equivalent searches: in the first, the first command can be pushed down; in the second, a command before it
+/// prevents the push-down.
 fn searches() -> Vec<[String; 2]> {
     let mut all = Vec::new();
     let mut add = |head: &str, search: String| {
