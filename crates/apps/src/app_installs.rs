@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_replaces_an_app_but_what_was_changed_here() {
+    fn an_update_replaces_an_app_except_local_changes() {
         let world = World::new();
         let first = [("shop/default/app.conf", "old"), ("shop/bin/gone.py", "old"), ("shop/lookups/a.csv", "old")];
         world.install(&world.archive("--gzip", &first), true).unwrap();
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_node_left_is_no_app_and_is_removed() {
+    fn leftovers_of_a_killed_node_are_not_apps_and_are_removed() {
         let world = World::new();
         let left = world.folder.path().join("etc/apps").join(UNFINISHED).join("default");
         fs::create_dir_all(&left).unwrap();

@@ -78,7 +78,7 @@ fn the_case_of_a_user_name_does_not_matter() {
     let edit = UserChange::Edit { name: "EVA".into(), password: None, old_password: None, roles };
     auth.change(&admin, &edit, &AFAR).unwrap();
     assert!(auth.users().contains(&("eva".to_owned(), vec!["power".to_owned()])));
-    // Another spelling is throttled like the name itself.
+    // Failed logins count for the user in whatever case the name is written.
     for spelling in ["eva", "EVA", "Eva", "eVa", "evA", "EVa", "EvA", "eVA"].repeat(2) {
         drop(auth.login(spelling, &format!("wrong {spelling}"), &AFAR));
         drop(auth.login(spelling, "wrong again", &AFAR));
@@ -283,7 +283,7 @@ fn a_session_is_ended_by_its_user_or_an_administrator() {
     assert!(auth.authenticate(Some(&format!("Splunk {other}")), &AFAR).is_ok());
 }
 
-/// Shared records, which another node changes, too.
+/// User records that two nodes share and change.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<UserRecord>>>);
 

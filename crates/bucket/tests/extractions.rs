@@ -82,7 +82,7 @@ fn mixed(row: u32) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Texts that take so much space that many fields fit.
+/// Texts so long that half of their size, the limit of stored fields, has room for many fields.
 fn long_batch(events: u32) -> EventBatch {
     let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
     let meta =
@@ -176,7 +176,7 @@ fn column_bytes(encoded: &EncodedBucket) -> (u64, u64) {
 }
 
 #[test]
-fn the_largest_fields_are_left_out() {
+fn the_largest_fields_are_not_stored() {
     let batch = long_batch(6_000);
     let ids = |name: &str, salt: u32, digits: usize| {
         field(name, (0..6_000).map(|row| (row, format!("{:016x}", mixed(row ^ salt))[..digits].to_owned())))
@@ -193,11 +193,11 @@ fn the_largest_fields_are_left_out() {
         let (kept, (_, bytes), _) = sizes(&given);
         assert_eq!(kept, ["small", "middle"]);
         assert!(bytes <= texts / 2 && bytes > 6_000 * 2, "{bytes} of {texts}");
-        // A field that is slow to extract comes before other fields, even smaller ones.
+        // A field that is slow to extract is stored before other fields, even if they are smaller.
         let by_speed: Vec<ExtractedField> =
             (given.iter().cloned()).map(|field| ExtractedField { is_slow: *field.name == *"large", ..field }).collect();
         assert_eq!(sizes(&by_speed).0, ["small", "large"]);
-        // The object has the same bytes as without the fields that are left out.
+        // The object has the same bytes as an object without the fields that do not fit.
         let (_, _, encoded) = sizes(&given);
         assert_eq!(encoded.object, sizes(&[given[1].clone(), given[2].clone()]).2.object);
         let huge = field("huge", (0..6_000).map(|row| (row, format!("{:016x}{:016x}", mixed(row), mixed(row + 9)))));
@@ -247,7 +247,8 @@ fn read_parts(encoded: &EncodedBucket, name: &str) -> Vec<(u32, String)> {
 #[test]
 fn large_fields_that_are_parts_of_the_texts_take_little_space() {
     let (batch, events) = (long_batch(9_000), 9_000);
-    // The variable alone would be an equal column, which is stored once.
+    // If a field were the variable alone, its column would equal that of the variable and share its blocks. The prefix
+    // prevents this.
     let id = |row: u32| format!("T {:016x}{:016x}", mixed(row), mixed(row + 1_000_000));
     let own = |row: u32| if row % 50 == 3 { format!("é{:x}", mixed(row)) } else { id(row) };
     let given = [
@@ -273,12 +274,13 @@ fn large_fields_that_are_parts_of_the_texts_take_little_space() {
         }
         let (texts, added) = column_bytes(&encoded);
         assert!(added * 10 < texts, "{added} beside {texts}");
-        // The object has the same bytes as without the fields that are left out.
+        // The object has the same bytes as an object without the fields that do not fit.
         assert_eq!(encoded.object, encode_with(&batch, &[&given[..5], &given[7..]].concat(), zstd_level).object);
     }
 }
 
-/// Fields whose parts depend only on the template of the text, also if values occur elsewhere in the text.
+/// Fields whose values consist of the same parts in all texts of a template, even if a value also occurs elsewhere in
+/// its text.
 #[test]
 fn fields_that_templates_determine_take_no_space_in_the_events() {
     let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
@@ -303,7 +305,7 @@ fn fields_that_templates_determine_take_no_space_in_the_events() {
         field("verb", rows(|_| true).map(|row| (row, ["took", "lost", "idle"][row as usize % 3]))),
         field("empty", rows(|row| row % 3 == 2).map(|row| (row, ""))),
     ];
-    // Present in some events of a template, or in another place in one event.
+    // Present in only some events of a template, or at another position in one event.
     let partial = field("partial", rows(|row| row % 6 == 0).map(|row| (row, one(row).to_string())));
     let moved = field(
         "moved",

@@ -83,6 +83,6 @@ fn refused_searches_delete_nothing() {
         assert!(matches!(refused, EngineError::Invalid { .. }), "{behind}: {refused}");
         assert_eq!(run_search(&engine, &store, "index=* | stats count").unwrap(), "200", "{behind}");
     }
-    // A valid command after it still runs.
+    // A valid command after `delete` runs on the result of `delete`.
     assert_eq!(run_search(&engine, &store, "index=* n<40 | delete | eval deleted=deleted*2").unwrap(), "160");
 }

@@ -45,7 +45,7 @@ const WRITING: &[&str] = &[
     "| makeresults | appendpipe [outputlookup piped.csv]",
 ];
 
-/// Searches that contain one of these searches in brackets.
+/// Searches that run a search of [`WRITING`] as a subsearch.
 const ENCLOSING: &[&str] = &[
     "| makeresults | append [WRITING]",
     "| makeresults | appendcols [WRITING]",
@@ -90,7 +90,7 @@ const REFUSED: &[&str] = &[
 #[test]
 fn nothing_is_done_when_a_later_command_is_refused() {
     let (all, first) = (usize::MAX, 1);
-    // Combines every entry of one table with every entry of another.
+    // Each round combines all entries of two tables with the first entry of the third.
     for (writing_max, around_max, refused_max) in [(all, all, first), (all, first, all), (first, all, all)] {
         for writing in WRITING.iter().take(writing_max) {
             for around in ENCLOSING.iter().take(around_max) {

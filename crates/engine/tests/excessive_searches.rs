@@ -48,7 +48,7 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
     );
     let run = move || {
         let request = request(&text);
-        // One search is dropped halfway, one before it starts.
+        // The first search is dropped after its first batch, the second is cancelled before it starts.
         let mut job = engine.start_on_reader_thread(request.clone(), store.clone()).unwrap();
         assert!(job.next_batch().is_some());
         drop(job);
@@ -114,7 +114,7 @@ fn excess_is_refused_or_truncated_with_a_message() {
         ("| makeresults | eval x=mvrange(0,1000000) | eval n=mvcount(x) | table n", "values of a multivalue = 100000"),
         ("| makeresults | eval e=1000000 | eval n=mvcount(mvrange(0,e)) | table n", "values of a multivalue = 100000"),
         ("| makeresults | eval n=mvcount(mvrange(0,100000)) | table n", "100000 "),
-        // More rows than other commands return in one batch; none may be missing.
+        // `mvexpand` returns more rows than fit in one batch of any other command; none may be missing.
         ("| makeresults count=5000 | eval y=mvrange(0,1000) | mvexpand y | stats count", "5000000 "),
     ] {
         let answer = run_search(&store, search);

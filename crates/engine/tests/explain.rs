@@ -79,7 +79,7 @@ fn request(text: &str) -> SearchRequest {
 
 fn engine() -> Engine {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    // A search that wrote the table would fail.
+    // The table is read-only: if explaining a search ran the command that writes it, the explanation would fail.
     let tables = OneTable::of_csv("teams", "user,team\neva,red\n");
     let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap();
     engine.with_knowledge(Arc::new(KnownObjects))

@@ -206,8 +206,8 @@ enum Form {
     Compacted,
 }
 
-/// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens with and without literals
-/// beside them, cells between breakers, parts of other fields and of the source, or composed.
+/// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens (with and without adjacent
+/// literals), cells between breakers, parts of other fields or of the source, or concatenations of several groups.
 const RULES: &str = r#"
 [lines]
 SHOULD_LINEMERGE = false
@@ -301,8 +301,8 @@ fn lines_with_rules(count: u64) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Whether a condition after a `rex` whose group may end inside a token finds events; checks that it finds the same
-/// on finished rows.
+/// Whether a condition on the group of a `rex`, which may end inside a token, finds events. Asserts that the same
+/// condition finds the same events if it is tested on finished rows.
 fn is_found_after_rex(engine: &Engine, store: &Arc<Store>, value: &str) -> bool {
     let rex = r#"* | rex "id:(?<b>[^ !]{3,6})" | rex "who=.(?<w>[^\]]*)""#;
     let early = times(engine, store, &format!("{rex} | search b=\"{value}\""));

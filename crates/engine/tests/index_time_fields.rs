@@ -340,7 +340,8 @@ fn answers_do_not_depend_on_storage() {
     assert_equal(&answers(&store), &hot, "compacted");
 }
 
-/// The fields are parts of the texts, alone and beside other sourcetypes, whose fields are not.
+/// Covers fields that are cells of the texts, in an index of their own and in one with sourcetypes whose fields are not
+/// in the texts.
 #[test]
 fn answers_about_cells_do_not_depend_on_storage() {
     for sources in [&[("cells", cells as Source)][..], &[("cells", cells as Source), ("hec", hec), ("iis", iis)]] {

@@ -17,7 +17,7 @@ const PAGE: u64 = 4_096;
 /// Events that are appended at once.
 const BATCH: u64 = 50;
 
-/// A clock by which a preview is due whenever one is requested; every preview is read.
+/// A clock that always makes a preview due, and that reads and records every preview.
 #[derive(Debug, Default)]
 struct PreviewRecorder {
     ticks: Mutex<i64>,
@@ -89,7 +89,7 @@ fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
     let counts = preview.rows.iter().filter_map(|batch| batch.column_by_name("count"));
     let counted = counts.flat_map(|counts| counts.as_primitive_opt::<Int64Type>().into_iter().flatten().flatten());
     let mut found = vec![rows, u64::try_from(counted.sum::<i64>()).unwrap()];
-    // A slab is closed before a batch that would exceed its limit.
+    // A batch that would exceed the limit of a slab begins a new slab.
     let (mut newest_pages, mut begin) = (Vec::new(), 0);
     while begin < EVENTS {
         let end = (begin + slab_events / BATCH * BATCH).min(EVENTS);
@@ -156,7 +156,7 @@ fn workers_share_states_without_waiting_for_each_other() {
         let watched = Arc::<PreviewRecorder>::default();
         let expected = world.run_search(commands, None);
         assert_eq!(world.run_search(commands, Some(&watched)), expected, "{commands}");
-        // Once more with the cached states of its windows.
+        // Another run, with the cached states of its windows.
         assert_eq!(world.run_search(commands, Some(&Arc::default())), expected, "{commands}");
     }
 }

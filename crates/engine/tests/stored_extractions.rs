@@ -75,7 +75,8 @@ REPORT-leef = leef_head
 KV_MODE = auto
 ";
 
-/// A further rule for a field that the transforms, which take names from the texts, might produce.
+/// An additional rule for a field that the transforms might produce as well, because they take field names from the
+/// texts.
 const MORE_PROPS: &str = "\n[leef]\nEXTRACT-new = \\|e(?<newfield>\\d+)\\|\n";
 
 const EVENTS: u64 = 1_500;
@@ -305,7 +306,7 @@ fn stored_names(store: &Store) -> Vec<BTreeSet<String>> {
     sets.map(|set| set.extractions.iter().map(|stored| stored.name.to_string()).collect()).collect()
 }
 
-/// The names of fields that are known to be all that rules take from the texts.
+/// The stored list of all field names that rules take from the texts.
 fn names_of_texts(store: &Store) -> BTreeSet<String> {
     let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
     let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap()?.extracted_names.clone());
@@ -350,7 +351,7 @@ fn stored_fields_are_what_the_rules_extract() {
     store_fields(&store, PROPS);
     store.compact_all().unwrap();
     let names: BTreeSet<String> = stored_names(&store).into_iter().flatten().collect();
-    // The last two are fields that rules read and no event has, although a transform might produce them.
+    // The last two are fields that rules read. No event has them, but a transform might produce them.
     let expected = ["domain", "verb", "took", "usr", "src", "kind_name", "who"];
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
     assert!(stored_as_parts(&store).contains("id"), "{:?}", stored_as_parts(&store));
@@ -366,7 +367,8 @@ fn stored_fields_are_what_the_rules_extract() {
     assert_equal(&answers(&store, PROPS), &remaining, "compacted after a deletion");
 }
 
-/// A pattern that reads a field comes after automatic extraction, whether templates, texts or stored columns are read.
+/// Asserts that a pattern that reads a field runs after automatic extraction, whether the search reads templates, texts
+/// or stored columns.
 fn assert_same_precedence(store: &Arc<Store>) {
     let engine = engine_of(PROPS);
     let source: Arc<dyn SnapshotSource> = Arc::clone(store) as _;
@@ -500,8 +502,8 @@ fn words(at: u64) -> String {
 /// Names and values.
 type IndexTimeFields<'a> = &'a [(&'a str, &'a str)];
 
-/// The answers of searches in events of one source by the rules `searched`, before and after the bucket is compacted by
-/// the rules `stored`, and the names of the fields stored.
+/// The answers of searches over the events of one source with the rules `searched`, before and after a compaction with
+/// the rules `stored`; and the names of the fields that the compaction stores.
 fn before_and_after(
     (event, fields): (fn(u64) -> String, IndexTimeFields<'_>),
     (stored, searched): (&str, &str),
@@ -563,7 +565,8 @@ fn hidden_fields_of_the_texts_are_not_absent() {
     assert_eq!(after, before);
 }
 
-/// A pattern whose group takes no part must not hide a rule that finds the field in another field.
+/// If a group does not participate in the match of its pattern, a later rule that extracts the same field from another
+/// field still applies.
 #[test]
 fn a_group_without_a_value_leaves_the_field_to_later_rules() {
     let props = "[chained]\nKV_MODE = none\nEXTRACT-d = \\[(?<fd>\\d+)\nEXTRACT-c = ^(?:p2=(?<ff>\\S*))?2026\n\

@@ -33,7 +33,7 @@ const CONDITIONS: [&str; 16] = [
     "number::404",
 ];
 
-/// Event number `at`; the same each time.
+/// Text of event number `at`, which is the same in every run.
 fn text(at: u64) -> String {
     let random = |salt: u64| (at * 64 + salt + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) >> 8;
     let pick = |salt: u64, of: &[&'static str]| of[random(salt) as usize % of.len()];

@@ -413,7 +413,7 @@ fn bodies_declared_too_large_are_refused_at_once() {
         "POST /services/collector HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\nContent-Length: {length}\r\n\r\n"
     )
     .unwrap();
-    // No byte of the body is sent.
+    // The server refuses the request by its headers, before any byte of the body is sent.
     let mut first = String::new();
     BufReader::new(stream).read_line(&mut first).unwrap();
     assert_eq!(first.trim_end(), "HTTP/1.1 413 Payload Too Large");
@@ -599,7 +599,7 @@ fn other_protocols_cannot_write_to_internal_indexes() {
         assert_eq!(ask("POST", "/loki/api/v1/push", &push).0, 400);
         assert_eq!(served.store.lines(), Vec::<String>::new());
     }
-    // Index names that do not exist here are kept as source.
+    // The name of an Elasticsearch index that does not exist here becomes the source of the events.
     assert_eq!(ask("POST", "/Logs-2026.11.20/_doc", "{\"n\":1}").0, 201);
     assert_eq!(served.store.lines().len(), 1);
 }

@@ -237,7 +237,7 @@ fn groups_are_found() {
 }
 
 #[test]
-fn axes_and_scales() {
+fn components_and_scales_match_their_definitions() {
     let table = Table::new("x,y\n1,2\n2,4\n3,6\n4,8\n");
     let fitted = table.fit("PCA", "", "x y", "").unwrap();
     let said = table.predict(&fitted.model);

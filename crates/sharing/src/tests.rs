@@ -104,7 +104,7 @@ fn new_nodes_get_all_files_and_changes_propagate() {
     assert_eq!(a.text(MACROS), some("[m]\ndefinition = 1\n"));
     assert_eq!(a.poll(), [MACROS]);
     assert_eq!(a.text(MACROS), b.text(MACROS));
-    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "own changes are no news");
+    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "a poll does not return the node's own changes");
     // Beginning a change first applies the changes of other nodes.
     b.write(PASSWD, "eva:user:hash\n").unwrap();
     let files = a.files();
@@ -153,7 +153,7 @@ fn edited_files_are_shared_and_conflicts_keep_both() {
     assert_eq!(a.poll(), [MACROS]);
     assert_eq!(a.text(MACROS), some("[by request]\n"));
     assert_eq!(a.text(&format!("{MACROS}.replaced")), some("[by hand again]\n"));
-    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "what was replaced is not shared");
+    assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "replaced files are not shared");
     // Edited while the node was stopped.
     a.edit(MACROS, "[while stopped]\n");
     a.start().unwrap();
@@ -165,7 +165,7 @@ fn edited_files_are_shared_and_conflicts_keep_both() {
     assert_eq!(a.poll(), Vec::<String>::new());
     a.start().unwrap();
     assert_eq!(a.text(MACROS), some("[while stopped]\n"));
-    // A node that had users of its own joins.
+    // A node that already has users of its own joins the cluster.
     b.write(PASSWD, "eva").unwrap();
     let mut c = Node::new(&place);
     c.edit(PASSWD, "tom");

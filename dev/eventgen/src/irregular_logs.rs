@@ -106,7 +106,7 @@ impl Irregular {
                 Irregular::Traces => maker.trace(&mut event),
                 Irregular::WindowsXml => maker.windows_xml(&mut event),
             };
-            debug_assert!(written.is_ok(), "a string takes every write");
+            debug_assert!(written.is_ok(), "writing to a string cannot fail");
             each(&event);
             made += event.len() as u64 + 1;
         }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_as_often_as_their_rank() {
+    fn word_frequencies_follow_their_rank() {
         let text = made(Irregular::Prose, 1).concat();
         let often = |word: &str| text.matches(&format!(" {word} ")).count();
         assert!(often("the") > 2 * often("in") && often("in") > often("usually"));

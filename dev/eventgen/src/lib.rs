@@ -174,7 +174,7 @@ mod tests {
     fn generate(file: LogFile, seed: u64) -> (String, u64) {
         let plan = Plan { seed, bytes: 3_000_000, ..Plan::DEMO };
         let mut out = Vec::new();
-        let events = file.write(&plan, &mut out).expect("a Vec takes every byte");
+        let events = file.write(&plan, &mut out).expect("writing to a Vec cannot fail");
         (String::from_utf8(out).expect("logs are text"), events)
     }
 

@@ -53,7 +53,7 @@ impl PostgreSql {
         let folder = tempfile::tempdir().expect("a folder for PostgreSQL");
         let owner = owner(folder.path());
         if let Some((user, group)) = owner {
-            chown(folder.path(), Some(user), Some(group)).expect("the folder of PostgreSQL changes its owner");
+            chown(folder.path(), Some(user), Some(group)).expect("the owner of PostgreSQL's folder can be changed");
         }
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("a private folder");
         let mut server = PostgreSql { folder, programs: programs(), owner, guard: None };

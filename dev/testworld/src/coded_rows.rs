@@ -1,8 +1,8 @@
 //! Test data: the same rows as texts and in the forms that a scan returns (numbers, addresses, decimals, numbers with
 //! exceptions, dictionaries).
 //!
-//! The unit tests of `eval` compile this file as a module of their own: a crate that depends on `eval` has other types
-//! than the one under test.
+//! The unit tests of `eval` include this file as a module instead of using this crate: this crate depends on a separate
+//! build of `eval`, whose types differ from those of the build under test.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -145,7 +145,7 @@ pub fn batches() -> [Vec<RecordBatch>; 4] {
             let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(times));
             let columns = COLUMNS.iter().zip(slabs).map(move |((name, values), slabs)| {
                 let texts = texts_of(*values, batch);
-                // Some of the batches have plain texts, in one column or in all.
+                // In some batches, one or all columns are plain texts.
                 let is_plain = coding == 0 || batch % 5 == 4 || (coding == 1 && (batch + name.len()) % 3 == 0);
                 let column = match coding {
                     _ if is_plain => plain(&texts),

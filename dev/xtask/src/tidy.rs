@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn doc_comments_are_no_questions() {
+    fn doc_comments_do_not_open_with_a_question_word() {
         let text = "//! How it works.\n//! Where it is.\n\n/// The rows.\n/// Which they are.\n\
                     pub struct A {\n    /// When it came.\n    at: u64,\n}\n/// Whether it is.\nfn b() {}\n\
                     #[cold]\n/// Why it fails.\nfn c() {}\n";

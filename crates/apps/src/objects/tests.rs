@@ -129,7 +129,7 @@ fn new_objects_are_private_until_shared() {
     assert_eq!(world.objects.get("macros", "new", &of_tom, &tom), Err(ObjectError::Unknown("new".to_owned())));
     world.objects.remove("macros", "new", &scope, &eva).unwrap();
     assert_eq!(world.objects.get("macros", "new", &scope, &eva), Err(ObjectError::Unknown("new".to_owned())));
-    assert_eq!(world.text("apps/search/metadata/local.meta"), "", "nothing is left of it");
+    assert_eq!(world.text("apps/search/metadata/local.meta"), "", "the metadata of the removed object is gone, too");
 }
 
 #[test]

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_well_formed_or_say_why_not() {
+    fn malformed_texts_are_reported_with_line_and_fault() {
         for text in [
             "<view/>",
             "\u{feff}<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE view>\n<!-- a <b --><view type='x'>\n</view>\n<!-- end -->",

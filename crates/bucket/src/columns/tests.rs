@@ -385,8 +385,8 @@ fn columns_with_few_distinct_values_are_counted() {
     reader.check().unwrap();
 }
 
-/// Changes single bytes of the decoded column layout block, since a changed byte of the compressed block would mostly
-/// fail to decode. A changed block that is accepted must be readable. Returns the number of accepted blocks.
+/// Changes single bytes of the decoded column layout block, because a compressed block with a changed byte usually
+/// cannot be decoded. A changed block that is accepted must be readable. Returns the number of accepted blocks.
 fn damage_layout(encoded: &EncodedBucket, is_older: &dyn Fn(&Layout, &Layout) -> bool) -> usize {
     ENFORCE_CHECKSUMS.set(false);
     let reader = open(encoded);

@@ -21,7 +21,7 @@ fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The cells of all slabs, slab after slab, and the parameters of all slabs, as up to version 3.
+/// The cells of all slabs, one slab after the other, and the parameters of all slabs, in the layout of versions 1 to 3.
 fn cells_and_heads(slabs: &[Vec<u64>]) -> (Vec<u8>, Vec<u8>) {
     let (mut cells, mut heads) = (Vec::new(), Vec::new());
     for slab in slabs {
@@ -149,7 +149,7 @@ fn ranged_filters_read_many_heads_and_reject_damage() {
     for whole in [sidecar_of_version_3(&[hashes(0, 100)]), sidecar_of_version_2(&[hashes(0, 100)])] {
         for len in 0..whole.len() {
             if let Ok(Some(cut)) = open_ranged(whole[..len].to_vec()) {
-                // Head and cells are complete; the rest is the checksum, which is never read.
+                // Only the checksum at the end is incomplete. Ranged reads never read it.
                 assert!(len >= whole.len() - 8 && cut.may_contain(0, b"5").unwrap());
             }
         }
@@ -169,7 +169,8 @@ fn ranged_filters_verify_what_they_read() {
     let whole = sidecar(&[hashes(0, 20_000), hashes(50, 20_000)]);
     assert!(open_ranged(whole.clone()).unwrap().unwrap().verifies_checksums());
     for len in 0..whole.len().min(300) {
-        // The caller reads a sidecar without its end as a whole, which reports the damage.
+        // A truncated sidecar cannot be opened for ranged reads. The caller then reads the whole sidecar, and that read
+        // reports the damage.
         let cut = whole[..whole.len() - 1 - len].to_vec();
         assert!(!matches!(open_ranged(cut), Ok(Some(_))), "{len} bytes less");
     }
@@ -252,7 +253,7 @@ fn open_ranged(sidecar: Vec<u8>) -> Result<Option<RangedFilter>, BucketError> {
     RangedFilter::open(Arc::new(MemoryObject(sidecar.into())))
 }
 
-/// Magic, number of slabs and the head of one slab, with which version 2 begins.
+/// Bytes before the cells in version 2: magic, number of slabs and the head of one slab.
 const START_OF_CELLS: usize = 8 + 4 + 24;
-/// The head of one slab and what follows.
+/// Bytes after the cells in version 3: the head of one slab and the trailer.
 const END_OF_CELLS: usize = HEAD_BYTES + TRAILER_BYTES_OF_VERSION_3;

@@ -159,7 +159,7 @@ fn field_values_are_searched_only_in_columns_of_the_field() {
                 rows.sort_unstable();
                 let found = reader.candidate_rows(0, page, &query, &SingleColumn(number), MAX_PAGE_EVENTS).unwrap();
                 match (format, &found) {
-                    // Only the exact value.
+                    // Values in these formats are found exactly, without further candidates.
                     (NumberFormat::Ip4 | NumberFormat::Integer | NumberFormat::Hex { .. }, _) => {
                         assert_eq!(found, Some(rows), "{text}");
                         addresses += usize::from(format == NumberFormat::Ip4);

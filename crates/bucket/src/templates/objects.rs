@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_or_reordered_members_go_to_the_rest() {
+    fn unknown_or_reordered_members_are_in_the_variable_after_their_run() {
         let schema = learned(&choices()).remove(0);
         for (text, rest) in [
             (r#"{"time":1,"in":{"name":"n"},"new":1}"#, r#","new":1"#),

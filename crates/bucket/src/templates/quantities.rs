@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_divided_at_the_end_of_the_number() {
+    fn values_are_split_at_the_end_of_the_number() {
         let told = |text: &'static str| {
             let quantity = Quantity::parse(text.as_bytes())?;
             Some((std::str::from_utf8(quantity.number).unwrap(), std::str::from_utf8(quantity.unit).unwrap()))

@@ -259,11 +259,11 @@ fn no_events_yield_no_slab_and_empty_events_one_template() {
     assert_eq!(slab.columns.len(), 1);
 }
 
-/// The column of variable number `place` in the only template of column 0.
-fn variable(slab: &TemplateSlab, place: usize) -> &SlabColumn {
+/// The column of the variable at position `number`, from 0, in the only template of column 0.
+fn variable(slab: &TemplateSlab, number: usize) -> &SlabColumn {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     assert_eq!(templates.len(), 1, "{templates:?}");
-    &slab.columns[templates[0].variables().nth(place).unwrap() as usize]
+    &slab.columns[templates[0].variables().nth(number).unwrap() as usize]
 }
 
 fn format_of(column: &SlabColumn) -> Option<NumberFormat> {
@@ -310,7 +310,7 @@ fn fields_become_columns_of_matching_kinds() {
     assert!(split_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
 }
 
-/// Numbers with units are divided inside the word; values of another form are plain texts.
+/// Numbers with units are split between number and unit, inside the word; values of another form are plain texts.
 #[test]
 fn numbers_with_units_are_columns_of_numbers() {
     let value = |at: u64| match at {
@@ -345,14 +345,14 @@ fn late_changes_of_values_change_the_column_kind() {
         _ => format!("n={at} d={at}-{} h={:04x}", at * 7, at),
     }));
     let slab = template_slab_of(&events);
-    // One odd value among numbers gets a template of its own.
+    // A single value of another form among numbers gets a template of its own.
     assert!(matches!(&variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
     assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
 }
 
 /// Paths of which many are rare: half of all distinct paths are among the first few thousand values.
 #[test]
-fn few_texts_become_a_dictionary_also_if_most_come_early() {
+fn few_distinct_texts_become_a_dictionary_even_if_most_come_early() {
     let path = |rare: u64, at: u64| match pseudo_random(at, 3) {
         0 => letters(pseudo_random(at + 1, rare) + 17_576),
         _ => letters(pseudo_random(at + 2, 20) + 17_576),

@@ -3,7 +3,7 @@
 
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
-/// Two slabs: one of two pages, one of a few odd events.
+/// Two slabs: one of two pages, one of a few irregular events.
 pub(crate) fn slabs() -> Vec<EventBatch> {
     vec![two_pages(), irregular_events()]
 }
@@ -111,7 +111,7 @@ pub(crate) fn template_slabs() -> Vec<EventBatch> {
     vec![batch]
 }
 
-/// Two slabs with the same sessions, which are more than a run of a shared dictionary holds.
+/// Two slabs with the same session ids: more ids than a run of a shared dictionary can have.
 pub(crate) fn slabs_with_sessions() -> Vec<EventBatch> {
     let mut slabs = Vec::new();
     for slab in 0..2u64 {

@@ -216,7 +216,7 @@ fn writes_without_the_database_are_refused_and_reads_answered() {
 }
 
 #[test]
-fn documents_from_elsewhere_join_those_of_the_database() {
+fn files_that_are_not_replicas_are_merged_with_the_database() {
     let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
     let first = SharingNode::new(&database);
     save(&first.towns(), &[json!({"_key": "same", "n": 1}), json!({"_key": "differs", "n": 1})], &plain);
@@ -251,12 +251,13 @@ fn documents_from_elsewhere_join_those_of_the_database() {
 }
 
 #[test]
-fn a_collection_that_fails_to_join_does_not_delay_the_others() {
+fn a_collection_that_cannot_be_merged_does_not_delay_the_others() {
     let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
     let first = SharingNode::new(&database);
     save(&first.towns(), &[json!({"_key": "a"})], &plain);
     let folder = tempfile::tempdir().unwrap();
-    // `lakes` and `people` have never changed in the database, so only their files tell that they are to join.
+    // The database has no changes of `lakes` and `people`, so only their files show that they have to be merged with
+    // the database.
     let lakes = folder.path().join("kvstore/shop/lakes.sqlite");
     std::fs::create_dir_all(lakes.parent().unwrap()).unwrap();
     std::fs::write(&lakes, vec![b'x'; 4096]).unwrap();
@@ -270,7 +271,7 @@ fn a_collection_that_fails_to_join_does_not_delay_the_others() {
     assert_eq!(keys(&find(&node.towns(), &[NOBODY], &everything())), ["a"]);
     first.collections.apply_shared_changes().unwrap();
     assert_eq!(keys(&find(&first.collections.get("shop", "people").unwrap(), &[NOBODY], &everything())), ["p"]);
-    // Every round tries again, and reports the failure, until the file is gone.
+    // Every poll retries the damaged file and reports the failure, until the file is removed.
     assert!(node.collections.apply_shared_changes().is_err());
     std::fs::remove_file(&lakes).unwrap();
     node.collections.apply_shared_changes().unwrap();

@@ -129,7 +129,7 @@ fn readers_do_not_block_writers() {
             collection.insert(NOBODY, Object::new(), &plain).map(drop)
         })
         .unwrap();
-    assert_eq!(seen, ["a", "b"], "it reads what was there when it began");
+    assert_eq!(seen, ["a", "b"], "a read uses the snapshot of its start");
     assert_eq!(find(&collection, &[NOBODY], &everything()).len(), 4);
 }
 
@@ -186,7 +186,7 @@ fn first_writes_can_be_read_concurrently() {
                     let mut seen = 0;
                     while !is_written.load(Ordering::Acquire) {
                         let found = read_all(&collection);
-                        assert!(found >= seen, "a document that was there is gone");
+                        assert!(found >= seen, "an existing document is missing");
                         seen = found;
                     }
                     assert_eq!(read_all(&collection), 1);
@@ -356,17 +356,17 @@ fn failed_commits_do_not_reappear_after_a_crash() {
     let length = std::fs::metadata(log(folder.path())).unwrap().len() as usize;
     others.get("search", "c").unwrap().remove(NOBODY, "a", &plain).unwrap();
     let longer = std::fs::read(log(copy.path())).unwrap();
-    assert!(longer.len() > length, "the copy goes on with the same log");
+    assert!(longer.len() > length, "the copy continues the same log");
     std::fs::write(log(folder.path()), &longer).unwrap();
     let found_after_crash = || {
         let (_copy, collections) = after_crash(folder.path());
         find(&collections.get("search", "c").unwrap(), &[NOBODY], &everything()).len()
     };
-    assert_eq!(found_after_crash(), 1, "the transaction would come back");
+    assert_eq!(found_after_crash(), 1, "the failed transaction would reappear");
     collection.is_in_doubt.store(true, Ordering::Release);
     assert_eq!(find(&collection, &[NOBODY], &everything()).len(), 2);
     assert!(!collection.is_in_doubt.load(Ordering::Acquire));
-    assert_eq!(found_after_crash(), 2, "what was read stays");
+    assert_eq!(found_after_crash(), 2, "documents that were read still exist");
 }
 
 #[test]

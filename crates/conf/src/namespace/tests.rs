@@ -127,7 +127,7 @@ fn rules_that_commands_name_follow_app_and_user() {
         ];
         let seen = Layers::for_view(sources, &view("shop", &[("ta", "")]), &Readable::unrestricted());
         let names: Vec<&str> = seen.conf(conf).stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
-        // Some saved searches are built in.
+        // The built-in saved searches are not compared.
         let of_apps = names.iter().filter(|name| matches!(**name, "ours" | "mine" | "theirs")).collect::<Vec<_>>();
         assert_eq!(of_apps, [&"ours", &"mine"], "{conf}");
     }

@@ -240,7 +240,7 @@ fn error_and_firewall_fields_are_extracted() {
 }
 
 #[test]
-fn windows_events_and_java_levels() {
+fn fields_of_windows_events_and_java_levels_are_extracted() {
     let event = "03/03/2026 02:07:55 PM\nLogName=Security\nSourceName=Own Service\nEventCode=7\nMessage=Two\nlines";
     let fields = extract("WinEventLog", event);
     assert_eq!(
@@ -249,7 +249,7 @@ fn windows_events_and_java_levels() {
     );
     let java = extract("log4j", "2026-03-03 14:07:55,120 [main] WARN a.B - slow\n\tat a.B.c(ERROR)");
     assert_eq!(field(&java, "level"), "WARN");
-    // Every level by which the pipeline recognises this sourcetype.
+    // All log levels by which the pipeline recognises this sourcetype are extracted.
     for level in [
         "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE",
         "CRITICAL", "FATAL",

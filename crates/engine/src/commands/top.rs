@@ -312,7 +312,7 @@ mod tests {
     use super::nth_smallest;
 
     #[test]
-    fn a_place_in_ascending_order_is_found_in_any_order() {
+    fn the_nth_smallest_number_does_not_depend_on_the_order() {
         let shuffled = (0..1_000_i64).map(|at| (at * 389) % 1_000 / 3);
         let mut sorted: Vec<i64> = shuffled.clone().collect();
         sorted.sort_unstable();

@@ -79,7 +79,7 @@ fn commands_are_split_where_rows_are_folded() {
             "* | eventstats first(a) as f | stats count by f",
             "scan main fields=a newest first\nreduce eventstats | stats",
         ),
-        // If any row of a combination will do, or all rows are read anyway, the order does not matter.
+        // The order does not matter if a command may keep any row of a combination, or if it reads all rows anyway.
         ("* | dedup a | stats count", "scan main fields=a first=1 of a\nreduce dedup | stats"),
         (
             "* | eventstats avg(a) as m by b | where a>m | stats count by b",
@@ -155,15 +155,15 @@ fn rows_are_selected_by_the_fields_that_the_first_commands_read() {
         ("dedup 2 b c", Some(("b,c", 0, Some("first")))),
         ("tail 5", Some(("", 0, Some("oldest")))),
         ("regex \"a+\" | eval s=b | sort 5 s | where z=1", Some(("_raw,b", 2, Some("top")))),
-        // All rows are kept, in another order or with other fields.
+        // No selection: these commands keep all rows, in another order or with other fields.
         ("eval c=a", None),
         ("sort 0 a", None),
         ("dedup a sortby b", None),
-        // Each run may keep different rows, or run a different search.
+        // No selection: a second run may keep other rows, or run another subsearch.
         ("where random()>5", None),
         ("search [ search x | fields y ]", None),
         ("search a*=1", None),
-        // The scan reads few fields anyway.
+        // No selection: the scan reads few fields anyway.
         ("where a>1 | table b", None),
     ] {
         let selection = scan(&format!("* | {commands}")).selection;
@@ -245,7 +245,7 @@ fn plans_include_the_exchange_from_map_to_reduce() {
             "one group: perc95(a) (digest), exactperc50(a) (exact digest), mode(b) (values with counts), earliest(b) (values of the earliest row), rate(a) (values of the earliest row, values of the latest row), sparkline(avg(a)) (numbers by span)",
         ),
         ("* | stats count(eval(a>1)) as big", "one group: count(eval(...)) (count)"),
-        // States that only steps after the fold read are exchanged, too.
+        // The exchange also has the states that only the steps after the fold read.
         (
             "* | stats allnum=t sum(a)",
             "one group: sum(a) (sum, count of numbers), count(a) (count), count(eval(...)) (count)",

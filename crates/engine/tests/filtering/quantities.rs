@@ -1,5 +1,5 @@
 //! Numbers with units (`404mA`, `0.043mm/s`): fields, words, wildcards and phrases are the same in each state of the
-//! storage, also where the number or the unit is odd or missing.
+//! storage, even if the number or the unit is unusual or missing.
 
 use std::path::Path;
 use std::sync::Arc;

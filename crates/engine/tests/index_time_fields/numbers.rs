@@ -70,8 +70,8 @@ const VALUES: &[&str] = &[
     "abc",
     "",
 ];
-/// Values of conditions.
-const ASKED: &[&str] = &[
+/// Values with which the conditions compare.
+const COMPARED_VALUES: &[&str] = &[
     "0",
     "00",
     "000000000000",
@@ -92,7 +92,7 @@ const ASKED: &[&str] = &[
     "abc",
     "7",
 ];
-/// The content of the texts besides the value: nothing special, a backslash, or a number that other events have.
+/// The rest of each text, besides the value: plain words, a backslash, or numbers that are values of other events.
 const NOTES: &[&str] = &["plain text", r"C:\temp", "other 1 and 0"];
 const KINDS: &[&str] = &["cell", "given", "written", "pair", "json", "part", "computed"];
 /// Events of each kind with the same value and note.
@@ -122,8 +122,8 @@ fn event(kind: &str, value: &'static str, note: &str, row: usize) -> (String, Ve
     }
 }
 
-/// An event, known by its host; `texts` are those of all its repetitions.
-struct Known {
+/// The expected properties of an event, which its host identifies; `texts` has the text of each repetition.
+struct ExpectedEvent {
     kind: &'static str,
     texts: Vec<String>,
     /// Index-time value of `v`.
@@ -133,7 +133,7 @@ struct Known {
 }
 
 /// The events of one value, of all kinds, with their hosts.
-fn batch_of(value: &'static str, known: &mut BTreeMap<String, Known>) -> EventBatch {
+fn batch_of(value: &'static str, known: &mut BTreeMap<String, ExpectedEvent>) -> EventBatch {
     let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
     for (kind, note) in KINDS.iter().flat_map(|kind| NOTES.iter().map(move |note| (*kind, *note))) {
         let host = format!("h{}", known.len());
@@ -150,7 +150,7 @@ fn batch_of(value: &'static str, known: &mut BTreeMap<String, Known>) -> EventBa
             batch.fields.extend(fields.into_iter().map(field));
             texts.push(text);
         }
-        known.insert(host, Known { kind, texts, given, value: None });
+        known.insert(host, ExpectedEvent { kind, texts, given, value: None });
     }
     batch
 }
@@ -165,7 +165,7 @@ fn append(store: &Store, batch: EventBatch) {
     store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
 }
 
-/// The first column of the result, by the values of `host`.
+/// The value of the other column of the result for each value of `host`.
 fn by_host(engine: &Engine, store: &Arc<Store>, search: &str) -> BTreeMap<String, String> {
     let mut job = engine.start(request(search), Arc::clone(store) as Arc<dyn SnapshotSource>).unwrap();
     let rows = lines(&rows_of(&mut job).unwrap());
@@ -176,7 +176,7 @@ fn by_host(engine: &Engine, store: &Arc<Store>, search: &str) -> BTreeMap<String
     rows.into_iter().map(pair).collect()
 }
 
-/// A condition with a value of [`ASKED`].
+/// A condition with a value of [`COMPARED_VALUES`].
 #[derive(Clone, Copy)]
 enum Operator {
     Term,
@@ -217,8 +217,9 @@ impl Operator {
         }
     }
 
-    /// Number of an event's repetitions that match; `None` if the answer of memory is taken as correct.
-    fn expected(self, asked: &str, event: &Known) -> Option<usize> {
+    /// Expected number of repetitions of an event that match; `None` if there is no model of the rule and the answer
+    /// from events in memory is the reference.
+    fn expected(self, asked: &str, event: &ExpectedEvent) -> Option<usize> {
         let number = |text: &str| parse_exact_number(text).map(|number| number.as_f64());
         let is_same = |value: &str| value.eq_ignore_ascii_case(asked);
         let is_equal = |value: &str| is_same(value) || (number(asked).is_some() && number(asked) == number(value));
@@ -227,7 +228,7 @@ impl Operator {
         match self {
             Operator::Term => all(event.given.as_deref().is_some_and(is_same)),
             Operator::NotTerm => all(!event.given.as_deref().is_some_and(is_same)),
-            // Doubles do not distinguish these integers, numbers of a search do.
+            // This model compares doubles, which do not distinguish all integers of more than 15 digits; searches do.
             Operator::Unequal | Operator::Not if asked.len() > 15 => None,
             Operator::Unequal => all(value.is_some_and(|value| !is_equal(value))),
             Operator::Not => all(!value.is_some_and(is_equal)),
@@ -261,12 +262,13 @@ fn numbers_are_compared_in_the_same_way_everywhere() {
     for (host, value) in by_host(&engine, &mixed, "search index=main v=* | stats values(v) by host") {
         known.get_mut(&host).unwrap().value = Some(value);
     }
-    let is_given = |event: &Known| event.given.is_none() || event.given == event.value;
+    let is_given = |event: &ExpectedEvent| event.given.is_none() || event.given == event.value;
     assert!(known.values().all(is_given), "an index-time value is the value of the field");
     let with_values: BTreeSet<&str> =
         known.values().filter(|event| event.value.is_some()).map(|event| event.kind).collect();
     assert_eq!(with_values.len(), KINDS.len(), "each kind has values");
-    let conditions = || OPERATORS.iter().flat_map(|operator| ASKED.iter().map(move |asked| (*operator, *asked)));
+    let conditions =
+        || OPERATORS.iter().flat_map(|operator| COMPARED_VALUES.iter().map(move |asked| (*operator, *asked)));
     let ask = |store: &Arc<Store>, operator: Operator, asked: &str| {
         let search = format!("search index=main {} | stats count by host", operator.condition(asked));
         by_host(&engine, store, &search)
@@ -294,7 +296,7 @@ fn numbers_are_compared_in_the_same_way_everywhere() {
         assert!(faults.is_empty(), "{when}: {} faults\n{}", faults.len(), faults[..faults.len().min(40)].join("\n"));
     };
     let check_tstats = |store: &Arc<Store>, when: &str| {
-        for asked in ASKED {
+        for asked in COMPARED_VALUES {
             for (condition, is_term) in [(format!("v::\"{asked}\""), true), (format!("v=\"{asked}\""), false)] {
                 let search = format!("| tstats count where index=main {condition} by host");
                 let found = by_host(&engine, store, &search);

@@ -180,7 +180,7 @@ fn new_late_sealed_merged_and_retired_events_are_counted_at_once() {
             .collect()
     };
     let total = |answers: &[SearchOutcome]| answers.last().unwrap().rows.clone();
-    ask("before there is anything");
+    ask("before any event");
     world.append("main", 0, 400, 0);
     world.append("other", 0, 130, 0);
     assert_eq!(total(&ask("with hot events")), ["count=400"]);
@@ -202,7 +202,7 @@ fn new_late_sealed_merged_and_retired_events_are_counted_at_once() {
     assert_eq!(total(&ask("after another merge")), ["count=700"]);
     // The clock is fixed at 10,000,000 seconds after the first event.
     let retired = world.store.retention(&[("main".into(), 9_999_000)]).unwrap();
-    let left = ask("after some were retired");
+    let left = ask("after buckets were retired");
     assert!(retired.is_empty() || total(&left) != ["count=700"], "{retired:?}");
     world.store.retention(&[("main".into(), 1)]).unwrap();
     assert_eq!(total(&ask("after all were retired")), ["count=0"]);
@@ -314,7 +314,7 @@ fn other_rules_and_other_stores_have_their_own_states() {
             }
         }
     }
-    // Without automatic fields there are no users in either store.
+    // In both stores, events have no field `user`, because automatic extraction is off.
     assert!(answers.len() >= 5, "{answers:?}");
 }
 
@@ -373,7 +373,7 @@ fn messages_are_repeated_on_every_run() {
         assert_eq!(answer, question.run(&plain, &world), "at run {run}");
         assert_eq!((answer.messages.len(), pages), (1, 0), "{answer:?}");
     }
-    // A message about the search itself does not depend on the data.
+    // A message that depends only on the text of the search does not prevent caching.
     let question = TestSearch::new("* | stats count | abstract maxlines=1");
     let expected = check(&question, &kept, &plain, &world);
     assert_eq!(expected.messages.len(), 1);

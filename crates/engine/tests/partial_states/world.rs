@@ -51,7 +51,7 @@ pub(crate) fn engine(partial_state_bytes: usize, props: &str) -> Engine {
     Engine::new(&options, Arc::new(PropsResolver::new(&Layers::new([source]))), Arc::new(NoTables)).unwrap()
 }
 
-/// Bytes that are enough for everything here.
+/// Cache limit that holds the states of every search in these tests.
 pub(crate) const SUFFICIENT_BYTES: usize = 64 << 20;
 
 /// Result of a search.
@@ -78,7 +78,7 @@ impl TestSearch {
         TestSearch { text: text.to_owned(), range: TimeRange::ALL, now: START + 1_000_000 * SECOND, zone }
     }
 
-    /// Between these seconds after the start.
+    /// A search over the events between these seconds after [`START`].
     pub(crate) fn within(text: &str, from: i64, until: i64) -> TestSearch {
         let range = TimeRange { earliest: Some(START + from * SECOND), latest: Some(START + until * SECOND) };
         TestSearch { range, ..TestSearch::new(text) }

@@ -13,7 +13,8 @@ use tempfile::tempdir;
 use crate::generator::search;
 use crate::shapes::SHAPES;
 use crate::world::{
-    EventSource, Place, SearchOutcome, engine, joined, nodes, outcome_of, places, run_search, search_request, tiny,
+    EventSource, SearchOutcome, StoredEvents, engine, joined, nodes, outcome_of, run_search, search_request,
+    storage_forms, tiny,
 };
 use crate::{
     DIFFERENCES_SHOWN_MAX, EVENTS, FEW_EVENTS, SUFFICIENT_BYTES, columns_sorted, difference, is_expected_error,
@@ -26,12 +27,12 @@ const SEEDS: u64 = 200;
 struct World {
     engine: Engine,
     whole: Arc<EventSource>,
-    nodes: Vec<Place>,
+    nodes: Vec<StoredEvents>,
 }
 
 impl World {
     fn new(folder: &std::path::Path, events: u64, slicing: Slicing) -> World {
-        let whole = Arc::clone(&places(&folder.join("whole"), events)[0].kept);
+        let whole = Arc::clone(&storage_forms(&folder.join("whole"), events)[0].kept);
         World { engine: engine(SUFFICIENT_BYTES, slicing), whole, nodes: nodes(folder, events) }
     }
 
@@ -68,12 +69,12 @@ fn merged(rows: &[RecordBatch]) -> Vec<RecordBatch> {
         let times = rows.column_by_name("_time").unwrap().as_primitive::<TimestampNanosecondType>();
         times.values().to_vec()
     };
-    let mut places: Vec<(i64, usize, u32)> = Vec::new();
+    let mut positions: Vec<(i64, usize, u32)> = Vec::new();
     for (at, batch) in rows.iter().enumerate() {
-        places.extend(times(batch).into_iter().zip(0..).map(|(time, row)| (time, at, row)));
+        positions.extend(times(batch).into_iter().zip(0..).map(|(time, row)| (time, at, row)));
     }
-    places.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
-    let runs = places.chunk_by(|one, next| one.1 == next.1);
+    positions.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+    let runs = positions.chunk_by(|one, next| one.1 == next.1);
     let taken = runs.map(|run| {
         let rows_of_run: UInt32Array = run.iter().map(|(.., row)| *row).collect();
         take_record_batch(&rows[run[0].1], &rows_of_run).unwrap()
@@ -117,7 +118,7 @@ fn run_divided(world: &World, text: &str, expected: SearchOutcome) -> Result<Vec
     let rounds = plan.rounds();
     let (mut rows, mut told) = (Vec::new(), BTreeSet::new());
     for (exchange, left) in rounds.iter().zip((1..=rounds.len()).rev()) {
-        assert_eq!(plan.rounds().len(), left, "{text}: a round less each time");
+        assert_eq!(plan.rounds().len(), left, "{text}: one round fewer after each round");
         let messages;
         (rows, messages) = match world.handed_over(&plan, text) {
             Ok(found) => found,

@@ -17,13 +17,13 @@ use tempfile::tempdir;
 
 use crate::generator::{Rng, search};
 use crate::shapes::SHAPES;
-use crate::world::{Place, SearchOutcome, engine, places, run_search, tiny};
+use crate::world::{SearchOutcome, StoredEvents, engine, run_search, storage_forms, tiny};
 
-/// Enough for every search here.
+/// Memory limit within which no search of these tests spills.
 const SUFFICIENT_BYTES: usize = 1 << 30;
-/// So little that most searches that buffer rows spill to files.
+/// Memory limit at which most searches that buffer rows spill to files.
 const SPILLING_BYTES: usize = 600 << 10;
-/// Text that marks an error as one of the memory limit.
+/// Text by which an error of the memory limit is recognised.
 const LIMIT: &str = "max_mem_usage_mb";
 /// Events, a little more than a page.
 const EVENTS: u64 = 4_500;
@@ -53,7 +53,7 @@ fn difference(found: &SearchOutcome, expected: &SearchOutcome) -> String {
 
 struct Variant<'a> {
     name: String,
-    place: &'a Place,
+    form: &'a StoredEvents,
     engine: &'a Engine,
     may_be_short: bool,
 }
@@ -61,41 +61,41 @@ struct Variant<'a> {
 #[test]
 fn all_plans_give_the_same_results() {
     let folder = tempdir().unwrap();
-    let places = places(folder.path(), EVENTS);
+    let forms = storage_forms(folder.path(), EVENTS);
     let plain = engine(SUFFICIENT_BYTES, Slicing::default());
     let sliced = engine(SUFFICIENT_BYTES, tiny());
     let little = engine(SPILLING_BYTES, tiny());
-    let mut ways = Vec::new();
-    for place in &places {
-        let way = |name: &str, engine| Variant {
-            name: format!("{}, {name}", place.name),
-            place,
+    let mut variants = Vec::new();
+    for form in &forms {
+        let variant = |name: &str, engine| Variant {
+            name: format!("{}, {name}", form.name),
+            form,
             engine,
             may_be_short: name.starts_with("little"),
         };
-        ways.push(way("whole", &plain));
-        if matches!(place.name, "hot" | "sealed" | "half sealed") {
-            ways.push(way("tiny slices", &sliced));
+        variants.push(variant("whole", &plain));
+        if matches!(form.name, "hot" | "sealed" | "half sealed") {
+            variants.push(variant("tiny slices", &sliced));
         }
-        if place.name == "sealed" {
-            ways.push(way("little memory", &little));
+        if form.name == "sealed" {
+            variants.push(variant("little memory", &little));
         }
     }
     let mut faults = Vec::new();
     let (mut empty, mut short) = (Vec::new(), Vec::new());
     for search in SHAPES {
-        let expected = run_search(&plain, &places[0].kept, search);
+        let expected = run_search(&plain, &forms[0].kept, search);
         match &expected {
             Err(error) => faults.push(format!("{search}: {error}")),
             Ok(rows) if rows.len() < 2 && !search.starts_with("nothing") => empty.push(*search),
             Ok(_) => {}
         }
-        for way in &ways[1..] {
-            let found = run_search(way.engine, &way.place.kept, search);
-            if way.may_be_short && is_memory_error(&found) {
+        for variant in &variants[1..] {
+            let found = run_search(variant.engine, &variant.form.kept, search);
+            if variant.may_be_short && is_memory_error(&found) {
                 short.push(*search);
             } else if found != expected {
-                faults.push(format!("{search} ({}): {}", way.name, difference(&found, &expected)));
+                faults.push(format!("{search} ({}): {}", variant.name, difference(&found, &expected)));
             }
         }
     }
@@ -114,17 +114,17 @@ const FEW_EVENTS: u64 = 400;
 /// Number of generated searches per test run.
 const SEEDS: u64 = 300;
 
-/// Runs the searches of `seeds` whole and in tiny slices, and compares the results.
+/// Runs the searches of `seeds` over whole segments and over tiny slices, and compares the results.
 fn run_generated(seeds: std::ops::Range<u64>) {
     let folder = tempdir().unwrap();
-    let places = places(folder.path(), FEW_EVENTS);
+    let forms = storage_forms(folder.path(), FEW_EVENTS);
     let plain = engine(SUFFICIENT_BYTES, Slicing::default());
     let sliced = engine(SUFFICIENT_BYTES, tiny());
     let mut faults = Vec::new();
     let (mut answered, mut with_rows) = (0u64, 0u64);
     for seed in seeds.clone() {
         let text = search(seed);
-        let expected = columns_sorted(run_search(&plain, &places[0].kept, &text));
+        let expected = columns_sorted(run_search(&plain, &forms[0].kept, &text));
         match &expected {
             Ok(rows) => {
                 answered += 1;
@@ -133,10 +133,10 @@ fn run_generated(seeds: std::ops::Range<u64>) {
             Err(error) if is_expected_error(error) => {}
             Err(error) => faults.push(format!("seed {seed}: {text}\n  {error}")),
         }
-        for place in &places[1..] {
-            let found = columns_sorted(run_search(&sliced, &place.kept, &text));
+        for form in &forms[1..] {
+            let found = columns_sorted(run_search(&sliced, &form.kept, &text));
             if found != expected {
-                faults.push(format!("seed {seed} ({}): {text}\n  {}", place.name, difference(&found, &expected)));
+                faults.push(format!("seed {seed} ({}): {text}\n  {}", form.name, difference(&found, &expected)));
             }
         }
         check_truncated(seed, &text);

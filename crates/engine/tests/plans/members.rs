@@ -5,7 +5,7 @@ use quarry_engine::Slicing;
 use tempfile::tempdir;
 
 use crate::generator::Rng;
-use crate::world::{engine, has_templates, places_of_texts, run_search};
+use crate::world::{engine, has_templates, run_search, storage_forms_of_texts};
 use crate::{SUFFICIENT_BYTES, difference};
 
 const EVENTS: u64 = 1_200;
@@ -222,14 +222,14 @@ fn arrays_of_objects_give_the_same_results_as_their_texts() {
     let engine = engine(SUFFICIENT_BYTES, Slicing::default());
     for seed in 0..SEEDS {
         let folder = tempdir().unwrap();
-        let places = places_of_texts(folder.path(), &texts_with_arrays(seed));
-        assert!(has_templates(&places[1]), "seed {seed} is stored as texts");
+        let forms = storage_forms_of_texts(folder.path(), &texts_with_arrays(seed));
+        assert!(has_templates(&forms[1]), "seed {seed} is stored as texts");
         for search in ARRAY_SEARCHES {
-            let expected = run_search(&engine, &places[0].kept, search);
+            let expected = run_search(&engine, &forms[0].kept, search);
             assert!(expected.as_ref().is_ok_and(|rows| !rows.is_empty()), "{search}: {expected:?}");
-            for place in &places[1..] {
-                let found = run_search(&engine, &place.kept, search);
-                assert_eq!(found, expected, "seed {seed}, {}: {search}: {}", place.name, difference(&found, &expected));
+            for form in &forms[1..] {
+                let found = run_search(&engine, &form.kept, search);
+                assert_eq!(found, expected, "seed {seed}, {}: {search}: {}", form.name, difference(&found, &expected));
             }
         }
     }
@@ -241,8 +241,8 @@ fn json_objects_give_the_same_results_as_their_texts() {
     let mut faults = Vec::new();
     for seed in 0..SEEDS {
         let folder = tempdir().unwrap();
-        let places = places_of_texts(folder.path(), &texts(seed));
-        assert!(has_templates(&places[1]), "seed {seed} is stored as texts");
+        let forms = storage_forms_of_texts(folder.path(), &texts(seed));
+        assert!(has_templates(&forms[1]), "seed {seed} is stored as texts");
         let of_fields = FIELDS.iter().flat_map(|field| {
             [
                 format!("* | stats count by \"{field}\""),
@@ -259,11 +259,11 @@ fn json_objects_give_the_same_results_as_their_texts() {
             ]
         });
         for search in of_fields.chain(of_paths).chain(SEARCHES.map(str::to_owned)) {
-            let expected = run_search(&engine, &places[0].kept, &search);
-            for place in &places[1..] {
-                let found = run_search(&engine, &place.kept, &search);
+            let expected = run_search(&engine, &forms[0].kept, &search);
+            for form in &forms[1..] {
+                let found = run_search(&engine, &form.kept, &search);
                 if found != expected {
-                    faults.push(format!("seed {seed}, {}: {search}: {}", place.name, difference(&found, &expected)));
+                    faults.push(format!("seed {seed}, {}: {search}: {}", form.name, difference(&found, &expected)));
                 }
             }
         }

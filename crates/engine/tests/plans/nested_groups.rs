@@ -9,7 +9,7 @@ use quarry_engine::Slicing;
 use tempfile::tempdir;
 
 use crate::generator::Rng;
-use crate::world::{engine_of, has_templates, places_of_lines, run_search};
+use crate::world::{engine_of, has_templates, run_search, storage_forms_of_lines};
 use crate::{SUFFICIENT_BYTES, difference};
 
 const EVENTS: u64 = 1_500;
@@ -181,16 +181,16 @@ fn groups_inside_nested_values_give_the_same_results_as_their_texts() {
             ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.clone() };
         let engine = engine_of(vec![source], SUFFICIENT_BYTES, Slicing::default());
         let folder = tempdir().unwrap();
-        let places = places_of_lines(folder.path(), "lines", &texts);
-        with_templates += places.iter().filter(|place| place.name == "sealed" && has_templates(place)).count();
+        let forms = storage_forms_of_lines(folder.path(), "lines", &texts);
+        with_templates += forms.iter().filter(|form| form.name == "sealed" && has_templates(form)).count();
         for search in searches(&mut rng, &texts) {
-            let expected = run_search(&engine, &places[0].kept, &search);
-            for place in &places[1..] {
-                let found = run_search(&engine, &place.kept, &search);
+            let expected = run_search(&engine, &forms[0].kept, &search);
+            for form in &forms[1..] {
+                let found = run_search(&engine, &form.kept, &search);
                 if found != expected {
                     faults.push(format!(
                         "seed {seed} {}: {search}\n{props}{}",
-                        place.name,
+                        form.name,
                         difference(&found, &expected)
                     ));
                 }

@@ -15,7 +15,7 @@ use tempfile::tempdir;
 
 use crate::generator::Rng;
 use crate::text_searches::{CorpusSample, search};
-use crate::world::{Place, START, engine_of, place, run_search, store_of, tiny, values};
+use crate::world::{START, StoredEvents, engine_of, run_search, store_of, stored_events, tiny, values};
 use crate::{DIFFERENCES_SHOWN_MAX, SUFFICIENT_BYTES, columns_sorted, difference};
 
 /// Number of events in a data set: more than are needed to recognise the templates of a shape.
@@ -47,7 +47,7 @@ fn append(store: &Store, shape: &dyn Shape, events: &[(i64, shapes::Event)]) {
 }
 
 /// Stores the events in every form, below `folder`; plain texts come first.
-fn places(folder: &Path, shape: &dyn Shape, events: &[(i64, shapes::Event)]) -> Vec<Place> {
+fn storage_forms(folder: &Path, shape: &dyn Shape, events: &[(i64, shapes::Event)]) -> Vec<StoredEvents> {
     let store = |name: &str, slab_events: usize| {
         let store = store_of(&folder.join(name), slab_events);
         append(&store, shape, events);
@@ -60,10 +60,10 @@ fn places(folder: &Path, shape: &dyn Shape, events: &[(i64, shapes::Event)]) -> 
     compacted.seal_all().unwrap();
     compacted.compact_all().unwrap();
     vec![
-        place("texts only", &sealed, true),
-        place("hot", &hot, false),
-        place("sealed", &sealed, false),
-        place("compacted", &compacted, false),
+        stored_events("texts only", &sealed, true),
+        stored_events("hot", &hot, false),
+        stored_events("sealed", &sealed, false),
+        stored_events("compacted", &compacted, false),
     ]
 }
 
@@ -85,24 +85,24 @@ fn run_generated(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut
     let mut shape = shapes::shapes(draw).swap_remove(at);
     let events = shapes::events(shape.as_mut(), draw, EVENTS, START / 1_000_000_000);
     let folder = tempdir().unwrap();
-    let places = places(folder.path(), shape.as_ref(), &events);
+    let forms = storage_forms(folder.path(), shape.as_ref(), &events);
     let conf = conf(shape.as_ref());
     let (whole, sliced) =
         (engine_of(conf.clone(), SUFFICIENT_BYTES, Slicing::default()), engine_of(conf, SUFFICIENT_BYTES, tiny()));
-    let fields = values(&whole, &places[0].kept, "index=main | head 300 | table *");
+    let fields = values(&whole, &forms[0].kept, "index=main | head 300 | table *");
     let texts = events.into_iter().map(|(_, event)| event.text).collect();
     let known = CorpusSample { texts, fields: fields.into_iter().filter(|(name, _)| !name.starts_with('_')).collect() };
     let mut found_some = 0;
     for seed in seeds {
         let text = search(&mut Rng::new(seed), &known);
-        let expected = columns_sorted(run_search(&whole, &places[0].kept, &text));
+        let expected = columns_sorted(run_search(&whole, &forms[0].kept, &text));
         found_some +=
             u64::from(expected.as_ref().is_ok_and(|rows| rows.iter().any(|row| !row.starts_with("columns "))));
-        for (place, engine) in places[1..].iter().flat_map(|place| [(place, &whole), (place, &sliced)]) {
-            let found = columns_sorted(run_search(engine, &place.kept, &text));
+        for (form, engine) in forms[1..].iter().flat_map(|form| [(form, &whole), (form, &sliced)]) {
+            let found = columns_sorted(run_search(engine, &form.kept, &text));
             if found != expected {
                 let what = difference(&found, &expected);
-                faults.push(format!("{} draw {draw} seed {seed} ({}): {text}\n  {what}", shape.name(), place.name));
+                faults.push(format!("{} draw {draw} seed {seed} ({}): {text}\n  {what}", shape.name(), form.name));
                 break;
             }
         }

@@ -5,11 +5,11 @@
 
 use crate::generator::Rng;
 
-/// Longest phrase that is cut out of a text, in characters.
+/// Maximum length of a phrase taken from a text, in characters.
 const PHRASE_CHARS: u64 = 36;
-/// Longest value in a condition, in characters.
+/// Maximum length of a value in a condition, in characters.
 const VALUE_CHARS: usize = 80;
-/// Names of the fields that patterns make.
+/// Names of the capture groups of generated patterns.
 const CREATED_FIELDS: [&str; 3] = ["x0", "x1", "x2"];
 
 /// Texts and field values of the searched events.
@@ -63,7 +63,7 @@ pub(crate) fn search(rng: &mut Rng, known: &CorpusSample) -> String {
     text
 }
 
-/// Words of a condition, between quotes.
+/// A quoted string of a search, with escapes.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -165,18 +165,18 @@ pub(crate) fn store_of(dir: &Path, slab_events: usize) -> Arc<Store> {
 }
 
 /// The events in one storage form.
-pub(crate) struct Place {
+pub(crate) struct StoredEvents {
     pub(crate) name: &'static str,
     pub(crate) kept: Arc<EventSource>,
 }
 
 /// The contents of a store, with templates or as texts only.
-pub(crate) fn place(name: &'static str, store: &Arc<Store>, texts_only: bool) -> Place {
-    Place { name, kept: Arc::new(EventSource { store: Arc::clone(store), texts_only }) }
+pub(crate) fn stored_events(name: &'static str, store: &Arc<Store>, texts_only: bool) -> StoredEvents {
+    StoredEvents { name, kept: Arc::new(EventSource { store: Arc::clone(store), texts_only }) }
 }
 
 /// The same `events` events in every storage form, in folders below `folder`.
-pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
+pub(crate) fn storage_forms(folder: &Path, events: u64) -> Vec<StoredEvents> {
     let hot = store_of(&folder.join("hot"), 1 << 18);
     append(&hot, 0, events);
     let slabs = (events / 6) as usize;
@@ -202,19 +202,19 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     late.compact_all().unwrap();
     delete_doomed(&late);
     vec![
-        place("hot", &hot, false),
-        place("sealed", &sealed, false),
-        place("sealed, texts only", &sealed, true),
-        place("half sealed", &mixed, false),
-        place("compacted", &compacted, false),
-        place("some deleted", &lossy, false),
-        place("compacted and some deleted", &late, false),
+        stored_events("hot", &hot, false),
+        stored_events("sealed", &sealed, false),
+        stored_events("sealed, texts only", &sealed, true),
+        stored_events("half sealed", &mixed, false),
+        stored_events("compacted", &compacted, false),
+        stored_events("some deleted", &lossy, false),
+        stored_events("compacted and some deleted", &late, false),
     ]
 }
 
 /// The same events distributed over three nodes, each with another storage form. Events with the same time are on one
 /// node, because the order in which they arrived is known only there.
-pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
+pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<StoredEvents> {
     let node = |name: &'static str, number: u64| {
         let store = store_of(&folder.join(name), (events / 9) as usize);
         append_some(&store, 0..events, 0, &|at| at / 3 % 3 == number);
@@ -224,18 +224,18 @@ pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
         if number > 1 {
             store.compact_all().unwrap();
         }
-        place(name, &store, false)
+        stored_events(name, &store, false)
     };
     vec![node("first node", 0), node("second node", 1), node("third node", 2)]
 }
 
 /// Stores the texts of one JSON source in every sealed form, below `folder`.
-pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
-    places_of_lines(folder, "json", texts)
+pub(crate) fn storage_forms_of_texts(folder: &Path, texts: &[String]) -> Vec<StoredEvents> {
+    storage_forms_of_lines(folder, "json", texts)
 }
 
-/// Like [`places_of_texts`], for a source of this sourcetype.
-pub(crate) fn places_of_lines(folder: &Path, sourcetype: &str, texts: &[String]) -> Vec<Place> {
+/// Like [`storage_forms_of_texts`], for a source of this sourcetype.
+pub(crate) fn storage_forms_of_lines(folder: &Path, sourcetype: &str, texts: &[String]) -> Vec<StoredEvents> {
     let store = |name: &str| {
         let store = store_of(&folder.join(name), texts.len());
         let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
@@ -254,12 +254,16 @@ pub(crate) fn places_of_lines(folder: &Path, sourcetype: &str, texts: &[String])
     };
     let (sealed, compacted) = (store("sealed"), store("compacted"));
     compacted.compact_all().unwrap();
-    vec![place("texts only", &sealed, true), place("sealed", &sealed, false), place("compacted", &compacted, false)]
+    vec![
+        stored_events("texts only", &sealed, true),
+        stored_events("sealed", &sealed, false),
+        stored_events("compacted", &compacted, false),
+    ]
 }
 
-/// Whether the only segment of a place consists of templates and columns.
-pub(crate) fn has_templates(place: &Place) -> bool {
-    let snapshot = Store::snapshot(&place.kept.store, &IndexSelector::all(), &TimeRange::ALL);
+/// Whether all segments of this storage form consist of templates and columns.
+pub(crate) fn has_templates(form: &StoredEvents) -> bool {
+    let snapshot = Store::snapshot(&form.kept.store, &IndexSelector::all(), &TimeRange::ALL);
     snapshot.segments.iter().all(|segment| segment.has_templates(0))
 }
 

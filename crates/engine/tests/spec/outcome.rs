@@ -25,7 +25,7 @@ enum Outcome {
     Refused { message: String, span: Option<Span> },
 }
 
-/// Runs an example; the text says how its answer differs, with the line of the page.
+/// Runs an example; the error describes the difference from the expected answer, with the line of the page.
 pub(crate) fn check(example: &Example, kept: EventStorage) -> Result<(), String> {
     let outcome = run(example, kept).map_err(|reason| format!("{}: {reason}", example.line))?;
     match (&example.expected, outcome) {
@@ -61,8 +61,8 @@ pub(crate) fn check(example: &Example, kept: EventStorage) -> Result<(), String>
     }
 }
 
-/// Rows declared as events are compared by time and text, so they must have one of these unless the search removes
-/// them.
+/// Rows declared as events are compared by time and text, so they must have a time or a text unless the search removes
+/// both.
 ///
 fn are_of_kind(table: &Table, kind: ResultKind, example: &Example) -> Result<(), String> {
     let is_event = table.columns.iter().any(|name| name == "_raw" || name == "_time");
@@ -215,7 +215,7 @@ fn indented(name: &str, text: &str) -> String {
     format!("      {name}:\n{}", lines.join("\n"))
 }
 
-/// The message, the line it is about and carets below the place.
+/// The message, the line of the search that it concerns, and carets below the position.
 fn refusal(search: &str, message: &str, span: Option<Span>) -> String {
     let Some(span) = span else { return message.to_owned() };
     let start = span.start.min(search.len());

@@ -220,7 +220,7 @@ fn summaries_only_reads_what_is_summarised() {
         sealed.rows,
         run_search(&without, &world, &term.replace("summariesonly=true ", ""), Some((0, 450))).rows
     );
-    // After a merge, old summaries are kept until the merged slab has one.
+    // After a merge, a merged slab without a summary is read from events, so that the answer does not change.
     world.store.compact_all().unwrap();
     assert_eq!(run_search(&with, &world, only, None), expected);
     let reported = run_search(&without, &world, only, None);
@@ -303,7 +303,7 @@ fn deletions_between_searches_apply_with_and_without_summaries() {
     summarise(&world, &with, ALL);
     let check_both = |what: &str| -> Vec<_> {
         check(&with, &without, &world, None, what);
-        // All events are summarised, or were before some of them were deleted.
+        // Every event that was not deleted is in a summary.
         let each = SEARCHES.iter().map(|text| {
             let expected = run_search(&without, &world, text, None);
             assert_eq!(run_search(&with, &world, &only(text), None), expected, "{what}: {text} of summaries alone");

@@ -476,7 +476,7 @@ fn compare_with(engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)
 
 fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
     let plain = store.snapshot().segments;
-    // In the last two, the segments are split in different ways.
+    // In the last two variants, each segment is split with other options.
     let manners = (0..SPLIT_OPTIONS.len()).map(|at| (at, 0)).chain([(0, 6), (5, 1)]);
     let shaped: Vec<Arc<FixedSnapshot>> = manners
         .map(|(first, step)| {

@@ -89,7 +89,8 @@ const PATHS: [&str; 14] = [
     "big",
 ];
 
-/// Searches whose first command can be pushed down; each also with a command before it that prevents that.
+/// Pairs of equivalent searches: in the first, the first command can be pushed down; in the second, a command before it
+/// prevents the push-down.
 fn searches() -> Vec<[String; 2]> {
     let mut all = Vec::new();
     let mut add = |head: &str, search: String| {
@@ -143,7 +144,7 @@ fn paths_of_fields_give_the_same_values_in_columns_and_commands() {
     for (at, sourcetype) in SOURCETYPES.into_iter().enumerate() {
         let store = store(sourcetype, 40 + at as u64);
         let plain = Arc::new(FixedSnapshot(store.snapshot().segments));
-        // Each sourcetype gets a part of the searches, which differs from those of the others.
+        // The searches are distributed over the sourcetypes, so that each sourcetype is searched by every fifth search.
         let searches: Vec<[String; 2]> = searches().into_iter().skip(at % 5).step_by(5).collect();
         for [pushed, command] in &searches {
             let found = run_search(&engine, &plain, pushed, TimeRange::ALL);

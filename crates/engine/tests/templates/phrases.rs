@@ -84,7 +84,7 @@ fn store(texts: &[String]) -> MemoryStore {
     store
 }
 
-/// A part of an event, perhaps in another case, with wildcards, or with another byte at one place.
+/// A part of an event, perhaps in another case, with wildcards, or with another byte at one position.
 fn phrase(rng: &mut Rng, texts: &[String]) -> String {
     let letters: Vec<char> = texts[rng.below(texts.len())].chars().collect();
     let start = rng.below(letters.len().max(1));

@@ -34,7 +34,7 @@ pub(crate) struct SplitOptions {
     pub(crate) dictionary: usize,
     /// Whether text in quotes is one variable.
     pub(crate) quotes: bool,
-    /// Every text at this interval becomes a template of one variable; 0 for none.
+    /// Every n-th text becomes a template of one variable; 0 for none.
     pub(crate) outliers: usize,
     /// Whether the segment can name the rows that may contain a token.
     pub(crate) rows_known: bool,

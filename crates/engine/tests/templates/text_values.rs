@@ -38,7 +38,8 @@ const SEARCHES: &[&str] = &[
     "where len(TEXT)=0 | stats count by host",
 ];
 
-/// The same searches of the texts, and of another field with the same values, which push-down does not cover.
+/// Pairs of searches: one reads the event text, the other a field with the same values, for which there is no
+/// push-down.
 fn pairs() -> Vec<(String, String)> {
     let conditions = ["*", "NOT level=INFO"];
     let pairs = SEARCHES.iter().flat_map(|search| {

@@ -34,7 +34,7 @@ const REPORTS: &[&str] = &[
 fn value_counts_give_the_same_results() {
     let range = TimeRange { earliest: Some(20_000_000_000), latest: Some(1_090_000_000_000) };
     let searches = REPORTS.iter().enumerate().flat_map(|(at, report)| {
-        // Each condition with the plain count, and with some of the others.
+        // The first report, a plain count, is combined with all conditions; every other report with some of them.
         let wanted = CONDITIONS.iter().enumerate().filter(move |(number, _)| at == 0 || (number + at) % 11 == 0);
         wanted.map(move |(number, condition)| {
             let range = if number % 5 == 0 { range } else { TimeRange::ALL };

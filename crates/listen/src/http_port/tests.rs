@@ -76,7 +76,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
     TestPort { address, go_on, noted: counted, stop, served }
 }
 
-/// Recognises the client, signals it, and reads the body.
+/// Marks the connection as authenticated, signals this to the test, and reads the body.
 async fn authenticate(request: axum::extract::Request, says: Arc<[Notify; 2]>) -> String {
     request.extensions().get::<ClientProof>().unwrap().confirm();
     says[0].notify_one();
@@ -155,7 +155,7 @@ async fn clients_that_do_not_authenticate_do_not_block_others() {
     }
 }
 
-/// A client that authenticates and then has no request.
+/// A client that authenticates and then keeps its connection idle.
 async fn known_client(tested: &TestPort) -> TcpStream {
     let mut known = TcpStream::connect(tested.address).await.unwrap();
     known
@@ -184,7 +184,7 @@ async fn stalled_client(address: SocketAddr, path: &str) -> (h2::RecvStream, Joi
 }
 
 #[tokio::test]
-async fn unauthenticated_clients_that_take_no_answer_do_not_block_others() {
+async fn unauthenticated_clients_that_read_no_answer_do_not_block_others() {
     for is_secured in [false, true] {
         let security = if is_secured { Security::TlsBeyond(tls(&[]).0) } else { Security::Clear };
         let tested = secured_port(Bounds::for_test(4).for_unauthenticated_clients(), security).await;
@@ -222,14 +222,14 @@ async fn unauthenticated_clients_do_not_block_others_while_the_server_works_for_
 }
 
 #[tokio::test]
-async fn places_are_left_to_clients_that_have_not_logged_in() {
+async fn slots_are_reserved_for_unauthenticated_clients() {
     let tested = port(Bounds::for_test(16).for_unauthenticated_clients(), None).await;
     let mut known = Vec::new();
     for _ in 0..16 {
         known.push(known_client(&tested).await);
     }
-    // Two of the 16 slots are reserved for clients that have not logged in, so the two known connections that were idle
-    // longest are closed.
+    // Two of the 16 slots are reserved for unauthenticated clients, so the two authenticated connections that have been
+    // idle longest are closed.
     for _ in 0..2 {
         assert_eq!(all_of(known.remove(0)).await, "");
     }
@@ -245,7 +245,7 @@ async fn places_are_left_to_clients_that_have_not_logged_in() {
 }
 
 #[tokio::test]
-async fn answers_must_be_taken_over_http2_too() {
+async fn answers_must_be_read_over_http2_too() {
     let pace = Pace { window: SHORT, bytes: 1 << 20 };
     let tested = port(Bounds { pace, ..Bounds::for_test(2) }, None).await;
     for path in ["/", "/endless"] {
@@ -257,7 +257,8 @@ async fn answers_must_be_taken_over_http2_too() {
 async fn a_body_before_authentication_must_arrive_in_a_short_time() {
     let bounds = Bounds { authentication_wait: SHORT, ..Bounds::for_test(4).for_unauthenticated_clients() };
     let tested = port(bounds, None).await;
-    // A known client has more time: it completes its body after that of the other has timed out.
+    // An authenticated client has more time: it completes its body after the request of the unauthenticated client has
+    // timed out.
     let mut known = TcpStream::connect(tested.address).await.unwrap();
     known.write_all(INCOMPLETE.replace("take", "authenticate").as_bytes()).await.unwrap();
     tested.go_on[0].notified().await;
@@ -292,7 +293,7 @@ async fn requests_on_connections_being_closed_are_answered() {
             answer.push(idle.read_u8().await.unwrap());
         }
         let mut first = idle.into_std().unwrap();
-        // Both connections exist before the port accepts.
+        // Both connections are established before the port accepts the first.
         let second = std::net::TcpStream::connect(tested.address).unwrap();
         std::io::Write::write_all(&mut first, GET.replace("/ ", "/later ").as_bytes()).unwrap();
         second.set_nonblocking(true).unwrap();
@@ -381,14 +382,14 @@ async fn early_refusals_keep_the_connection_or_announce_its_close() {
     let refused = |headers: &str, body: &str| format!("POST /refuse HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n{body}");
     let (few, many) = ("x".repeat(200_000), "x".repeat(2 << 20));
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
-    // After a short unread rest, the next request is answered over the same connection.
+    // If little of the body is left unread, the next request is answered over the same connection.
     for request in
         [refused("Content-Length: 200000", &few), refused("Transfer-Encoding: chunked", &(chunk(&few) + "0\r\n\r\n"))]
     {
         let answer = ask(tested.address, &(request + GET)).await;
         assert!(answer.contains("413") && answer.ends_with("served"), "{answer}");
     }
-    // After a long or stalled rest, the connection is closed.
+    // If much of the body is left unread, or the client stops sending it, the connection is closed.
     for request in [
         refused("Content-Length: 2097152", &many),
         refused("Transfer-Encoding: chunked", &(chunk(&many) + "0\r\n\r\n")),
@@ -608,7 +609,7 @@ async fn notes_run_in_every_http_version_with_and_without_tls() {
         let answers: Vec<_> = (0..20).map(|_| sender.send_request(request(), true).unwrap().0).collect();
         for (at, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.await.unwrap().status(), 200);
-            assert!(noted(tested) > 3 + at as u64, "an answer that is here was noted");
+            assert!(noted(tested) > 3 + at as u64, "the hook of a received answer has run");
         }
     }
 }

@@ -39,7 +39,7 @@ fn begin_uses_the_buffered_bytes() {
     }
 }
 
-/// Events do not depend on chunks even if there are more bytes than the sample.
+/// Events do not depend on the division of the input into chunks, even if the input is longer than the sample.
 #[test]
 fn guesses_are_independent_of_chunking() {
     let mut bytes = "2026-11-20 13:42:07 order placed\n".repeat(SAMPLE_BYTES / 33).into_bytes();
@@ -340,7 +340,7 @@ fn lenient_pipelines_skip_unusable_settings() {
         let props = PropsResolver::new(&Layers::new([file("props.conf", &text), file("transforms.conf", transforms)]));
         let strict = Pipeline::new(info(Some("app")), &props, context()).err();
         let mut pipeline = Pipeline::new_lenient(info(Some("app")), &props, context()).unwrap();
-        // Some invalid rules are skipped when conf files are read.
+        // Reading the conf files already skips some invalid rules; a strict pipeline does not refuse those.
         refused += usize::from(strict.is_some());
         assert_eq!(pipeline.settings_error(), strict.as_ref(), "{setting}");
         let mut out = EventBatch::default();

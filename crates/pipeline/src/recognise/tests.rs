@@ -29,7 +29,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn year_first() {
+fn times_with_the_year_first_are_recognised() {
     check(&[
         ("2015-10-18 18:01:47,978 INFO [main] x", "2015-10-18T18:01:47.978"),
         ("2026-11-20T13:42:07.123456789Z x", "2026-11-20T13:42:07.123456789"),
@@ -53,7 +53,7 @@ fn year_first() {
 }
 
 #[test]
-fn compact() {
+fn compact_times_are_recognised() {
     check(&[
         ("20171223-22:15:29:606|Step_LSC|30002312|x", "2017-12-23T22:15:29.606"),
         ("20171224-0:4:30:12|x", "2017-12-24T00:04:30.012"),
@@ -66,7 +66,7 @@ fn compact() {
 }
 
 #[test]
-fn named_months() {
+fn times_with_named_months_are_recognised() {
     check(&[
         ("10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET", "2000-10-10T20:55:36"),
         ("[Sun Dec 04 04:47:44 2005] [notice]", "2005-12-04T04:47:44"),
@@ -107,7 +107,7 @@ fn numbers_in_other_orders() {
 }
 
 #[test]
-fn epochs() {
+fn epochs_are_recognised() {
     check(&[
         ("- 1131566461 2005.11.09 dn228 Nov 9 12:01:01 x", "2005-11-09T20:01:01"),
         ("- 1117838570 2005.06.03 R02-M1 2005-06-03-15.42.50.675872 R02-M1 RAS", "2005-06-03T22:42:50.675872"),
@@ -239,7 +239,7 @@ fn texts_with_too_few_digits_have_no_time() {
             }
         }
     }
-    assert!(left_out > 10_000 && times > 50, "{left_out} texts left out, {times} times");
+    assert!(left_out > 10_000 && times > 50, "{left_out} texts skipped, {times} times");
 }
 
 #[test]

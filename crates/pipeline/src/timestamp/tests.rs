@@ -87,7 +87,7 @@ fn the_lookahead_bounds_the_search() {
 }
 
 #[test]
-fn the_clock_or_the_file_instead_of_the_text() {
+fn the_clock_or_the_file_may_replace_the_text_as_origin() {
     for (datetime, expected) in [(DatetimeConfig::Current, NOW_TEXT), (DatetimeConfig::None, "2026-11-20 07:00:00.000")]
     {
         let mut fixed = timestamper(&PropsSettings { datetime, ..settings() }, Some(NOW - NS_PER_DAY));
@@ -186,7 +186,7 @@ fn dates_of_a_source_share_one_order() {
         let mut source = timestamper(&settings(), None);
         source.look_ahead(format!("{other} one\n more\n{text} two\n").as_bytes());
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{other} {text}");
-        // Another pipeline that continues the source knows the order.
+        // A pipeline that resumes the source uses the order that the first pipeline found.
         let mut resumed = timestamper(&settings(), None);
         resumed.set_history(source.history());
         assert_eq!(time(&mut resumed, other), format!("{day} 10:00:00.000"), "{other}");
@@ -205,13 +205,13 @@ fn ambiguous_dates_are_read_as_near_now_and_never_in_the_future() {
         let mut source = Timestamper::new(&settings(), &context).unwrap();
         texts.iter().map(|text| time(&mut source, text)[..10].to_owned()).collect::<Vec<_>>()
     };
-    // The order that one date shows applies to the source.
+    // An order that the current time implies for one date applies to all dates of the source.
     let (now, first) = ("2026-11-05T10:00:02Z", "04/11/2026 23:00:00");
     assert_eq!(read(now, None, &["05/11/2026 10:00:00", first]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["11/05/2026 10:00:00", first]), ["2026-11-05", "2026-04-11"]);
     assert_eq!(read(now, None, &["10:00:00 05/11/2026", "10:00:00 04/11/2026"]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["05-11 10:00:00", "04-11 10:00:00"]), ["2026-11-05", "2026-11-04"]);
-    // The file's modification time also shows the order.
+    // The modification time of the file may also imply the order.
     let old = "05/03/2025 10:00:00";
     assert_eq!(read(now, Some("2025-03-05T10:20:00Z"), &[old]), ["2025-03-05"]);
     assert_eq!(read(now, Some("2025-03-05T12:20:00Z"), &[old]), ["2025-05-03"]);

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_beyond_the_limit_are_cut() {
+    fn rows_beyond_the_limit_are_dropped() {
         let body = b"a,b\n1,\"x\ny\"\n2,z\n3,w\n";
         assert_eq!(first_rows(body, 2).unwrap(), (b"a,b\n1,\"x\ny\"\n2,z\n".to_vec(), true));
         assert_eq!(first_rows(body, 3).unwrap(), (body.to_vec(), false));

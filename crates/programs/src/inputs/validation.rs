@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_decides_and_the_message_is_told() {
+    fn the_exit_code_decides_and_the_message_is_reported() {
         assert_eq!(check("test \"$1\" = --validate-arguments"), Ok(()));
         assert_eq!(check("grep -q '<param name=\"city\">a &amp; b</param>' && echo '<error/>'"), Ok(()));
         let told = "echo '<error><message>no such &lt;city&gt;</message></error>'; exit 1";

@@ -113,7 +113,7 @@ fn a_job_that_found_nothing_has_hints_and_keeps_them() {
     ] {
         let (_, hints) = run(text, true);
         assert!(hints.len() == 1 && hints[0].contains(said), "{text}: {hints:?}");
-        assert!(run(text, false).1.is_empty(), "{text}: none were asked for");
+        assert!(run(text, false).1.is_empty(), "{text}: no hints were requested");
     }
     for text in ["search index=main kind=k1", "search index=main | stats count by kind", "| makeresults count=3"] {
         assert!(run(text, true).1.is_empty(), "{text}");

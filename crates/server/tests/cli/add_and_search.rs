@@ -72,7 +72,8 @@ fn rows_received_in_parts_form_one_result() {
     assert_eq!(rows.len(), 20_000);
     assert_eq!((&rows[0]["line"], &rows[19_999]["line"]), (&19_999.into(), &0.into()));
     assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).expect_success(), "[]\n");
-    // The newest events, which hints examine, have other values; no hint is printed because one event was found.
+    // Hints examine only the newest events, which have other values of `line`. The search finds an event, so no hint
+    // may be printed.
     let one = place.run(&["search", "line=7", &log]);
     assert_eq!((one.out.lines().count(), one.err.as_str()), (1, ""), "{one:?}");
     let nothing = place.run(&["search", "nothing", &log]);

@@ -147,7 +147,7 @@ fn collections_are_created_and_removed_with_their_documents() {
         assert_eq!(status(&ask(&place, "POST", CONFIG, &admin, &wrong)), "400", "{wrong}");
     }
     let own = ask(&place, "GET", "/servicesNS/admin/search/storage/collections/config", &admin, "");
-    assert_eq!(status(&own), "400", "a collection is an app's: {own}");
+    assert_eq!(status(&own), "400", "a collection belongs to an app: {own}");
     assert_eq!(status(&ask(&place, "POST", DATA, &admin, "{\"n\": 1}")), "201");
     assert_eq!(status(&ask(&place, "DELETE", &format!("{CONFIG}/people"), &admin, "")), "200");
     assert_eq!(status(&ask(&place, "GET", DATA, &admin, "")), "404");

@@ -58,7 +58,7 @@ fn faults_are_listed_and_reported_once() {
     let added = place.run(&["add", "oneshot", &log]);
     assert_eq!(added.err.matches("this file has no effect").count(), 1, "{}", added.err);
     assert_eq!(added.err.matches("btool check` lists all faults").count(), 1, "{}", added.err);
-    // Later commands have the same errors; only a new one is reported.
+    // Later commands find the same errors, but report only an error that is new.
     let more = place.write("b.log", "two\n");
     let quiet = |arguments: &[&str]| {
         let ran = place.run(arguments);

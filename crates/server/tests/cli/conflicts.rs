@@ -38,7 +38,7 @@ fn requests() -> Vec<Conflicting> {
 fn client(place: &Place, token: &str, number: u64, requests: &[Conflicting]) -> BTreeMap<String, String> {
     let (mut state, mut at, mut errors) = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, 0, BTreeMap::new());
     for _ in 0..REQUESTS {
-        // The next request is mostly a neighbour in the list, where requests about the same object are adjacent.
+        // The next request is usually a neighbour in the list, in which requests about the same object are adjacent.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -24,7 +24,8 @@ fn an_add_killed_at_any_point_stores_every_line_once() {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        // Bytes by which the data directory grows before the kill: from nothing to a twelfth of the file's size.
+        // The process is killed when the data directory has grown by this number of bytes, at most a twelfth of the
+        // file.
         let grown = seed % (text.len() as u64 / 12);
         let before = bytes_below(&data);
         let mut child = place.spawn(&["add", "oneshot", &log]);
@@ -43,7 +44,7 @@ fn an_add_killed_at_any_point_stores_every_line_once() {
     assert!(place.run(&["bucket", "verify"]).expect_success().contains("true"));
 }
 
-/// A place with two buckets, and the path of the first bucket's object.
+/// A data directory with two buckets, and the path of the first bucket's object.
 fn two_buckets() -> (Place, PathBuf) {
     let place = Place::new();
     for (name, range) in [("a.log", 0..2_000), ("b.log", 2_000..4_000)] {

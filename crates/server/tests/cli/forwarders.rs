@@ -210,7 +210,7 @@ fn batch(number: u64, text: &str) -> Vec<u8> {
     }
     packed.push(length);
     packed.extend(text.as_bytes());
-    // Length of the text, number of its metadata, then the time (one second after the epoch) and no fields.
+    // Length of the text, index of its metadata, time (one second after the epoch), number of fields (none).
     packed.extend([length, 0, 1]);
     packed.extend(varint(2_000_000_000));
     packed.extend([0, 0]);

@@ -195,7 +195,7 @@ fn groups_rotate_servers_and_skip_missing_ones() {
         let all = (round as u64 + 1) * 10;
         assert!(wait_until(|| both(&first) + both(&second) == all));
     }
-    assert!(both(&first) > 0 && both(&second) > 0, "each has had its turn");
+    assert!(both(&first) > 0 && both(&second) > 0, "each server has received events");
     let (stored, before) = (both(&first), both(&second));
     one.stop("-KILL");
     append(&place, "a.log", &numbered(40..60));

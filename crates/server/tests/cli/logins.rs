@@ -102,7 +102,7 @@ fn failed_logins_are_throttled_bounded_and_audited() {
         .filter(|answer| answer.starts_with("HTTP/1.1 401"))
         .filter_map(|answer| answer.lines().last())
         .collect();
-    assert_eq!(told.len(), 1, "known and unknown users are told the same: {told:?}");
+    assert_eq!(told.len(), 1, "known and unknown users get the same answer: {told:?}");
     let grown = resident_mb(&server).saturating_sub(before);
     assert!(grown < 200, "{grown} MB");
     let all = (4 * STORM).to_string();
@@ -116,7 +116,7 @@ fn failed_logins_are_throttled_bounded_and_audited() {
 }
 
 #[test]
-fn repeated_logins_lock_nobody_out() {
+fn new_sessions_do_not_end_other_sessions_of_the_user() {
     let place = Place::new();
     place.run(&["add", "oneshot", &place.write("a.log", lines(0..10))]).expect_success();
     let server = Server::start(&place);

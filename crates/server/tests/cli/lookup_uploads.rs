@@ -42,7 +42,7 @@ fn a_lookup_file_is_uploaded_replaced_shared_and_removed() {
     assert_eq!(status(&ask(&place, "POST", FILES, &admin, &given)), "409");
     let one = format!("{FILES}/codes.csv");
     let other = form(&[("eai:data", "code,action\n1,\"ok\ngo\"\n")]);
-    assert_eq!(status(&ask(&place, "POST", &one, &eva, &other)), "403", "the file is the app's");
+    assert_eq!(status(&ask(&place, "POST", &one, &eva, &other)), "403", "the file belongs to the app");
     let staged = place.data().join("var/run/splunk/lookup_tmp");
     std::fs::create_dir_all(&staged).unwrap();
     std::fs::write(staged.join("up.csv"), "code,action\n1,success\n").unwrap();

@@ -28,7 +28,7 @@ fn models_belong_to_users_or_apps() {
     assert_eq!(run(&shop, ASK).expect_success(), "told\n301.000\n");
     assert_eq!(run(&eva, ASK).expect_success(), "told\n201.000\n");
     assert_eq!(run(&eva, &ASK.replace("apply line", "apply app:line")).expect_success(), "told\n301.000\n");
-    assert_ne!(run(&web, ASK).code, 0, "another app sees what is shared");
+    assert_ne!(run(&web, ASK).code, 0, "another app sees shared models");
     let listed = run(&eva, "| listmodels | table name type app owner").expect_success();
     assert_eq!(listed, "name,type,app,owner\nline,LinearRegression,shop,eva\n");
     // The first deletion removes the user's model, the second the app's.

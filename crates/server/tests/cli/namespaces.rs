@@ -64,7 +64,7 @@ fn check(place: &Place) {
     assert!(ask(&eva, FIELDS).contains("1,eva,"));
     let report = "| savedsearch Report";
     assert_eq!((ask(&shop, report), ask(&web, report)), ("app\nshop\n".to_owned(), "app\nweb\n".to_owned()));
-    assert_eq!(ask(&["--app", "search"], report), "app\nweb\n", "an app without a folder sees what is shared");
+    assert_eq!(ask(&["--app", "search"], report), "app\nweb\n", "an app without a folder sees shared objects");
     assert_eq!(ask(&shop, "| makeresults | eval x=`only_web` | table x"), "x\nweb\n");
     assert_eq!(ask(&web, "| inputlookup hidden.csv"), "x\nweb\n");
     let refused = |more: &[&str], search: &str| place.run(&[&["search", search], more].concat());

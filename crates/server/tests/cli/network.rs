@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::server::Server;
 use crate::support::{Place, lines, sorted, wait_until};
 
-/// A place whose inputs.conf is `inputs`, every port bound to loopback.
+/// A data directory with this inputs.conf, in which every port is bound to loopback.
 pub(crate) fn place_with(inputs: &str) -> Place {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();

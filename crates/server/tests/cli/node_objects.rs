@@ -106,7 +106,7 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
             assert_eq!(place.run(&["edit", kind, name, other_option, other_value]).code, 0, "{about}");
             let object = shown(place.run(&["list", kind, name, "-o", "json"]));
             assert!(["true", *other_value].contains(&text(&object[*other]).as_str()), "{about}: {object}");
-            assert_eq!(text(&object[*parameter]), *value, "{about}: what is not changed stays: {object}");
+            assert_eq!(text(&object[*parameter]), *value, "{about}: other settings are unchanged: {object}");
             let listed = place.run(&["list", kind, "-o", "csv"]).expect_success();
             assert!(listed.lines().any(|line| line.starts_with(name)), "{about}: {listed}");
             assert_eq!(place.run(&["edit", kind, name]).code, 2, "{about}");

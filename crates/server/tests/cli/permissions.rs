@@ -366,7 +366,7 @@ fn new_tables_are_written_by_context_with_permission() {
 }
 
 #[test]
-fn suggestions_come_of_indexes_that_may_be_searched() {
+fn suggestions_come_only_from_searchable_indexes() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"])]);
     let server = Server::start(&place);

@@ -4,7 +4,7 @@
 use crate::server::Server;
 use crate::support::{Place, bytes_below, sorted, unsealed_bytes, wait_until};
 
-/// A place configured with this number of pipeline sets.
+/// A data directory whose configuration has this number of pipeline sets.
 fn place_with(sets: &str) -> Place {
     let place = Place::new();
     let folder = place.data().join("etc/system/local");

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::server::Server;
 use crate::support::{Place, sorted, wait_until};
 
-/// A place whose app `a` has these stanzas and programs.
+/// A data directory whose app `a` has these stanzas and programs.
 fn place_with(stanzas: &str, programs: &[(&str, &str)]) -> Place {
     let place = Place::new();
     for folder in ["default", "bin", "README"] {

@@ -70,7 +70,7 @@ const SEARCHES: [&str; 12] = [
 ];
 
 #[test]
-fn searches_do_not_see_what_a_role_may_not_read() {
+fn objects_that_a_user_may_not_read_are_invisible_to_searches() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["power"])]);
     with_app(&place);

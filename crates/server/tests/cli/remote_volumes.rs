@@ -9,7 +9,7 @@ use crate::permissions::with_users;
 use crate::server::Server;
 use crate::support::{Place, RunOutput, lines, wait_until};
 
-/// A place whose indexes are on a volume, except `here`; local copies are evicted after the upload.
+/// A data directory whose indexes are on a volume, except `here`; local copies are evicted after the upload.
 fn place_on(volume: &str) -> Place {
     let place = Place::new();
     put_indexes_on(&place, volume);
@@ -372,7 +372,7 @@ fn id_of(event: usize) -> String {
     format!("{:016x}", (event as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// The length of the longest chain of requests each of which was sent after the answer to the one before.
+/// The length of the longest chain of requests in which each request was sent after the answer to the previous one.
 fn sequential_requests(requests: &[ProxiedRequest]) -> usize {
     let mut chains: Vec<usize> = Vec::new();
     // A second request for the same bytes hedges the first.

@@ -80,7 +80,7 @@ fn roles_are_created_granted_changed_and_removed() {
     let taken = ask(&place, "POST", &format!("{ROLES}/admin"), &admin, "capabilities=search");
     assert!(status(&taken) == "400" && taken.contains("keeps the capability"), "{taken}");
     assert_eq!(status(&ask(&place, "DELETE", &format!("{ROLES}/admin"), &admin, "")), "403");
-    // The same through the conf file.
+    // The same change through the endpoint of authorize.conf.
     let conf = "/servicesNS/nobody/system/configs/conf-authorize/role_user";
     assert_eq!(status(&ask(&place, "POST", conf, &tom, "run_dump=disabled")), "403");
     assert_eq!(status(&ask(&place, "POST", conf, &admin, "search=disabled")), "200");

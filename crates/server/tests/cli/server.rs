@@ -131,7 +131,7 @@ fn the_command_line_works_through_a_running_server() {
 }
 
 #[test]
-fn servers_without_their_port_start_no_inputs() {
+fn servers_whose_port_is_taken_start_no_inputs() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -14,7 +14,7 @@ use crate::support::{Place, wait_until};
 const USERS: &str = "/services/authentication/users";
 const MACROS: &str = "/services/admin/macros";
 
-/// A place whose node belongs to the cluster `east`.
+/// A data directory whose node belongs to the cluster `east`.
 fn member(database: &PostgreSql, wait_seconds: u32) -> Place {
     let place = Place::new();
     join(&place, database, wait_seconds);
@@ -85,7 +85,7 @@ fn documents_of_collections_reach_the_other_nodes() {
     let exists = post(&one, path, "{\"_key\":\"k\",\"m\":\"3\"}");
     assert_eq!(status(&exists), "409", "{exists}");
     assert!(wait_until(|| read(&one) == "2"));
-    // Neither a killed node nor a new one loses or misses an answered write.
+    // An answered write survives a kill of the node that answered it, and reaches a new node.
     let added = post(&one, path, "{\"_key\":\"l\",\"m\":\"4\"}");
     assert_eq!(status(&added), "201", "{added}");
     let [first, second] = servers;
@@ -241,7 +241,7 @@ fn migrations_include_users_and_objects() {
     place.run(&["catalog", "migrate", "postgresql"]).expect_success();
     let other = member(&database, 60);
     let server = Server::start(&other);
-    let eva = login(&other, "eva", "secret").expect("the users were taken along");
+    let eva = login(&other, "eva", "secret").expect("the users were migrated");
     assert_eq!(result(&other, &eva, "| makeresults | eval m=`m` | table m"), "1");
     good(&other, "POST", &format!("{MACROS}/m"), &eva, "definition=%222%22");
     assert_eq!(server.stop("-TERM"), 0);

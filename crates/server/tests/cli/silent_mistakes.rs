@@ -213,7 +213,7 @@ fn events_in_the_future_are_reported() {
             reported.starts_with("note: the newest of these events is ") && reported.contains(" h in the future"),
             "{reported}"
         );
-        // Events added before are not reported again.
+        // Adding the same events again prints no second note.
         assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");
     }
 }
@@ -306,7 +306,7 @@ fn an_invalid_new_user_is_reported_before_the_password_prompt() {
 #[test]
 fn tokens_without_a_listener_are_reported_once() {
     let place = Place::new();
-    // The first round has the server: it starts without a token, so that its collector does not listen.
+    // In the first round, a server runs. It was started without a token, so its collector does not listen.
     for is_served in [true, false] {
         let _server = is_served.then(|| Server::start(&place));
         let name = if is_served { "one" } else { "two" };

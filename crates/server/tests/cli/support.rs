@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Maximum rounds of [`wait_until`]; far more than any test needs.
 const ROUNDS_MAX: usize = 200_000;
 
-/// A directory with a data directory in it, removed at the end.
+/// A temporary directory that contains the data directory of a test and its other files.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Place {
         path.display().to_string()
     }
 
-    /// A command of the binary with the data directory of this place.
+    /// A command of the binary with the data directory of this test.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
         // Tests do not depend on the zone of the machine.

@@ -67,7 +67,7 @@ fn only_read_fields_are_needed() {
 }
 
 #[test]
-fn tables_and_events() {
+fn transforming_searches_are_recognised() {
     for (text, want) in [
         ("a | eval x=1 | fields x", false),
         ("a | stats count", true),

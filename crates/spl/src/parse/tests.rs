@@ -135,7 +135,7 @@ fn aggregates_keep_their_text() {
 }
 
 #[test]
-fn faults_are_found_with_place_and_hint() {
+fn faults_have_a_position_and_a_hint() {
     let table = [
         ("a | stas count", "unknown command `stas`", Some("did you mean `stats`?")),
         ("a | prjob x", "unsupported: command `prjob`", Some("every search runs in parallel")),

@@ -51,7 +51,7 @@ fn every_event_has_a_value_per_column_and_belongs_to_a_file() {
 fn every_shape_is_asked_enough_and_with_values_that_exist() {
     for mut shape in shapes(5) {
         let place = folder(shape.name());
-        let written = write(shape.as_mut(), 5, BYTES, START_S, &place).expect("the folder takes files");
+        let written = write(shape.as_mut(), 5, BYTES, START_S, &place).expect("files can be created in the folder");
         let queries = shape.queries(&written.samples);
         assert!(queries.len() >= 25, "{} has {}", shape.name(), queries.len());
         let mut names: Vec<&str> = queries.iter().map(|query| query.name.as_str()).collect();

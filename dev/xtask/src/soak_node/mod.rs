@@ -56,17 +56,17 @@ const WORLDS_AT_ONCE: usize = 4;
 const ROUND_MS_MAX: u64 = 60;
 /// The same in worlds with many changes of objects in a round, because each change takes some milliseconds.
 const LONG_ROUND_MS_MAX: u64 = 400;
-/// Of this many worlds, one has only watched files, one has a forwarder, one has long rounds, and one has remote
-/// volumes.
+/// Number of consecutive worlds of which one has only watched files, one has a forwarder, one has long rounds, and one
+/// has remote volumes.
 const SPECIAL_IN: u64 = 5;
-/// Position among these of the world with remote volumes.
+/// Position of the world with remote volumes among [`SPECIAL_IN`] consecutive worlds.
 const VOLUMES: u64 = 3;
 /// Of the rounds without a failing disk, one in this many ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
 /// One round in this many has a failing disk.
 const DISK_FAULT_IN: u64 = 3;
-/// Files whose changes fail: of the log, of buckets (written when the node stops), of the catalog, of the
-/// configuration, of the KV store, of the next acknowledgment id.
+/// Parts of the paths of the files whose changes fail: the log, buckets (written when the node stops), the catalog, the
+/// configuration, the KV store, the next acknowledgment id.
 const FAILING: [&str; 6] =
     ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/", "/data/kvstore/", "/data/hec/"];
 /// One kill in this many may hit a server between the write that records an answer and the write that sends it, so that

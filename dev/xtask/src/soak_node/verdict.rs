@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_away_may_be_found_as_far_as_it_was_read() {
+    fn a_truncated_line_may_be_found_partially() {
         let (line, next) = ("doubtful 7 zzzz", "doubtful 9 zzzz");
         let check = |found: &[&str], acknowledged| {
             let sent = |acknowledged| Sent { times: 1, acknowledged, ..Sent::default() };

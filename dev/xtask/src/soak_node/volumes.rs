@@ -262,7 +262,7 @@ impl World<'_> {
         let path = old_file(self.place, &mut self.old, rng)?;
         let added = self.node.run(&["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"])?;
         if added.code != Some(0) {
-            return Err(format!("a file is not added: {}", added.err));
+            return Err(format!("cannot add a file: {}", added.err));
         }
         let running = self.node.start(&Fault::None)?;
         self.wait_for_locations(&running)?;
@@ -400,7 +400,7 @@ impl World<'_> {
         let id = store["store"].as_str().unwrap_or_default();
         let rebuilt = lost.run(&["bucket", "rebuild-catalog", "--store", id])?;
         if rebuilt.code != Some(0) {
-            return Err(format!("the catalog is not rebuilt: {}{}", rebuilt.out, rebuilt.err));
+            return Err(format!("cannot rebuild the catalog: {}{}", rebuilt.out, rebuilt.err));
         }
         let mut again = lost.find_all(0)?;
         if self.main.is_none() {

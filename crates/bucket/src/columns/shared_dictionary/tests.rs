@@ -36,7 +36,7 @@ fn session(number: u64) -> String {
     )
 }
 
-/// Slabs whose sessions recur in every slab, and whose requests are unique.
+/// Slabs with the same session ids in every slab, and with unique request ids.
 fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
     let slab = |slab: u64| {
         let text = |row: u64| {
@@ -266,7 +266,7 @@ fn encode_older(entries: &[u128], components: &[Component], out: &mut Vec<u8>) {
     entries.chunks(OLDER_RUN_ENTRIES).for_each(|run| form.put_run(run, out));
 }
 
-/// An object of nothing but a dictionary in runs.
+/// An object that contains only a dictionary in runs.
 fn in_runs(entries: &[u128], components: &[Component]) -> (Vec<u8>, SharedAt) {
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
     let at = write_runs(entries, &EntryForm::of(components), &mut blocks).unwrap();
@@ -275,7 +275,7 @@ fn in_runs(entries: &[u128], components: &[Component]) -> (Vec<u8>, SharedAt) {
 }
 
 #[test]
-fn entries_of_several_runs_come_back() {
+fn entries_of_several_runs_round_trip() {
     for count in [1, RUN_ENTRIES - 1, RUN_ENTRIES, RUN_ENTRIES + 1, 3 * RUN_ENTRIES] {
         let entries: Vec<u128> = (0..count as u128).map(|at| (at * at) << 3 | 5).collect();
         let (object, at) = in_runs(&entries, &[Component { width: 60, base: 0 }]);
@@ -294,7 +294,7 @@ fn entries_of_several_runs_come_back() {
 }
 
 #[test]
-fn every_flipped_bit_of_runs_is_seen() {
+fn every_flipped_bit_of_runs_is_detected() {
     let entries: Vec<u128> = (0..2_000u128).map(|at| at * 17).collect();
     let (object, at) = in_runs(&entries, &[Component { width: 20, base: -4 }]);
     for bit in 0..object.len() * 8 {
@@ -344,7 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_runs_give_values_or_errors(changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4)) {
+    fn damaged_runs_are_rejected_or_decoded(changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4)) {
         let entries: Vec<u128> = (0..1_500u128).map(|at| at * at * 7).collect();
         let (mut object, at) = in_runs(&entries, &[Component { width: 20, base: 0 }, Component { width: 30, base: 3 }]);
         for (place, byte) in changes {

@@ -8,7 +8,7 @@ use super::*;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
 
-/// Hashes of all tokens, by way of the texts.
+/// Hashes of all tokens, found by tokenising the texts of the numbers.
 fn expected(format: NumberFormat, numbers: &[i64]) -> BTreeSet<u64> {
     let (mut hashes, mut text, mut lower) = (BTreeSet::new(), Vec::new(), Vec::new());
     for number in numbers {
@@ -32,7 +32,7 @@ fn collected(format: NumberFormat, numbers: &[i64]) -> BTreeSet<u64> {
     rare.into_iter().collect()
 }
 
-/// Formats and the numbers they have texts for.
+/// Formats, each with numbers that the format can represent.
 pub(crate) fn format_and_numbers() -> impl Strategy<Value = (NumberFormat, Vec<i64>)> {
     let many = |range: std::ops::RangeInclusive<i64>| proptest::collection::vec(range, 1..40);
     let time = move |layout: TimeLayout| (Just(NumberFormat::Time(layout)), many(0..=4_000_000_000));

@@ -129,7 +129,8 @@ fn repeated_tokens_are_in_the_dictionary_and_rare_tokens_are_hashed() {
         ],
     };
     let Terms { term_dictionary, rare } = assert_covers(&slab);
-    // `ms` touches the number, so these values are tokenised as written, with the page of each.
+    // `ms` follows the number without a breaker, so number and unit are one token (`70ms`). Each token with the pages
+    // that contain it:
     let expected =
         [("user", 3), ("anna", 3), ("b", 3), ("carl", 2), ("took", 3), ("stop", 1), ("70ms", 1), ("71ms", 2)];
     for (token, pages) in expected {

@@ -13,7 +13,7 @@ use quarry_stdx::ManualClock;
 use super::{apply, apply_to_events};
 use crate::plan::tests::runner;
 
-/// Commands that go through their rows again after the last one has arrived.
+/// Commands that process all their rows once more after the last row has arrived.
 const SEARCHES: &[&str] = &[
     "sort 0 name",
     "sort 0 -number, name",
@@ -56,7 +56,7 @@ const SEARCHES: &[&str] = &[
 const MEMORY: [usize; 2] = [64 << 20, 192 << 10];
 const BATCHES: usize = 16;
 const BATCH_ROWS: usize = 250;
-/// Maximum number of places at which each search is cancelled.
+/// Maximum number of checks at which each search is cancelled, one per run.
 const PLACES_MAX: usize = 8;
 
 fn batches() -> Vec<RecordBatch> {
@@ -106,16 +106,16 @@ fn cancelled_searches_take_no_further_batch_from_a_buffer() {
             assert!(memory < MEMORY[0], "{search} fails");
             continue;
         }
-        assert!(checks > 0, "{search} has no point at which it can be left");
+        assert!(checks > 0, "{search} has no check at which it can be cancelled");
         for cancelled_at in (1..=checks).step_by(checks.div_ceil(PLACES_MAX)) {
             let (seen, is_complete) = run(search, memory, cancelled_at);
-            assert_eq!(seen, cancelled_at, "{search} with {memory} bytes works on after it was cancelled");
+            assert_eq!(seen, cancelled_at, "{search} with {memory} bytes continues after it was cancelled");
             assert!(!is_complete, "{search} with {memory} bytes returns rows after it was cancelled");
         }
     }
 }
 
-/// Commands and their numbers of rows if the search is told to finish and half of the batches come in time.
+/// Commands, each with its number of rows if the search is told to finish and half of the batches arrive in time.
 const FINISHED: &[(&str, usize)] = &[
     ("eval a=1", 2_000),
     ("eval a=1 | stats count by name", 1_009),
@@ -147,14 +147,15 @@ fn searches_told_to_finish_process_the_events_that_came_in_time() {
     }
 }
 
-/// Commands and their numbers of rows if the search was told to finish, and each batch of a buffer takes 40 ms.
+/// Commands, each with its number of rows if the search was told to finish and reading a batch from a buffer takes 40
+/// ms.
 const SLOW: &[(&str, usize)] = &[
     // Four batches arrive within 150 ms.
     ("reverse", 1_000),
-    // `eval` begins after that time, and works for 50 ms.
+    // `eval` begins after 150 ms and may still work for 50 ms.
     ("reverse | eval a=1", 500),
     ("reverse | eval a=1 | stats count | where count=500", 1),
-    // `foreach` takes each batch into a buffer of its own, which takes 40 ms more.
+    // `foreach` copies each batch to a buffer of its own, which takes another 40 ms per batch.
     ("reverse | foreach na* [eval <<FIELD>>=1]", 250),
 ];
 

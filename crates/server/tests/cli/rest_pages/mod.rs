@@ -220,7 +220,7 @@ impl World {
             for step in &page.steps {
                 let place = format!("spec/rest/{name}:{} {} {}", step.line, step.method, filled(&step.path, &names));
                 if filled(&step.path, &names).contains('$') {
-                    faults.push(format!("{place}: a name stands for nothing"));
+                    faults.push(format!("{place}: a name has no value"));
                     continue;
                 }
                 let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Searches with brackets; `{}` marks the place of their content.
+/// Searches with brackets; `{}` stands for the content of the brackets.
 const PLACES: &[&str] = &[
     "[{}]",
     "error NOT [{}]",

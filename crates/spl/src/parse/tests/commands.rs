@@ -13,7 +13,7 @@ fn names(fields: &[FieldPattern]) -> Vec<&str> {
 }
 
 #[test]
-fn field_lists() {
+fn field_lists_are_parsed() {
     for text in ["| table a, \"b c\" d*", "| table a \"b c\",d*", "| table  a,\"b c\"  ,  d* "] {
         let Command::Table(table) = one(text) else { panic!("{text}") };
         assert_eq!(names(&table.fields), ["a", "b c", "d*"], "{text}");
@@ -37,7 +37,7 @@ fn field_lists() {
 }
 
 #[test]
-fn sort_orders() {
+fn sort_orders_are_parsed() {
     type Key = (&'static str, bool, SortKind);
     let table: &[(&str, usize, bool, &[Key])] = &[
         ("| sort x", 10_000, false, &[("x", false, SortKind::Auto)]),
@@ -59,7 +59,7 @@ fn sort_orders() {
 }
 
 #[test]
-fn row_choosers() {
+fn commands_that_select_rows_are_parsed() {
     let table = [("| head", Some(10)), ("| head 3", Some(3)), ("| head limit=4", Some(4)), ("| head (x<5)", None)];
     for (text, limit) in table {
         let Command::Head(head) = one(text) else { panic!("{text}") };
@@ -83,7 +83,7 @@ fn row_choosers() {
 }
 
 #[test]
-fn charts() {
+fn charts_are_parsed() {
     for text in [
         "| chart count over a by b",
         "| chart count by a, b",
@@ -124,7 +124,7 @@ fn charts() {
 }
 
 #[test]
-fn running_aggregates_and_sparklines() {
+fn running_aggregates_and_sparklines_are_parsed() {
     let text = "| streamstats current=f window=5 global=f reset_on_change=t reset_before=(x=1) sum(y) AS s by z";
     let Command::StreamStats(stats) = one(text) else { panic!("streamstats") };
     assert!(!stats.current && !stats.global && stats.reset_on_change && stats.reset_before.is_some());
@@ -150,7 +150,7 @@ fn running_aggregates_and_sparklines() {
 }
 
 #[test]
-fn extractions() {
+fn extractions_are_parsed() {
     let Command::Rex(RexCommand::Extract(rex)) =
         one("| rex field=\"a b\" max_match=0 \"(?<x>\\d+) [(?<no>] (?P<y_1>\\\"q\\\")\" offset_field=o")
     else {
@@ -189,7 +189,7 @@ fn extractions() {
 }
 
 #[test]
-fn other_rows() {
+fn commands_that_add_rows_or_fields_are_parsed() {
     let Command::Join(join) = one("| join type=left max=0 a, b [search c | stats count by a b]") else {
         panic!("join")
     };

@@ -46,7 +46,7 @@ fn sign(op: BinaryOp) -> &'static str {
 }
 
 #[test]
-fn expressions() {
+fn expressions_are_parsed_by_precedence() {
     let table = [
         ("1+2*3", "(+ 1 (* 2 3))"),
         ("(1+2)*3", "(* (+ 1 2) 3)"),
@@ -83,7 +83,7 @@ fn expressions() {
 }
 
 #[test]
-fn faulty_expressions() {
+fn invalid_expressions_are_errors() {
     for text in
         ["", "1+", "(1", "a b", "foo(", "if(1,2)", "case(a)", "'a", "=1", "AND", "a IN", "a IN (1) IN (2", "1 2"]
     {
@@ -92,7 +92,7 @@ fn faulty_expressions() {
 }
 
 #[test]
-fn assignments() {
+fn assignments_are_parsed() {
     let parsed = parse("| eval a=1, 'b c'=2, \"d\"=3, e.f=a, pre{g}post=1, {h}=x, i{}.j=1");
     assert!(parsed.is_ok(), "{:?}", parsed.diagnostics);
     let Command::Eval(eval) = &parsed.pipeline.commands[0].command else { panic!("eval") };

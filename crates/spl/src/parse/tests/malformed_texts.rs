@@ -54,7 +54,7 @@ fn check(text: &str) -> ParsedSearch {
 }
 
 #[test]
-fn cut_searches_do_not_panic() {
+fn truncated_searches_do_not_panic() {
     for search in SEARCHES {
         for cut in (0..=search.len()).filter(|cut| search.is_char_boundary(*cut)) {
             check(&search[..cut]);
@@ -65,7 +65,7 @@ fn cut_searches_do_not_panic() {
 }
 
 #[test]
-fn mixed_searches_do_not_panic() {
+fn shuffled_searches_do_not_panic() {
     let pieces = [
         "\"", "'", "\\", "|", "[", "]", "(", ")", "`", "```", "=", "!", ",", "*", " ", "é", "{", "}", "AND", "NOT ",
         " OR ", " IN (", "stats ", "by ", "eval ", "::", "1", "-", "\u{a0}", "\n", "<", "where ", "rex ", "sort ",
@@ -229,7 +229,7 @@ fn different_fields_of_conditions_are_bounded() {
         let is_limit = |remark: &Diagnostic| remark.message.contains("different fields in one search");
         assert!(beyond.iter().any(is_limit), "{lead}{term}: {:?}", beyond.first());
     }
-    // The same fields count once, in whichever command they are.
+    // A field that several commands read counts once.
     let again = numbered(MAX_FIELDS_READ, " OR ", "f#=1");
     assert!(check(&format!("{again} | where {again}")).is_ok());
 }

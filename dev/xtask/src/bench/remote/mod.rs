@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         empty_cache(&far)?;
         let server = Server::start(&far)?;
         let mut connection = server.connect()?;
-        // What a server loads for its first search is not counted.
+        // Data that a server loads once, for its first search, is not counted.
         connection.oneshot(WITHOUT_EVENTS)?;
         let (requests, bytes) = (proxy.requests().len(), proxy.answered_bytes());
         let start = Instant::now();

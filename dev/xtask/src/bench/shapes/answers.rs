@@ -58,7 +58,7 @@ impl Cell {
 /// Parses the rows of a search as the server writes them. Values of `_time` become seconds since the epoch.
 pub(super) fn from_csv(text: &str) -> Result<Answer, String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let fault = |error: csv::Error| format!("the answer is no CSV: {error}");
+    let fault = |error: csv::Error| format!("the answer is not CSV: {error}");
     let times: Vec<bool> = reader.headers().map_err(fault)?.iter().map(|name| name == "_time").collect();
     let mut rows = Vec::new();
     for record in reader.records() {
