@@ -207,12 +207,6 @@ impl Copies {
     pub(super) fn is_evictable(&self) -> bool {
         lock(&self.known).counted.evictable
     }
-
-    pub(super) fn move_to(&self, state: RemoteState) {
-        if let Some(copy) = &mut lock(&self.known).remote {
-            copy.state = state;
-        }
-    }
 }
 
 /// An object of a bucket.

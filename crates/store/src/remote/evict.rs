@@ -133,15 +133,11 @@ impl Shared {
 
     fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.local_copies_lock);
-        {
-            let _commit = lock(&self.commit);
-            if !self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting)? {
-                return Ok(());
-            }
-            bucket.copies.move_to(RemoteState::Evicting);
-            self.state().sealed.recount(bucket);
+        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
+        match bucket.copies.state() {
+            Some(RemoteState::Evicting) => self.end_eviction(bucket),
+            _ => Ok(()),
         }
-        self.end_eviction(bucket)
     }
 
     /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.
@@ -150,11 +146,6 @@ impl Shared {
         self.readers.close_object(bucket.row.number);
         let blobs = self.readers.blobs();
         ObjectKind::ALL.into_iter().try_for_each(|part| blobs.delete(&part.name(&bucket.row)))?;
-        let _commit = lock(&self.commit);
-        if self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)? {
-            bucket.copies.move_to(RemoteState::Evicted);
-            self.state().sealed.recount(bucket);
-        }
-        Ok(())
+        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)).map(drop)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quarry_bucket::{BucketReader, MemoryObject};
-use quarry_catalog::{CatalogError, RemoteCopy, RemoteState};
+use quarry_catalog::{BucketState, CatalogError, RemoteCopy, RemoteState};
 use quarry_stdx::number::usize_of;
 
 use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, receipt_key, stem};
@@ -126,6 +126,9 @@ impl Shared {
                 self.state().sealed.recount(bucket);
             }
         }
+        // The uploads of these may have begun with a commit that had no answer.
+        let not_begun = buckets.iter().filter(|bucket| bucket.copies.remote().is_none());
+        not_begun.map(|bucket| self.change_copies(bucket, || Ok(false)).map(drop)).collect::<Result<(), _>>()?;
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.lock_queue().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
@@ -263,21 +266,23 @@ impl Shared {
         Ok(self.readers.remotes().volume(&place.volume)?.put(&key, &receipt.encode())?)
     }
 
-    /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed.
+    /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed in the
+    /// catalog. The state in memory follows the catalog even then, because an earlier change may have been committed
+    /// without an answer.
     pub(super) fn change_copies(
         &self,
         bucket: &SealedBucket,
         change: impl FnOnce() -> Result<bool, CatalogError>,
     ) -> Result<bool, StoreError> {
         let _commit = lock(&self.commit);
-        if !change()? {
-            return Ok(false);
-        }
-        if let Some(row) = self.catalog.bucket(bucket.row.number)? {
+        let is_changed = change()?;
+        let row = self.catalog.bucket(bucket.row.number)?.filter(|row| row.state == BucketState::Live);
+        let mut state = self.state();
+        if let Some(row) = row.filter(|_| state.sealed.contains(bucket.row.number)) {
             bucket.copies.set(row.remote, row.other);
-            self.state().sealed.recount(bucket);
+            state.sealed.recount(bucket);
         }
-        Ok(true)
+        Ok(is_changed)
     }
 
     /// The content of both objects, verified against checksums and sizes.
