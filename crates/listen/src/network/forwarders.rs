@@ -155,6 +155,19 @@ struct Numbers {
 
 impl Session<'_> {
     async fn run(mut self, connection: &mut dyn Connection) -> Result<(), SessionError> {
+        let ended = self.exchange(connection).await;
+        let flushed = if ended.is_ok() { self.flush_channels(true).await } else { Ok(()) };
+        // Whatever ended the session, the forwarder sends again what is not acknowledged, so that what is stored is
+        // acknowledged. A forwarder that has disconnected receives nothing.
+        let (ids, stored) = tokio::task::block_in_place(|| self.take_acknowledged(true));
+        if !matches!(ended, Err(SessionError::Deaf)) {
+            drop(answer(connection, &wire::acknowledgment(&ids)).await);
+        }
+        ended.and(flushed).and(stored)
+    }
+
+    /// Receives and acknowledges events until the connection ends or has to end.
+    async fn exchange(&mut self, connection: &mut dyn Connection) -> Result<(), SessionError> {
         let mut stopping = self.port.shared.stopping.clone();
         let mut heard = self.elapsed();
         loop {
@@ -204,13 +217,10 @@ impl Session<'_> {
                 }
                 Some(_) => break,
             }
-            let ids = self.take_acknowledged(false)?;
+            let (ids, stored) = self.take_acknowledged(false);
             answer(connection, &wire::acknowledgment(&ids)).await?;
+            stored?;
         }
-        self.flush_channels(true).await?;
-        // A forwarder that has disconnected receives no acknowledgment, and sends its unacknowledged data again.
-        let ids = tokio::task::block_in_place(|| self.take_acknowledged(true))?;
-        drop(answer(connection, &wire::acknowledgment(&ids)).await);
         Ok(())
     }
 
@@ -418,20 +428,23 @@ impl Session<'_> {
         }
     }
 
-    /// Ids of appends that are on disk; if `all` is set, waits for all appends.
-    fn take_acknowledged(&mut self, all: bool) -> Result<Vec<u64>, SessionError> {
+    /// Ids of appends that are on disk; if `all` is set, waits for all appends. Also returns the first failure, at which
+    /// the ids end: a forwarder sends batches again from there.
+    fn take_acknowledged(&mut self, all: bool) -> (Vec<u64>, Result<(), SessionError>) {
         let mut acknowledged = Vec::new();
         while let Some((receipts, ids)) = self.pending_acks.pop_front() {
             if !all && !receipts.iter().all(|receipt| receipt.is_done()) {
                 self.pending_acks.push_front((receipts, ids));
                 break;
             }
-            for receipt in receipts {
-                receipt.wait().map_err(|error| SessionError::Store(error.to_string()))?;
+            let stored = receipts.into_iter().try_for_each(|receipt| receipt.wait());
+            if let Err(error) = stored {
+                self.pending_acks.clear();
+                return (acknowledged, Err(SessionError::Store(error.to_string())));
             }
             acknowledged.extend(ids);
         }
-        Ok(acknowledged)
+        (acknowledged, Ok(()))
     }
 }
 
@@ -494,54 +507,14 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
 mod tests {
     use std::sync::Arc;
 
-    use quarry_conf::{Layers, NetworkInput, PropsResolver};
     use quarry_event::{EventBatch, IndexedField, Metadata};
-    use quarry_inputs::network::AccessList;
+    use quarry_inputs::s2s::batch::BatchPacker;
+    use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
     use quarry_inputs::{EventStore, Receipt};
-    use quarry_pipeline::EventTyping;
-    use quarry_stdx::ManualClock;
-    use tokio::io::AsyncWriteExt;
-    use tokio::sync::{mpsc, watch};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::{Limits, Names, ReadSlots, Senders, Shared};
+    use super::super::tests::{Nowhere, port_of};
     use super::*;
-    use quarry_inputs::InputSettings;
-
-    /// A store that no event reaches.
-    struct Nowhere;
-
-    impl EventStore for Nowhere {
-        fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-            Err(AppendError::Stopping)
-        }
-
-        fn check_index(&self, _: &str) -> Result<(), Fault> {
-            Ok(())
-        }
-    }
-
-    /// A port whose events go to `store`, its clock, and what keeps it open.
-    fn port_of(store: Arc<dyn EventStore>) -> (Port, Arc<ManualClock>, (watch::Sender<bool>, mpsc::Receiver<()>)) {
-        let layers = Layers::new([]);
-        let input = NetworkInput::for_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
-        let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
-        let settings = Arc::new(InputSettings {
-            layers,
-            props: Arc::clone(&props),
-            clock: clock.clone(),
-            host: "h".to_owned(),
-            zone: jiff::tz::TimeZone::UTC,
-            descriptors: 1_024,
-        });
-        let (stop, stopping) = watch::channel(false);
-        let (alive, ended) = mpsc::channel(1);
-        let (turns, limits) = (Arc::new(ReadSlots::new()), Arc::new(Limits::new()));
-        let (names, senders) = (Arc::<Names>::default(), Arc::<Senders>::default());
-        let shared =
-            Arc::new(Shared { settings, forwarder_tokens: None, turns, limits, names, senders, stopping, alive });
-        let typing = Arc::new(EventTyping::new(props));
-        (Port { input, access: AccessList::default(), store, typing, shared }, clock, (stop, ended))
-    }
 
     fn session_of(port: &Port, numbers: Option<Numbers>) -> Session<'_> {
         let (index, host, source, sourcetype) = Default::default();
@@ -609,6 +582,81 @@ mod tests {
         batch
     }
 
+    fn acknowledged(session: &mut Session<'_>) -> Vec<u64> {
+        let (ids, stored) = session.take_acknowledged(false);
+        stored.unwrap();
+        ids
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn stored_events_are_acknowledged_whatever_ends_the_session() {
+        let (port, _clock, _open) = port_of(Arc::new(Picky::default()));
+        let session = session_of(&port, None);
+        let (mut here, mut connection) = tokio::io::duplex(1 << 16);
+        let exchange = async {
+            let mut sender = Sender::new(SenderSettings {
+                // Without a name, the forwarder sends packets.
+                sender: String::new(),
+                host: "h".to_owned(),
+                use_ack: true,
+                is_cooked: true,
+                token: None,
+            });
+            here.write_all(&sender.hello()).await.unwrap();
+            let (mut buffer, mut bytes) = ([0; 1 << 10], Vec::new());
+            while sender.form().is_none() {
+                let count = here.read(&mut buffer).await.unwrap();
+                sender.take(&buffer[..count], &mut bytes).unwrap();
+            }
+            assert_eq!(sender.form(), Some(SentForm::Packets));
+            let batch = batch_for(&["a", "a"]);
+            let mut packed = Vec::new();
+            assert!(BatchPacker::default().pack(&batch, 0..2, &mut packed));
+            sender.write(1, &packed, &mut bytes).unwrap();
+            // No packet begins with this byte.
+            bytes.push(1);
+            here.write_all(&bytes).await.unwrap();
+            while sender.waiting() > 0 {
+                let count = here.read(&mut buffer).await.unwrap();
+                assert!(count > 0, "the session ends without an acknowledgment");
+                sender.take(&buffer[..count], &mut Vec::new()).unwrap();
+            }
+            assert_eq!(sender.acknowledged(), Some(1));
+        };
+        let session = async move {
+            let ended = session.run(&mut connection).await;
+            drop(connection);
+            ended
+        };
+        let (ended, ()) = tokio::join!(session, exchange);
+        assert!(matches!(ended, Err(SessionError::Protocol(_))));
+    }
+
+    /// A receipt whose append failed.
+    struct Unstored;
+
+    impl Receipt for Unstored {
+        fn is_done(&self) -> bool {
+            true
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            Err(AppendError::Failed("the disk".into()))
+        }
+    }
+
+    #[test]
+    fn a_failed_append_does_not_take_back_earlier_acknowledgments() {
+        let (port, _clock, _open) = port_of(Arc::new(Nowhere));
+        let mut session = session_of(&port, None);
+        session.pending_acks.push_back((vec![Box::new(Stored)], vec![1]));
+        session.pending_acks.push_back((vec![Box::new(Stored), Box::new(Unstored)], vec![2]));
+        session.pending_acks.push_back((vec![Box::new(Stored)], vec![3]));
+        let (ids, stored) = session.take_acknowledged(false);
+        assert_eq!((ids, stored.is_err()), (vec![1], true));
+        assert_eq!(session.take_acknowledged(true).0, [0; 0], "events behind a gap are sent again");
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn batches_refused_for_good_are_acknowledged_and_counted_as_lost() {
         let store = Arc::new(Picky::default());
@@ -618,16 +666,16 @@ mod tests {
         let mut session = session_of(&port, Some(Numbers { identity, sender_entry, last: 0 }));
         let lost = || port.shared.limits.refused_events.load(Ordering::Relaxed);
         session.store_numbered(1, batch_for(&["bad", "bad"])).unwrap();
-        assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![1], 2));
+        assert_eq!((acknowledged(&mut session), lost()), (vec![1], 2));
         session.store_numbered(2, batch_for(&["a", "bad", "b", "a"])).unwrap();
-        assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![2], 3));
+        assert_eq!((acknowledged(&mut session), lost()), (vec![2], 3));
         session.store_numbered(3, batch_for(&["a"])).unwrap();
-        assert_eq!(session.take_acknowledged(false).unwrap(), [3]);
+        assert_eq!(acknowledged(&mut session), [3]);
         let stored = [("a", 2), ("b", 1), ("a", 1)].map(|(index, events)| (index.to_owned(), events));
         assert_eq!(*store.0.lock().unwrap(), stored);
         // A transient failure ends the session, so that the forwarder sends the batch again.
         assert!(matches!(session.store_numbered(4, batch_for(&["down"])), Err(SessionError::Store(_))));
-        assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![], 3));
+        assert_eq!((acknowledged(&mut session), lost()), (vec![], 3));
         assert_eq!(session.numbers.as_ref().map(|numbers| numbers.last), Some(3));
     }
 
