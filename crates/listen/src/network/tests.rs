@@ -1,4 +1,4 @@
-//! A port without a socket, for tests of protocols.
+//! A port without a socket, and stores, for tests of protocols.
 
 use std::sync::Arc;
 
@@ -22,6 +22,29 @@ impl EventStore for Nowhere {
 
     fn check_index(&self, _: &str) -> Result<(), Fault> {
         Ok(())
+    }
+}
+
+/// A store that accepts events and fails to store them later.
+pub(super) struct FailsLater;
+
+impl EventStore for FailsLater {
+    fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        Ok(Box::new(FailsLater))
+    }
+
+    fn check_index(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl Receipt for FailsLater {
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        Err(AppendError::Failed("the disk".into()))
     }
 }
 

@@ -18,7 +18,7 @@ use quarry_inputs::network::{Appender, Datagram, Datagrams};
 use quarry_stdx::log;
 use rustix::net::sockopt;
 
-use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
+use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append, log_lost};
 use super::{Port, PortGroup};
 
 /// Maximum size of a datagram.
@@ -31,6 +31,8 @@ const PACKS_MAX: usize = 32;
 const GATHER_PAUSE: Duration = Duration::from_millis(2);
 /// Number of times that the socket is found empty between two checks for dropped datagrams.
 const DROP_CHECK_READS: u64 = 32;
+/// Time in nanoseconds for which a socket that is to close is read while datagrams keep arriving.
+const LAST_READ_NS: i64 = 1_000_000_000;
 /// Timeout of waiting for a datagram.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -57,7 +59,7 @@ pub(super) fn listen(group: &PortGroup, address: SocketAddr) -> std::io::Result<
     let (reader, writer) = (group.clone(), group.clone());
     let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
     name("read").spawn(move || {
-        read(&reader, &socket, &packs, &spares);
+        read(&reader, &socket, &packs, &spares, LAST_READ_NS);
         // The socket is dropped before the stanzas: once they are gone, another socket may be opened at this address.
         drop(socket);
         drop(reader);
@@ -68,8 +70,19 @@ pub(super) fn listen(group: &PortGroup, address: SocketAddr) -> std::io::Result<
 
 /// Empties the socket. While datagrams arrive, it reads without blocking after short pauses, in which the system
 /// buffers them; it blocks only after a silence.
-fn read(group: &PortGroup, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
+///
+/// At the end, datagrams that have already arrived are read, for `last_read_ns` at most.
+fn read(group: &PortGroup, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>, last_read_ns: i64) {
     let Some(shared) = group.0.first().map(|port| &port.shared) else { return };
+    let clock = &shared.settings.clock;
+    let mut stopped_at = None;
+    let mut is_over = |is_empty: bool| {
+        if !*shared.stopping.borrow() {
+            return false;
+        }
+        let since = *stopped_at.get_or_insert_with(|| clock.elapsed_ns());
+        is_empty || clock.elapsed_ns().saturating_sub(since) >= last_read_ns
+    };
     let mut drops = Drops::of(socket);
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     let mut pack = Pack::default();
@@ -88,7 +101,7 @@ fn read(group: &PortGroup, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
                 }
                 if pack.bytes.len() >= PACK_BYTES || pack.ends.len() >= PACK_DATAGRAMS {
                     let next = spares.try_recv().unwrap_or_default();
-                    if packs.send(std::mem::replace(&mut pack, next)).is_err() {
+                    if packs.send(std::mem::replace(&mut pack, next)).is_err() || is_over(false) {
                         return;
                     }
                 }
@@ -100,7 +113,11 @@ fn read(group: &PortGroup, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
                 if rounds.is_multiple_of(DROP_CHECK_READS) {
                     shared.limits.dropped.fetch_add(drops.new_drops(), Ordering::Relaxed);
                 }
-                if came == 0 && pack.ends.is_empty() && *shared.stopping.borrow() {
+                if is_over(came == 0 && pack.ends.is_empty()) {
+                    if !pack.ends.is_empty() {
+                        // The other thread takes the packs before it ends.
+                        packs.send(pack).ok();
+                    }
                     return;
                 }
                 match (waits, came) {
@@ -164,6 +181,7 @@ fn extract_events(group: &PortGroup, bound: SocketAddr, arrived: &Receiver<Pack>
                 for cutter in &mut cutters {
                     cutter.datagrams.flush_silent(now(), true, &mut cutter.batch);
                     cutter.append(&bound);
+                    cutter.settle(0, &bound);
                 }
                 return;
             }
@@ -215,6 +233,14 @@ impl EventExtractor<'_> {
 
     fn append(&mut self, from: &dyn std::fmt::Display) {
         append(&mut self.appender, &mut self.batch, self.port, from);
+        // If nothing is appended, the results of earlier appends are still collected.
+        self.settle(usize::MAX, from);
+    }
+
+    /// Waits until at most `left` appends are in progress, and logs those that failed.
+    fn settle(&mut self, left: usize, from: &dyn std::fmt::Display) {
+        let settled = self.appender.wait_until_at_most(left);
+        settled.unwrap_or_else(|error| log_lost(self.port, from, &error));
     }
 }
 
@@ -263,5 +289,58 @@ impl Drops {
         let fresh = drops.saturating_sub(self.last_count);
         self.last_count = drops;
         fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::tests::{FailsLater, Nowhere, port_of};
+    use super::*;
+
+    #[test]
+    fn events_that_are_lost_when_a_socket_closes_are_counted() {
+        let (port, _clock, _open) = port_of(Arc::new(FailsLater));
+        let port = Arc::new(port);
+        let address = SocketAddr::from(([127, 0, 0, 1], 514));
+        let (packs, arrived) = sync_channel(1);
+        let (spent, _spares) = sync_channel(1);
+        packs.send(Pack { bytes: b"text".to_vec(), ends: vec![(4, address.ip())] }).unwrap();
+        drop(packs);
+        extract_events(&PortGroup(vec![Arc::clone(&port)].into()), address, &arrived, &spent);
+        assert_eq!(port.shared.limits.lost.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_socket_that_is_flooded_closes() {
+        let (port, _clock, (stop, _ended)) = port_of(Arc::new(Nowhere));
+        let group = PortGroup(vec![Arc::new(port)].into());
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
+        let (packs, arrived) = sync_channel(PACKS_MAX);
+        let (_spent, spares) = sync_channel(PACKS_MAX);
+        let is_closed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let flooding = scope.spawn(|| {
+                let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+                // Far more than is sent before the socket closes.
+                let sent = (0..5_000_000).take_while(|_| {
+                    sender.send_to(b"text", address).ok();
+                    !is_closed.load(Ordering::Relaxed)
+                });
+                sent.count()
+            });
+            scope.spawn(move || {
+                arrived.recv().unwrap();
+                stop.send_replace(true);
+                arrived.iter().for_each(drop);
+            });
+            read(&group, &socket, &packs, &spares, 0);
+            is_closed.store(true, Ordering::Relaxed);
+            drop(packs);
+            assert!(flooding.join().unwrap() < 5_000_000, "the socket was read until the sender had finished");
+        });
     }
 }
