@@ -1,4 +1,7 @@
 //! Runs one input: its program is started, read and ended repeatedly.
+//!
+//! The saved mark is the position after the last event before which no event is lost. Once events of a run are lost,
+//! the mark no longer moves in that run, so that the next run reads them again.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -74,6 +77,8 @@ struct Run<'a> {
     batch: EventBatch,
     /// The mark on disk.
     kept: Option<String>,
+    /// Whether events of this run are lost.
+    has_lost: bool,
 }
 
 impl Task {
@@ -125,7 +130,8 @@ impl Task {
         self.write_stdin(stdin, session.as_ref().map_or("", |session| session.key.as_str()))?;
         let appender = Appender::new(Arc::clone(&self.store));
         let batch = EventBatch::default();
-        let mut run = Run { task: self, shared, reader: (self.new_reader)(), appender, batch, kept };
+        let (reader, has_lost) = ((self.new_reader)(), false);
+        let mut run = Run { task: self, shared, reader, appender, batch, kept, has_lost };
         let read = run.read(&mut group, &mut stdout, &mut stderr, log);
         let by_itself = group.has_ended();
         let status = group.kill();
@@ -262,16 +268,25 @@ impl Run<'_> {
                 }
                 Err(error) => {
                     self.batch = EventBatch::default();
-                    return Err(Fault::io("events are lost", error));
+                    return Err(self.lose(error));
                 }
             }
         }
-        // The mark must never be ahead of the stored events.
         if self.task.mark.is_some() { self.save_checkpoint() } else { Ok(()) }
     }
 
+    /// Notes that events are lost, and returns the fault that says so.
+    fn lose(&mut self, error: AppendError) -> Fault {
+        self.has_lost = true;
+        Fault::io("events are lost", error)
+    }
+
+    /// Waits until all events are stored, and saves the position after them, unless events are lost.
     fn save_checkpoint(&mut self) -> Result<(), Fault> {
-        self.appender.wait_until_at_most(0).map_err(|error| Fault::io("events are lost", error))?;
+        self.appender.wait_until_at_most(0).map_err(|error| self.lose(error))?;
+        if self.has_lost {
+            return Ok(());
+        }
         let (Some(mark), Some(now)) = (&self.task.mark, self.reader.resume_position()) else { return Ok(()) };
         if self.kept.as_deref() != Some(now) {
             private_file::write(&mark.file, now)?;
@@ -319,5 +334,106 @@ fn read_available(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             read => return read.unwrap_or(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{Layers, PropsResolver};
+    use quarry_event::Metadata;
+    use quarry_inputs::{InputSettings, Receipt, program::JournalReader};
+    use quarry_pipeline::EventTyping;
+    use quarry_stdx::SystemClock;
+
+    use super::super::input_context::StopSignal;
+    use super::*;
+
+    /// When a store fails.
+    #[derive(Clone, Copy)]
+    enum Failure {
+        Never,
+        AtOnce,
+        AfterAccepting,
+    }
+
+    impl Failure {
+        fn error() -> AppendError {
+            AppendError::Failed("the disk is broken".into())
+        }
+    }
+
+    impl EventStore for Failure {
+        fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+            match self {
+                Failure::AtOnce => Err(Failure::error()),
+                _ => Ok(Box::new(*self)),
+            }
+        }
+
+        fn check_index(&self, _: &str) -> Result<(), Fault> {
+            Err(Fault::not_found("there are no internal indexes"))
+        }
+    }
+
+    impl Receipt for Failure {
+        fn is_done(&self) -> bool {
+            true
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            match *self {
+                Failure::AfterAccepting => Err(Failure::error()),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// The mark that a journal input saves if its program writes one entry and the store fails in this way.
+    fn mark_after(failure: Failure) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("journal");
+        std::fs::write(&journal, "{\"__CURSOR\":\"c1\",\"MESSAGE\":\"hello\"}\n").unwrap();
+        let layers = Layers::new([]);
+        let props = Arc::new(PropsResolver::new(&layers));
+        let typing = Arc::new(EventTyping::new(Arc::clone(&props)));
+        let [index, host, source, sourcetype] = ["main", "h", "s", "journald"].map(Arc::from);
+        let metadata = Metadata { index, host, source, sourcetype };
+        let settings = Arc::new(InputSettings {
+            layers,
+            props,
+            clock: SystemClock::shared(),
+            host: "h".to_owned(),
+            zone: jiff::tz::TimeZone::UTC,
+            descriptors: 64,
+        });
+        let home = folder.path().to_owned();
+        let file = folder.path().join("mark");
+        let task = Task {
+            stanza: "journald://all".to_owned(),
+            schedule: Schedule::Once,
+            program: Program {
+                executable: "cat".into(),
+                arguments: vec![journal.display().to_string()],
+                folder: home.clone(),
+            },
+            environment: Vec::new(),
+            configuration: None,
+            user: None,
+            mark: Some(Checkpoint { file: file.clone(), argument: "--after-cursor=".to_owned(), without: Vec::new() }),
+            new_reader: Box::new(move || {
+                Box::new(JournalReader::new(metadata.clone(), true, &[], &[], Arc::clone(&typing)))
+            }),
+            store: Arc::new(failure),
+        };
+        let stop = StopSignal::default();
+        task.run(&Shared { settings, home, host: "h".to_owned(), address: None, sessions: None, stop });
+        read_checkpoint(&file)
+    }
+
+    #[test]
+    fn the_mark_stays_before_events_that_are_lost() {
+        assert_eq!(mark_after(Failure::Never).as_deref(), Some("c1"));
+        assert_eq!(mark_after(Failure::AtOnce), None);
+        assert_eq!(mark_after(Failure::AfterAccepting), None);
     }
 }
