@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::OutputReader;
 
-/// Maximum bytes of a line; a longer one is an error.
+/// Maximum bytes of a line; an entry with a longer one is skipped.
 const LINE_BYTES_MAX: usize = 16 << 20;
 /// Default fields.
 const FIELDS: &[&str] = &[
@@ -41,6 +41,8 @@ pub struct JournalReader {
     fields: BTreeSet<String>,
     typing: Arc<EventTyping>,
     held: Vec<u8>,
+    /// Set until the end of a line that is too long.
+    skips_line: bool,
     cursor: Option<String>,
     faults: BTreeSet<String>,
 }
@@ -59,7 +61,8 @@ impl JournalReader {
         let wanted = wanted.iter().filter(|name| !exclude.contains(name) && **name != "MESSAGE");
         let fields = wanted.map(|name| (*name).to_owned()).collect();
         let (held, faults) = (Vec::new(), BTreeSet::new());
-        JournalReader { metadata, host_is_fixed, fields, typing, held, cursor: None, faults }
+        let (skips_line, cursor) = (false, None);
+        JournalReader { metadata, host_is_fixed, fields, typing, held, skips_line, cursor, faults }
     }
 
     fn line(&mut self, line: &[u8], now: TimeNs, out: &mut EventBatch) {
@@ -114,18 +117,25 @@ impl OutputReader for JournalReader {
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let mut line = std::mem::take(&mut self.held);
             line.extend_from_slice(&rest[..end]);
-            self.line(&line, now, out);
+            if !std::mem::take(&mut self.skips_line) {
+                self.line(&line, now, out);
+            }
             rest = &rest[end + 1..];
         }
         self.held.extend_from_slice(rest);
-        if self.held.len() > LINE_BYTES_MAX {
-            return Err(Fault::invalid(format!("journalctl wrote a line of more than {LINE_BYTES_MAX} bytes")));
+        if self.held.len() > LINE_BYTES_MAX || self.skips_line {
+            // An error would end the program, and the next run would begin with the same entry.
+            if !std::mem::replace(&mut self.skips_line, true) {
+                self.faults.insert(format!("a journal entry of more than {LINE_BYTES_MAX} bytes is skipped"));
+            }
+            self.held = Vec::new();
         }
         Ok(())
     }
 
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
         let line = std::mem::take(&mut self.held);
+        self.skips_line = false;
         // A truncated line is skipped: it comes after the cursor, so its entry will be read again.
         if serde_json::from_slice::<Value>(&line).is_ok() {
             self.line(&line, now, out);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_conf::{Layers, PropsResolver};
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_event::{EventBatch, Metadata};
 use quarry_pipeline::EventTyping;
 
@@ -31,8 +31,15 @@ fn metadata(source: &str) -> Metadata {
 }
 
 fn xml_reader() -> XmlReader {
+    xml_reader_with("")
+}
+
+/// A reader with these settings in props.conf.
+fn xml_reader_with(props: &str) -> XmlReader {
+    let (layer, file) = (Layer::SystemLocal, "props.conf".to_owned());
+    let layers = Layers::new([ConfSource { layer, app: None, file, text: props.to_owned() }]);
     let of = |name: &str| (name.to_owned(), StanzaDefaults { metadata: metadata(name), host_is_fixed: false });
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let props = Arc::new(PropsResolver::new(&layers));
     XmlReader::new("a://one", BTreeMap::from([of("a://one"), of("a://two")]), props, Arc::new(IndexNames))
 }
 
@@ -115,6 +122,78 @@ proptest! {
 }
 
 #[test]
+fn events_of_an_unbroken_stream_have_the_time_of_the_piece_in_which_they_begin() {
+    let stream = "<stream><event unbroken=\"1\"><time>1795132801</time><data>a\nb one </data></event>\
+        <event unbroken=\"1\" stanza=\"a://one\"><time>1795132802</time><data>two\nc\n</data></event>\
+        <event unbroken=\"1\"><data>2026-11-20T00:00:07Z d\ne </data></event>\
+        <event unbroken=\"1\"><time>1795132809</time><data>last\n</data><done/></event></stream>";
+    let expected = ["1000 a", "1000 b one two", "2000 c", "7000 2026-11-20T00:00:07Z d", "7000 e last"];
+    let merged = "[generic_single_line]\nSHOULD_LINEMERGE = true\nBREAK_ONLY_BEFORE = ^.\n";
+    for props in ["", merged] {
+        for size in [stream.len(), 7, 1] {
+            let pieces: Vec<&[u8]> = stream.as_bytes().chunks(size).collect();
+            let (rows, faults) = read(&mut xml_reader_with(props), &pieces);
+            let rows: Vec<String> = rows.iter().map(|row| row.replace("a://one main ", "")).collect();
+            assert_eq!((rows, faults.len()), (expected.map(str::to_owned).to_vec(), 0), "{props} {size}");
+        }
+    }
+}
+
+#[test]
+fn complete_events_of_an_unbroken_stream_do_not_wait_for_its_end() {
+    let mut reader = xml_reader_with("[generic_single_line]\nSHOULD_LINEMERGE = true\nBREAK_ONLY_BEFORE = ^x\n");
+    let mut out = EventBatch::default();
+    reader.push(b"<stream><event unbroken=\"1\"><data>x\ny\npart</data></event>", NOW, &mut out).unwrap();
+    assert!(out.is_empty());
+    reader.pause(NOW, &mut out);
+    assert_eq!((out.len(), out.raw(0)), (1, &b"x\ny"[..]));
+}
+
+#[test]
+fn times_of_events_are_decimal_seconds() {
+    for (text, nanoseconds) in [
+        ("1795132800.000000001", 1_795_132_800_000_000_001),
+        (" 1795132801.\n", 1_795_132_801_000_000_000),
+        ("1795132800.1234567899", 1_795_132_800_123_456_789),
+        ("0.5", 500_000_000),
+        (".5", 500_000_000),
+        ("-1.5", -1_500_000_000),
+        ("-0.25", -250_000_000),
+    ] {
+        let stream = format!("<stream><event><time>{text}</time><data>a</data></event>");
+        let mut out = EventBatch::default();
+        xml_reader().push(stream.as_bytes(), NOW, &mut out).unwrap();
+        assert_eq!(out.time, [nanoseconds], "{text}");
+    }
+    for wrong in ["1.-5", "+-1", "1.5s", "nan"] {
+        let stream = format!("<stream><event><time>{wrong}</time><data>a</data></event>");
+        assert_eq!(read(&mut xml_reader(), &[stream.as_bytes()]).0.len(), 0, "{wrong}");
+    }
+}
+
+#[test]
+fn times_come_from_the_text_of_their_own_event() {
+    let mut reader = xml_reader_with("[generic_single_line]\nLINE_BREAKER = ([\\r\\n]+)(?=\\d{4}-)\n");
+    let stream = "<stream><event><data>2026-11-20T00:00:05Z a</data></event>\
+        <event><data>2026-11-20T00:00:06Z b</data></event><event><data>2026-11-20T00:00:07Z c</data></event></stream>";
+    let (rows, _) = read(&mut reader, &[stream.as_bytes()]);
+    let seconds: Vec<&str> = rows.iter().filter_map(|row| row.split(' ').next()).collect();
+    assert_eq!(seconds, ["5000", "6000", "7000"]);
+}
+
+#[test]
+fn the_length_of_an_event_is_limited() {
+    let mut reader = xml_reader();
+    let mut out = EventBatch::default();
+    reader.push(b"<stream><event><data>", NOW, &mut out).unwrap();
+    let part = format!("<![CDATA[{}]]>", "x".repeat(1 << 20));
+    (0..17).for_each(|_| reader.push(part.as_bytes(), NOW, &mut out).unwrap());
+    reader.push(b"</data></event><event><data>short</data></event>", NOW, &mut out).unwrap();
+    assert_eq!((out.len(), out.raw(0)), (1, &b"short"[..]));
+    assert!(reader.take_faults()[0].contains("longer than 16777216 bytes"));
+}
+
+#[test]
 fn journal_entries_become_events() {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let typing = Arc::new(EventTyping::new(props));
@@ -138,4 +217,19 @@ fn journal_entries_become_events() {
     assert_eq!(fields, ["0 TAG=x", "0 TAG=y", "0 _PID=7"]);
     assert_eq!(reader.resume_position(), Some("c3"));
     assert_eq!(reader.take_faults().len(), 1);
+}
+
+#[test]
+fn journal_entries_behind_one_that_is_too_long_are_read() {
+    let typing = Arc::new(EventTyping::new(Arc::new(PropsResolver::new(&Layers::new([])))));
+    let mut reader = JournalReader::new(metadata("journald://all"), false, &[], &[], typing);
+    let mut out = EventBatch::default();
+    let mut push = |bytes: &[u8]| reader.push(bytes, NOW, &mut out).unwrap();
+    push(b"{\"__CURSOR\":\"c1\",\"MESSAGE\":\"one\"}\n{\"__CURSOR\":\"c2\",\"MESSAGE\":\"");
+    let part = vec![b'x'; 1 << 20];
+    (0..17).for_each(|_| push(&part));
+    push(b"\"}\n{\"__CURSOR\":\"c3\",\"MESSAGE\":\"three\"}\n");
+    assert_eq!((out.len(), out.raw(0), out.raw(1)), (2, &b"one"[..], &b"three"[..]));
+    assert_eq!(reader.resume_position(), Some("c3"));
+    assert_eq!(reader.take_faults(), ["a journal entry of more than 16777216 bytes is skipped"]);
 }

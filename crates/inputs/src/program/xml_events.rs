@@ -3,14 +3,15 @@
 //!
 //! Each `<event>` is one event, even if its text has line breaks; its time comes from `<time>`, or else from the
 //! timestamp in the text. With `unbroken="1"`, the data are pieces of a stream that an index pipeline breaks into
-//! events; `<done/>` completes the last event.
+//! events, each with the time of the piece in which it begins; `<done/>` completes the last event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::OutputReader;
 use super::xml::{XmlToken, XmlTokens};
 use crate::EventStore;
+use crate::hec::seconds;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
@@ -20,8 +21,11 @@ use quarry_stdx::number::u32_of;
 /// Maximum number of open streams, and also of pipelines that parse timestamps; beyond it, the first one in the order
 /// of stanza and metadata ends.
 const OPEN_STREAMS_MAX: usize = 64;
-/// Number of decimal places of a time in seconds with nanosecond precision.
-const NANO_DIGITS: usize = 9;
+/// Maximum bytes of the elements of an `<event>`; a longer event is dropped.
+const EVENT_BYTES_MAX: usize = 16 << 20;
+/// Maximum number of pieces of a stream whose text is not part of events yet; beyond it, the text of the first piece
+/// has the time of the second.
+const OPEN_PIECES_MAX: usize = 1_024;
 /// Maximum number of warnings kept for [`OutputReader::take_faults`].
 const WARNINGS_MAX: usize = 100;
 
@@ -45,6 +49,72 @@ struct OpenEvent {
     fault: Option<String>,
 }
 
+impl OpenEvent {
+    fn add_text(&mut self, element: &str, text: &str) {
+        let bytes = text.len() + self.parts.values().map(String::len).sum::<usize>();
+        if bytes > EVENT_BYTES_MAX {
+            self.fault = Some(format!("it is longer than {EVENT_BYTES_MAX} bytes"));
+            self.parts.clear();
+            return;
+        }
+        self.parts.entry(element.to_owned()).or_default().push_str(text);
+    }
+}
+
+/// A stream that arrives in unbroken pieces.
+struct UnbrokenStream {
+    pipeline: Box<Pipeline>,
+    /// Bytes passed to the pipeline.
+    fed: u64,
+    /// Times of pieces whose text is not part of events yet. Each entry applies from its offset up to the next entry;
+    /// without a time, the time comes from the text.
+    times: VecDeque<(u64, Option<TimeNs>)>,
+}
+
+impl UnbrokenStream {
+    fn new(mut pipeline: Box<Pipeline>) -> UnbrokenStream {
+        pipeline.record_starts();
+        UnbrokenStream { pipeline, fed: 0, times: VecDeque::new() }
+    }
+
+    fn push(&mut self, text: &[u8], time: Option<TimeNs>, now: TimeNs, out: &mut EventBatch) {
+        if self.times.back().is_none_or(|(_, last)| *last != time) {
+            if self.times.len() >= OPEN_PIECES_MAX {
+                self.times.pop_front();
+            }
+            self.times.push_back((self.fed, time));
+        }
+        self.fed += text.len() as u64;
+        self.advance(now, out, |pipeline, out| pipeline.push(text, out));
+    }
+
+    fn pause(&mut self, now: TimeNs, out: &mut EventBatch) {
+        self.advance(now, out, Pipeline::pause);
+    }
+
+    fn finish(mut self, now: TimeNs, out: &mut EventBatch) {
+        self.advance(now, out, Pipeline::finish);
+    }
+
+    /// Runs a step of the pipeline and sets the times of the events that it appends.
+    fn advance(&mut self, now: TimeNs, out: &mut EventBatch, step: impl FnOnce(&mut Pipeline, &mut EventBatch)) {
+        let first = out.len();
+        self.pipeline.set_now(now, None);
+        step(&mut self.pipeline, out);
+        let starts = self.pipeline.take_starts();
+        for (time, start) in out.time.iter_mut().skip(first).zip(starts) {
+            let begun = self.times.iter().rev().find(|(from, _)| *from <= start);
+            if let Some((_, Some(of_piece))) = begun.or(self.times.front()) {
+                *time = *of_piece;
+            }
+        }
+        let safe = self.pipeline.safe_offset();
+        while self.times.get(1).is_some_and(|(from, _)| *from <= safe) {
+            self.times.pop_front();
+        }
+    }
+}
+
 /// Reader of the XML of modular inputs.
 pub struct XmlReader {
     tokens: XmlTokens,
@@ -57,7 +127,7 @@ pub struct XmlReader {
     event: Option<OpenEvent>,
     /// Name of the open child element of the event.
     element: Option<String>,
-    unbroken: BTreeMap<(String, Metadata), (Box<Pipeline>, Option<TimeNs>)>,
+    unbroken: BTreeMap<(String, Metadata), UnbrokenStream>,
     timed: BTreeMap<Metadata, Box<Pipeline>>,
     faults: Vec<String>,
 }
@@ -123,7 +193,7 @@ impl XmlReader {
 
     fn text(&mut self, text: &str) {
         match (&mut self.event, &self.element) {
-            (Some(event), Some(element)) => event.parts.entry(element.clone()).or_default().push_str(text),
+            (Some(event), Some(element)) => event.add_text(element, text),
             _ if text.trim().is_empty() => {}
             _ => {
                 let start: String = text.trim().chars().take(60).collect();
@@ -193,7 +263,7 @@ impl XmlReader {
             self.store.check_index(&metadata.index)?;
         }
         let time = said("time")
-            .map(|text| parse_time(text).ok_or_else(|| Fault::invalid(format!("{text:?} is not a time in seconds"))));
+            .map(|text| seconds(text).ok_or_else(|| Fault::invalid(format!("{text:?} is not a time in seconds"))));
         Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
     }
 
@@ -207,29 +277,26 @@ impl XmlReader {
         now: TimeNs,
         out: &mut EventBatch,
     ) -> Result<(), Fault> {
-        let key = (event.stanza.clone(), metadata);
+        let stanza = if event.stanza.is_empty() { self.first.clone() } else { event.stanza };
+        let key = (stanza, metadata);
         if !self.unbroken.contains_key(&key) {
             if self.unbroken.len() >= OPEN_STREAMS_MAX
-                && let Some((_, (pipeline, time))) = self.unbroken.pop_first()
+                && let Some((_, stream)) = self.unbroken.pop_first()
             {
-                finish_piece(*pipeline, time, now, out);
+                stream.finish(now, out);
             }
             let pipeline = self.pipeline(&key.1, host_is_fixed, now)?;
             self.warn_of_settings(&pipeline);
-            self.unbroken.insert(key.clone(), (pipeline, None));
+            self.unbroken.insert(key.clone(), UnbrokenStream::new(pipeline));
         }
         let text = event.parts.remove("data").unwrap_or_default();
-        if let Some((pipeline, known)) = self.unbroken.get_mut(&key) {
-            *known = time.or(*known);
-            let from = out.len();
-            pipeline.set_now(now, None);
-            pipeline.push(text.as_bytes(), out);
-            set_times(out, from, *known);
+        if let Some(stream) = self.unbroken.get_mut(&key) {
+            stream.push(text.as_bytes(), time, now, out);
         }
         if event.is_done
-            && let Some((pipeline, time)) = self.unbroken.remove(&key)
+            && let Some(stream) = self.unbroken.remove(&key)
         {
-            finish_piece(*pipeline, time, now, out);
+            stream.finish(now, out);
         }
         Ok(())
     }
@@ -293,8 +360,8 @@ impl XmlReader {
         if let Some(pipeline) = self.timed.get_mut(metadata) {
             pipeline.set_now(now, None);
             pipeline.push(text.as_bytes(), &mut events);
-            pipeline.push(b"\n", &mut events);
-            pipeline.pause(&mut events);
+            // After a pause, text could remain for which `LINE_BREAKER` shows no end, and begin the next event.
+            pipeline.finish(&mut events);
         }
         Ok(events.time.first().copied().unwrap_or(now))
     }
@@ -312,19 +379,6 @@ impl XmlReader {
     }
 }
 
-fn finish_piece(mut pipeline: Pipeline, time: Option<TimeNs>, now: TimeNs, out: &mut EventBatch) {
-    let from = out.len();
-    pipeline.set_now(now, None);
-    pipeline.finish(out);
-    set_times(out, from, time);
-}
-
-fn set_times(out: &mut EventBatch, from: usize, time: Option<TimeNs>) {
-    if let (Some(time), Some(times)) = (time, out.time.get_mut(from..)) {
-        times.fill(time);
-    }
-}
-
 impl OutputReader for XmlReader {
     fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault> {
         let pushed = self.tokens.push(bytes);
@@ -334,9 +388,13 @@ impl OutputReader for XmlReader {
         pushed.map_err(|fault| fault.with_context("the output of its program is not XML"))
     }
 
+    fn pause(&mut self, now: TimeNs, out: &mut EventBatch) {
+        self.unbroken.values_mut().for_each(|stream| stream.pause(now, out));
+    }
+
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
-        while let Some((_, (pipeline, time))) = self.unbroken.pop_first() {
-            finish_piece(*pipeline, time, now, out);
+        while let Some((_, stream)) = self.unbroken.pop_first() {
+            stream.finish(now, out);
         }
         if self.event.take().is_some() || self.tokens.held_bytes() > 0 {
             self.add_warning("its program ended in the middle of an event, which is dropped".to_owned());
@@ -347,15 +405,4 @@ impl OutputReader for XmlReader {
     fn take_faults(&mut self) -> Vec<String> {
         std::mem::take(&mut self.faults)
     }
-}
-
-/// Parses decimal seconds such as `1795132800.25`.
-fn parse_time(text: &str) -> Option<TimeNs> {
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let seconds: i64 = seconds.parse().ok()?;
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(NANO_DIGITS).collect();
-    seconds.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)
 }
