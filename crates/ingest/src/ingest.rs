@@ -61,6 +61,12 @@ impl Ingest {
         Ok(Box::new(TicketReceipt(ticket)))
     }
 
+    /// Fails while there is no room for a batch. A batch that is refused here stays with the input, which tries again; a
+    /// queued batch that fails for lack of room would be lost.
+    fn check_room_for(&self, batch: &EventBatch) -> Result<(), AppendError> {
+        self.store.check_room_for(batch.raw.len() as u64).map_err(append_error)
+    }
+
     /// Logs a message unless it was logged before.
     fn log_once(&self, text: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,6 +84,7 @@ impl SinkFactory for Ingest {
 
 impl EventStore for Ingest {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        self.check_room_for(&batch)?;
         let amounts = BatchAmounts::of(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         self.receipt(self.store.append_to_set(set, AppendRequest { batch, checkpoint: None }), &amounts)
@@ -96,6 +103,7 @@ impl EventStore for Ingest {
     }
 
     fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
+        self.check_room_for(&batch)?;
         let amounts = BatchAmounts::of(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         self.receipt(self.store.append_sent(set, batch, request), &amounts)
@@ -156,5 +164,35 @@ fn append_error(error: StoreError) -> AppendError {
         StoreError::TooLarge { .. } | StoreError::InvalidBatch { .. } => AppendError::Refused(error.into()),
         StoreError::TooManyIndexes { .. } => AppendError::IndexRefused(error.into()),
         _ => AppendError::Failed(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{Layers, PropsResolver};
+    use quarry_event::Metadata;
+    use quarry_inputs::network::Appender;
+    use quarry_stdx::ManualClock;
+    use quarry_store::StoreOptions;
+
+    use super::*;
+
+    #[test]
+    fn inputs_keep_their_events_while_the_disk_is_full() {
+        let (folder, clock, layers) = (tempfile::tempdir().unwrap(), ManualClock::shared(0), Layers::new([]));
+        let props = Arc::new(PropsResolver::new(&layers));
+        let (host, zone, descriptors) = ("h".to_owned(), jiff::tz::TimeZone::UTC, 64);
+        let settings = InputSettings { layers, props, clock: clock.clone(), host, zone, descriptors };
+        let options = StoreOptions { free_bytes_min: u64::MAX, ..StoreOptions::at(folder.path()) };
+        let node = Arc::new(Ingest::new(Store::open(options, clock).unwrap(), settings));
+        let mut batch = EventBatch::default();
+        let [index, host, source, sourcetype] = ["main", "h", "s", "t"].map(Arc::from);
+        let meta = batch.intern(&Metadata { index, host, source, sourcetype });
+        batch.push(b"text", 0, meta);
+        let mut appender = Appender::new(node.clone());
+        assert!(matches!(appender.append(&mut batch), Err(AppendError::Busy(_))));
+        assert_eq!(batch.len(), 1, "the input still has its events");
+        assert!(matches!(node.append_sent(batch, &SentRequest::default()), Err(AppendError::Busy(_))));
+        node.store.close();
     }
 }

@@ -121,6 +121,11 @@ impl Queue {
         inner.bytes.iter().enumerate().map(figures).collect()
     }
 
+    /// Bytes of records that are queued or being written.
+    pub(crate) fn bytes(&self) -> u64 {
+        lock(&self.inner).bytes.iter().map(|bytes| *bytes as u64).sum()
+    }
+
     /// Adds an append; waits until its set has room.
     pub(crate) fn push_append(&self, append: PendingAppend) -> Result<(), StoreError> {
         let (set, bytes) = (append.set, append.record.len());

@@ -349,6 +349,12 @@ impl Store {
     /// Fails if an append would now be refused because the disk is full or sealing has stalled. Health checks call this
     /// function, so that senders turn to another node.
     pub fn check_room(&self) -> Result<(), StoreError> {
+        self.check_room_for(0)
+    }
+
+    /// Like [`Store::check_room`], for an append of so many bytes after those that are queued. A caller whose sender
+    /// cannot repeat events checks this before an append, because a queued append that fails for lack of room is gone.
+    pub fn check_room_for(&self, bytes: u64) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let state = self.shared.state();
         if let Some(reason) = state.is_crowded(options).then(|| state.stall_reason()).flatten() {
@@ -358,8 +364,10 @@ impl Store {
         if options.free_bytes_min == 0 {
             return Ok(());
         }
+        let queued = self.writer.as_ref().map_or(0, |writer| writer.queue.bytes());
+        let needed = options.free_bytes_min.saturating_add(queued).saturating_add(bytes);
         let free = self.shared.log_files.free_bytes(&options.dir);
-        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < options.free_bytes_min {
+        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < needed {
             return Err(StoreError::Full { path: options.dir.clone(), kept_free_bytes: options.free_bytes_min });
         }
         Ok(())
