@@ -21,7 +21,7 @@ pub(crate) struct MemorySink {
     pub(crate) sources: Vec<String>,
     times: Vec<i64>,
     positions: Vec<FilePosition>,
-    batches: usize,
+    pub(crate) batches: usize,
     /// Text bytes of the largest batch.
     largest_bytes: usize,
     /// Batches accepted before the sink fails for good.

@@ -146,8 +146,8 @@ impl Monitor {
     /// `sink` creates the next one, and reading resumes from the stored positions.
     pub fn run_worker<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
         let mut failures = FailureReports::default();
+        let mut reader = Worker::new(self, props, sink());
         while !self.roster.has_ended() {
-            let mut reader = Worker::new(self, props, sink());
             match reader.run(worker) {
                 Ok(()) => return,
                 Err(error) => {
@@ -156,6 +156,7 @@ impl Monitor {
                     }
                     self.roster.pause(STORE_RETRY);
                     self.roster.schedule_all(worker);
+                    reader = reader.after_failure(sink());
                 }
             }
         }

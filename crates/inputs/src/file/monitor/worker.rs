@@ -84,6 +84,12 @@ impl<'a> Worker<'a> {
         Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer, has_stored: false }
     }
 
+    /// The worker that continues with another sink after this worker's sink has failed. It takes over the lines that are
+    /// no longer in any file; all other data is read again from the stored positions.
+    pub(crate) fn after_failure(&mut self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
+        Worker { remnants: std::mem::take(&mut self.remnants), ..Worker::new(self.monitor, self.props, sink) }
+    }
+
     /// Runs until monitoring ends or the sink fails; after a failure, positions must be looked up in a new sink.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
         let mut has_read = false;

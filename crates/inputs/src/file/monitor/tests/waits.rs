@@ -1,5 +1,7 @@
 //! Waiting for more data is bounded, and nothing is lost if the file is truncated during the wait.
 
+use std::time::Duration;
+
 use super::World;
 
 /// Settings without a sourcetype.
@@ -119,6 +121,30 @@ fn truncated_lines_are_completed_from_a_copy() {
         events.sort();
         assert_eq!(events, if is_copied { ["one", "three", "two and a half"] } else { ["one", "three", "tw"] });
     }
+}
+
+#[test]
+fn lines_that_are_in_no_file_outlive_a_failure_of_the_sink() {
+    let mut world = World::new("");
+    world.append("a.log", "one\ntw");
+    world.scan_and_read();
+    world.empty("a.log");
+    world.append("a.log", "three\n");
+    world.scan_and_read();
+    world.assert_events(&["one", "three"]);
+    {
+        let mut sink = world.sink.0.lock().unwrap();
+        sink.fails_once_at = Some(sink.batches);
+    }
+    world.append("b.log", "uno\n");
+    world.watcher.scan_all();
+    assert!(world.worker.step(0, Duration::ZERO).is_err());
+    world.monitor.roster.schedule_all(0);
+    world.worker = world.worker.after_failure(Box::new(world.sink.clone()));
+    world.wait(8.0);
+    let mut events = world.events();
+    events.sort();
+    assert_eq!(events, ["one", "three", "tw", "uno"]);
 }
 
 #[test]
