@@ -90,10 +90,8 @@ impl Outlet {
     /// Queues a batch; returns a record number. When that record is durable, so is the batch.
     fn put(&self, batch: EventBatch, position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let shared = &self.shared;
-        shared.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        shared.bytes.fetch_add(batch.raw.len() as u64, Ordering::Relaxed);
+        let (events, raw_bytes, mut oversized) = (batch.len() as u64, batch.raw.len() as u64, 0);
         let (parts, unsent) = self.routes.split(batch, self.routing.as_deref());
-        shared.unsent.fetch_add(unsent, Ordering::Relaxed);
         let (mut packer, mut bytes) = self.take_packer();
         bytes.clear();
         let mut packed = Vec::new();
@@ -103,7 +101,7 @@ impl Outlet {
                 if packer.pack(batch, rows, &mut bytes) {
                     packed.push((*groups, start..bytes.len(), events));
                 } else {
-                    shared.oversized.fetch_add(events, Ordering::Relaxed);
+                    oversized += events;
                 }
             }
         }
@@ -115,6 +113,14 @@ impl Outlet {
         let records: Vec<Record<'_>> = packed.iter().map(record).collect();
         let appended = self.spool.append(&records, position);
         drop(records);
+        // An input tries a batch again that could not be queued, so that batch is counted later.
+        if appended.is_ok() {
+            let counts = [(&shared.events, events), (&shared.bytes, raw_bytes), (&shared.unsent, unsent)];
+            for (counter, count) in counts {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+            shared.oversized.fetch_add(oversized, Ordering::Relaxed);
+        }
         self.recycle(packer, bytes, parts);
         appended
     }
@@ -238,3 +244,40 @@ impl Sink for OutletSink {
 
 // The largest event with its overhead must fit a compressed batch.
 const _: () = assert!(EVENT_BYTES_MAX * 2 <= quarry_inputs::s2s::batch::PLAIN_BYTES_MAX);
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{Layers, OutputSettings};
+    use quarry_event::Metadata;
+    use quarry_stdx::ManualClock;
+
+    use super::*;
+    use crate::spool::SpoolOptions;
+
+    #[test]
+    fn a_batch_is_counted_when_it_is_queued() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, _) = Spool::open(SpoolOptions {
+            folder: folder.path().to_owned(),
+            limit_bytes: 1 << 20,
+            free_bytes_min: 0,
+            groups: Vec::new(),
+            drop_after: None,
+            clock: ManualClock::shared(0),
+            new_name: "name".to_owned(),
+        })
+        .unwrap();
+        let routes = Routes::new(&OutputSettings::new(&Layers::new([]))).unwrap();
+        let outlet = Outlet::new(Arc::clone(&spool), Arc::new(routes));
+        let mut batch = EventBatch::default();
+        let [index, host, source, sourcetype] = ["main", "h", "s", "t"].map(Arc::from);
+        let meta = batch.intern(&Metadata { index, host, source, sourcetype });
+        batch.push(b"text", 0, meta);
+        assert!(outlet.append(batch.clone()).is_ok());
+        let counted = outlet.figures();
+        assert_eq!((counted.events, counted.bytes), (1, 4));
+        spool.stop();
+        assert!(outlet.append(batch).is_err());
+        assert_eq!(outlet.figures(), counted);
+    }
+}
