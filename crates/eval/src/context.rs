@@ -320,14 +320,14 @@ impl Stop {
 
     /// Whether a command that began its work at `start` receives no more rows, if its rows are not events.
     pub fn should_end_rows(&self, start: WorkStart) -> bool {
-        match self.keeps_rows() {
+        match self.is_keeping_rows() {
             true => self.is_cancelled(),
             false => self.should_end_work(start),
         }
     }
 
-    fn keeps_rows(&self) -> bool {
-        self.keeps_rows.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.keeps_rows())
+    fn is_keeping_rows(&self) -> bool {
+        self.keeps_rows.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.is_keeping_rows())
     }
 
     /// Begins the work of a command that calls [`Stop::should_end_work`].
