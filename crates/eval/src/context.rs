@@ -161,8 +161,8 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// The control over a subsearch that ends early after `time_max_s` seconds, or with the search around it; 0 means no
-    /// limit. The limit has no effect without a clock.
+    /// The control over a subsearch that ends early after `time_max_s` seconds, or with the search around it; 0 means
+    /// no limit. The limit has no effect without a clock.
     pub fn for_subsearch(outer: &Arc<Stop>, time_max_s: u64) -> Stop {
         let time_max_ns = i64::try_from(time_max_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
         let now_ns = outer.clock().filter(|_| time_max_s > 0).map(|clock| clock.elapsed_ns());
