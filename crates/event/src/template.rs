@@ -157,7 +157,9 @@ pub struct Extraction {
 
 /// Separates the values of one event in [`StoredValues::Lists`] and in lists of parts ([`TextParts::is_list`]); no value
 /// contains it.
-pub const VALUE_SEPARATOR: char = '\0';
+pub const VALUE_SEPARATOR: char = SEPARATOR_BYTE as char;
+/// [`VALUE_SEPARATOR`] as a byte.
+pub const SEPARATOR_BYTE: u8 = 0;
 
 /// The values of a search-time field in the events of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,9 @@ use arrow::array::{Array, AsArray, ListArray, StringViewArray};
 use bytes::Bytes;
 use quarry_conf::PropsResolver;
 use quarry_eval::messages::{Messages, enter_scope};
-use quarry_event::template::{ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES, VALUE_SEPARATOR};
+use quarry_event::template::{
+    ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES, SEPARATOR_BYTE, VALUE_SEPARATOR,
+};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{FieldToStore, Segment, SlabExtraction};
@@ -144,7 +146,7 @@ impl Collected {
             }
             if at > 0 {
                 self.field.is_list = true;
-                self.field.bytes.push(VALUE_SEPARATOR as u8);
+                self.field.bytes.push(SEPARATOR_BYTE);
             }
             self.has_separator |= value.contains(VALUE_SEPARATOR);
             self.field.bytes.extend_from_slice(value.as_bytes());

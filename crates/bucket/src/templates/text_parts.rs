@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use quarry_event::EventBatch;
-use quarry_event::template::{ExtractedField, TEXT_COLUMN, TemplatePart, VALUE_SEPARATOR};
+use quarry_event::template::{ExtractedField, SEPARATOR_BYTE, TEXT_COLUMN, TemplatePart};
 
 use super::{SlabValues, TemplateSlab};
 
@@ -172,14 +172,14 @@ impl<'s> PartReader<'s> {
 /// The values of one event, given as they are joined in an [`ExtractedField`].
 pub(super) fn values_of<'v>(field: &ExtractedField, joined: &'v [u8]) -> impl Iterator<Item = &'v [u8]> {
     let is_list = field.is_list;
-    joined.split(move |byte| is_list && *byte == VALUE_SEPARATOR as u8)
+    joined.split(move |byte| is_list && *byte == SEPARATOR_BYTE)
 }
 
 /// Joins the parts of the values of one event by [`VALUE_SEPARATOR`], as a literal. `None` if the values have a column
 /// in common: each column is read once per event.
 pub(super) fn join_values<'p>(values: impl IntoIterator<Item = &'p [TemplatePart]>) -> Option<Vec<TemplatePart>> {
     let mut joined: Vec<TemplatePart> = Vec::new();
-    let separator = TemplatePart::Literal([VALUE_SEPARATOR as u8].into());
+    let separator = TemplatePart::Literal([SEPARATOR_BYTE].into());
     for (at, value) in values.into_iter().enumerate() {
         let is_known = |part: &TemplatePart| matches!(part, TemplatePart::Variable(_)) && joined.contains(part);
         if value.iter().any(is_known) {

@@ -348,7 +348,7 @@ mod tests {
     use super::super::input_context::StopSignal;
     use super::*;
 
-    /// When a store fails.
+    /// The moment at which a store fails.
     #[derive(Clone, Copy)]
     enum Failure {
         Never,

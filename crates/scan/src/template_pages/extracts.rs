@@ -25,7 +25,7 @@ use super::planning_budget::PlanningBudget;
 use super::prefixed_values::{self, with_prefixes_as_literals};
 use super::shared_plans::{SettledPlan, SharedPlans};
 use super::value_location::ValueLocation;
-use crate::fields::Extract;
+use crate::fields::{Extract, ExtractionClass};
 
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
@@ -52,6 +52,41 @@ pub(super) enum RuleLocation {
     At(ValueLocation),
     /// The location depends on the values of the variables.
     ByValue,
+}
+
+/// The patterns of all classes in one order, and for each class which patterns it has. If the order of a class is
+/// incompatible, the texts of its events are read.
+pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
+    let mut all: Vec<Arc<Extract>> = Vec::new();
+    for ExtractionClass { automatic, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
+        if automatic.by_pattern {
+            extracts.clear();
+            of_fields.clear();
+        }
+        let mut last = None;
+        for extract in extracts.iter() {
+            let known = all.iter().position(|known| Arc::ptr_eq(known, extract));
+            let at = known.unwrap_or(all.len());
+            automatic.by_pattern |= last.is_some_and(|last| at <= last);
+            last = Some(at);
+            if known.is_none() {
+                all.push(Arc::clone(extract));
+            }
+        }
+        if automatic.by_pattern {
+            extracts.clear();
+            of_fields.clear();
+        }
+    }
+    let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
+    let of_class = |class: &ExtractionClass| -> Vec<bool> {
+        all.iter().map(|extract| has(&class.text_patterns, extract)).collect()
+    };
+    let by_class: Vec<Vec<bool>> = classes.iter().map(of_class).collect();
+    let count = |has: &Vec<bool>| has.iter().filter(|has| **has).count();
+    let is_whole = classes.iter().zip(&by_class).all(|(class, has)| count(has) == class.text_patterns.len());
+    assert!(is_whole, "each pattern of a class has one place in the order of all");
+    (all, by_class)
 }
 
 /// The rules that produce one field, in order.

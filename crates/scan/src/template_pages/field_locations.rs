@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quarry_event::ValueColumns;
-use quarry_event::template::{StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, VALUE_SEPARATOR};
+use quarry_event::template::{SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 
 use super::derived_fields::Derivation;
 use super::key_end::KeyEnd;
@@ -225,7 +225,7 @@ fn location_of_values(parts: &[TemplatePart]) -> ValueLocation {
             values.last_mut().into_iter().for_each(|value| value.push(part.clone()));
             continue;
         };
-        for (at, piece) in literal.split(|byte| *byte == VALUE_SEPARATOR as u8).enumerate() {
+        for (at, piece) in literal.split(|byte| *byte == SEPARATOR_BYTE).enumerate() {
             if at > 0 {
                 values.push(Vec::new());
             }

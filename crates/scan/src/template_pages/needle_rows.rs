@@ -14,10 +14,11 @@ use quarry_eval::costs::ScanPart;
 use quarry_event::{AnyColumn, PageColumns, TermQuery};
 use quarry_store::Segment;
 
+use super::extracts::merge_extracts;
 use super::facts::NameKind;
 use super::outcome::Outcome;
 use super::page::{PageReader, Rows};
-use super::slab::{Slab, SlabCache, SlabRequest, extraction_classes, merge_extracts};
+use super::slab::{Slab, SlabCache, SlabRequest, extraction_classes};
 use super::stored_fields::find_stored;
 use super::{EventScan, RARE_ROWS_MAX, TemplateFactsCache, split_outcome};
 use crate::derive::FieldStrategy;

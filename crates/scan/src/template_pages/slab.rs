@@ -24,7 +24,7 @@ use super::by_value::ByValue;
 use super::coded_fields::CodedField;
 use super::conditions::FieldPlan;
 use super::derived_fields::{Derivation, DerivedField};
-use super::extracts::{NamedRules, RuleLocation};
+use super::extracts::{NamedRules, RuleLocation, merge_extracts};
 use super::facts::{NameKind, TemplateFacts, TemplateFactsCache};
 use super::field_locations::{FieldLocations, KeyLocation, is_consistent};
 use super::fields::{FieldLocation, may_be_json, template_locations};
@@ -525,41 +525,6 @@ fn compute_once<T: Clone>(
             Ok(place.get_or_init(|| made).clone())
         }
     }
-}
-
-/// The patterns of all classes in one order, and for each class which patterns it has. If the order of a class is
-/// incompatible, the texts of its events are read.
-pub(super) fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
-    let mut all: Vec<Arc<Extract>> = Vec::new();
-    for ExtractionClass { automatic, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
-        if automatic.by_pattern {
-            extracts.clear();
-            of_fields.clear();
-        }
-        let mut last = None;
-        for extract in extracts.iter() {
-            let known = all.iter().position(|known| Arc::ptr_eq(known, extract));
-            let at = known.unwrap_or(all.len());
-            automatic.by_pattern |= last.is_some_and(|last| at <= last);
-            last = Some(at);
-            if known.is_none() {
-                all.push(Arc::clone(extract));
-            }
-        }
-        if automatic.by_pattern {
-            extracts.clear();
-            of_fields.clear();
-        }
-    }
-    let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
-    let of_class = |class: &ExtractionClass| -> Vec<bool> {
-        all.iter().map(|extract| has(&class.text_patterns, extract)).collect()
-    };
-    let by_class: Vec<Vec<bool>> = classes.iter().map(of_class).collect();
-    let count = |has: &Vec<bool>| has.iter().filter(|has| **has).count();
-    let is_whole = classes.iter().zip(&by_class).all(|(class, has)| count(has) == class.text_patterns.len());
-    assert!(is_whole, "each pattern of a class has one place in the order of all");
-    (all, by_class)
 }
 
 /// Access to the values of a slab's columns, and to facts about them.
