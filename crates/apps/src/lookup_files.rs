@@ -635,8 +635,8 @@ mod tests {
         let lookups = data_dir.path().join("etc/apps/shop/lookups");
         std::fs::create_dir_all(lookups.join("prices.csv")).unwrap();
         let files = LookupFiles::for_data_dir(data_dir.path());
-        let mut fill: Box<dyn FnMut(&mut dyn Write) -> Result<(), Fault>> = Box::new(|_| Ok(()));
-        let failed = files.write_atomically(&lookups, "prices.csv", &mut *fill).unwrap_err().to_string();
+        let failed =
+            files.write_atomically(&lookups, "prices.csv", &mut |_: &mut dyn Write| Ok(())).unwrap_err().to_string();
         assert!(failed.starts_with("prices.csv of the app shop: "), "{failed}");
     }
 }
