@@ -137,13 +137,14 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The worker that replaces this one after its sink has failed. Open files that have lost their names are kept for
-    /// it, because it could not open them.
-    pub(crate) fn successor(&self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
+    /// The worker that replaces this one after its sink has failed. It gets the open files that have lost their names,
+    /// because it could not open them, and the remnants, which are in no file.
+    pub(crate) fn successor(&mut self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
         for session in self.open.values().filter(|session| !session.tail.has_name(&session.job.path)) {
             self.monitor.roster.restore(&session.job, HeldFile::nameless(session.tail.file()));
         }
-        Worker::new(self.monitor, self.props, sink)
+        let remnants = std::mem::take(&mut self.remnants);
+        Worker { remnants, ..Worker::new(self.monitor, self.props, sink) }
     }
 
     /// Whether the sink has stored what was read from at least one file.
@@ -337,7 +338,8 @@ impl<'a> Worker<'a> {
     /// Records that a file is a copy of another file that was read up to the same offset. The record is made at once if
     /// the copy has a different position of its own, and otherwise when the copy is no longer written.
     fn record_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
-        let is_written = self.is_inactive(&job.path, self.stanza(job));
+        let is_removed = job.held.as_ref().is_some_and(HeldFile::has_no_name);
+        let is_written = is_removed || self.is_inactive(&job.path, self.stanza(job));
         if is_written || was_read {
             let kept = self.sink.accept(EventBatch::default(), Some(end));
             kept.map_err(|error| InputError::sink(&job.path, error))?;

@@ -57,3 +57,36 @@ fn removed_files_that_are_open_survive_a_failure_of_the_sink() {
         world.assert_events(if is_open { &["one", "two"] } else { &["one"] });
     }
 }
+
+#[test]
+fn last_lines_of_truncated_files_survive_a_failure_of_the_sink() {
+    let mut world = World::new("");
+    world.append("a.log", "one\ntw");
+    world.scan_and_read();
+    world.empty("a.log");
+    world.append("a.log", "new\n");
+    world.scan_and_read();
+    world.sink.0.lock().unwrap().fails_once_at = Some(2);
+    world.append("b.log", "other\n");
+    world.watcher.scan_all();
+    assert!((0..20).any(|_| world.worker.step(0, std::time::Duration::ZERO).is_err()));
+    world.worker = world.worker.successor(Box::new(world.sink.clone()));
+    world.monitor.roster.schedule_all(0);
+    world.wait(8.0);
+    let mut events = world.events();
+    events.sort();
+    assert_eq!(events, ["new", "one", "other", "tw"]);
+}
+
+#[test]
+fn removed_copies_are_not_held_any_longer() {
+    let mut world = World::new("");
+    let text: String = (0..100).map(|at| format!("line {at} of a file\n")).collect();
+    world.append("a.log", &text);
+    world.scan_and_read();
+    world.copy("a.log", "b.log");
+    world.watcher.scan_all();
+    std::fs::remove_file(world.path("b.log")).unwrap();
+    world.wait(10.0);
+    assert_eq!((world.events().len(), world.monitor.roster.len()), (100, 1));
+}
