@@ -2,7 +2,8 @@
 //!
 //! As with text, a connection reads and appends only while it holds a turn (a permit, `read_slots`). An acknowledgment
 //! is sent when the events before it are on disk. If the store fails, the forwarder is disconnected without an
-//! acknowledgment, so that it sends the events again. Events that the store refuses for good are dropped, counted and
+//! acknowledgment, so that it sends the events again. A forwarder that asks for no acknowledgments would not send them
+//! again, so events that the store refuses after it has accepted them are appended again. Events that the store refuses for good are dropped, counted and
 //! reported.
 
 use std::collections::VecDeque;
@@ -100,6 +101,7 @@ async fn serve_connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream
         port: &port,
         forwarder,
         pending_acks: VecDeque::new(),
+        refused: Vec::new(),
         permit: place,
         numbers: None,
         since: Some(begun),
@@ -138,6 +140,8 @@ struct Session<'a> {
     forwarder: Forwarder,
     /// Appends in progress, and the ids they will acknowledge.
     pending_acks: VecDeque<Acknowledgment>,
+    /// Events that the store accepted and then refused, and that the forwarder will not send again.
+    refused: Vec<EventBatch>,
     permit: ConnectionPermit<'a>,
     /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
@@ -206,12 +210,35 @@ impl Session<'_> {
             }
             let ids = self.take_acknowledged(false)?;
             answer(connection, &wire::acknowledgment(&ids)).await?;
+            self.append_refused().await?;
         }
         self.flush_channels(true).await?;
         // A forwarder that has disconnected receives no acknowledgment, and sends its unacknowledged data again.
         let ids = tokio::task::block_in_place(|| self.take_acknowledged(true))?;
         drop(answer(connection, &wire::acknowledgment(&ids)).await);
+        while !self.refused.is_empty() {
+            self.append_refused().await?;
+            tokio::task::block_in_place(|| self.take_acknowledged(true))?;
+        }
         Ok(())
+    }
+
+    /// Appends events again that the store has refused.
+    async fn append_refused(&mut self) -> Result<(), SessionError> {
+        if self.refused.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(BUSY_RETRY_DELAY).await;
+        let mut turn = self.port.shared.turns.acquire().await;
+        let appended = turn.run(|_| {
+            let mut receipts = Vec::new();
+            for mut batch in std::mem::take(&mut self.refused) {
+                receipts.extend(self.append(&mut batch)?);
+            }
+            self.pending_acks.push_back((receipts, Vec::new()));
+            Ok(())
+        });
+        appended.unwrap_or(Ok(()))
     }
 
     /// Looks up the last stored number of a forwarder that numbers its batches, once it has named itself.
@@ -426,8 +453,15 @@ impl Session<'_> {
                 self.pending_acks.push_front((receipts, ids));
                 break;
             }
+            let is_sent_again = self.numbers.is_some() || !ids.is_empty();
             for receipt in receipts {
-                receipt.wait().map_err(|error| SessionError::Store(error.to_string()))?;
+                let kept = self.refused.len();
+                let stored = receipt.wait_for_all(&mut self.refused);
+                if let Err(error) = stored
+                    && (is_sent_again || self.refused.len() == kept)
+                {
+                    return Err(SessionError::Store(error.to_string()));
+                }
             }
             acknowledged.extend(ids);
         }
@@ -550,7 +584,8 @@ mod tests {
             ForwarderDefaults { index, host, source, sourcetype, tokens: None, offers_packets: true, props, typing };
         let forwarder = Forwarder::new(Arc::new(defaults));
         let permit = port.shared.limits.acquire().unwrap();
-        Session { port, forwarder, pending_acks: VecDeque::new(), permit, numbers, since: Some(0) }
+        let (pending_acks, refused) = (VecDeque::new(), Vec::new());
+        Session { port, forwarder, pending_acks, refused, permit, numbers, since: Some(0) }
     }
 
     /// Runs a session in which a forwarder connects, sends `text` after the time `after`, and disconnects.
@@ -629,6 +664,40 @@ mod tests {
         assert!(matches!(session.store_numbered(4, batch_for(&["down"])), Err(SessionError::Store(_))));
         assert_eq!((session.take_acknowledged(false).unwrap(), lost()), (vec![], 3));
         assert_eq!(session.numbers.as_ref().map(|numbers| numbers.last), Some(3));
+    }
+
+    /// Receipt of a batch that the log refuses.
+    struct Refused(EventBatch);
+
+    impl Receipt for Refused {
+        fn is_done(&self) -> bool {
+            true
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            Err(AppendError::Busy("no space left".into()))
+        }
+
+        fn wait_for_all(self: Box<Self>, refused: &mut Vec<EventBatch>) -> Result<(), AppendError> {
+            refused.push(self.0);
+            Err(AppendError::Busy("no space left".into()))
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn refused_batches_are_appended_again_unless_the_forwarder_sends_them_again() {
+        let store = Arc::new(Picky::default());
+        let (port, _clock, _open) = port_of(store.clone());
+        let mut session = session_of(&port, None);
+        let refused = |index: &str| Box::new(Refused(batch_for(&[index]))) as Box<dyn Receipt>;
+        session.pending_acks.push_back((vec![refused("a"), Box::new(Stored), refused("b")], Vec::new()));
+        assert_eq!(session.take_acknowledged(false).unwrap(), Vec::<u64>::new());
+        session.append_refused().await.unwrap();
+        assert_eq!(session.take_acknowledged(true).unwrap(), Vec::<u64>::new());
+        assert!(session.refused.is_empty());
+        assert_eq!(*store.0.lock().unwrap(), ["a", "b"].map(|index| (index.to_owned(), 1)));
+        session.pending_acks.push_back((vec![refused("c")], vec![7]));
+        assert!(matches!(session.take_acknowledged(false), Err(SessionError::Store(_))));
     }
 
     #[tokio::test(flavor = "multi_thread")]

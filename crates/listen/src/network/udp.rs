@@ -164,6 +164,7 @@ fn extract_events(group: &PortGroup, bound: SocketAddr, arrived: &Receiver<Pack>
                 for cutter in &mut cutters {
                     cutter.datagrams.flush_silent(now(), true, &mut cutter.batch);
                     cutter.append(&bound);
+                    cutter.settle(&bound);
                 }
                 return;
             }
@@ -210,6 +211,20 @@ impl EventExtractor<'_> {
         }
         if self.batch.raw.len() >= BATCH_BYTES || self.batch.len() >= BATCH_EVENTS {
             self.append(&from);
+        }
+    }
+
+    /// Waits until everything is stored, unless the store stays busy while the server stops.
+    fn settle(&mut self, from: &dyn std::fmt::Display) {
+        while !self.appender.is_settled() {
+            match self.appender.wait_until_at_most(0) {
+                Ok(()) => return,
+                Err(error) => {
+                    self.port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
+                    log::error(format!("[{}]: events of {from} are lost: {error}", self.port.input.stanza));
+                    self.appender.drop_refused();
+                }
+            }
         }
     }
 

@@ -247,14 +247,22 @@ impl Run<'_> {
         for fault in self.reader.take_faults() {
             log.log_line("WARN", &fault, self.shared);
         }
-        if self.batch.is_empty() {
-            return Ok(());
-        }
+        // Without new events, results of earlier appends are collected.
+        let is_empty = self.batch.is_empty();
+        self.while_busy(|run| run.appender.append(&mut run.batch))?;
+        // The mark must never be ahead of the stored events.
+        if self.task.mark.is_some() && !is_empty { self.save_checkpoint() } else { Ok(()) }
+    }
+
+    /// Repeats an append, or the wait for appends, while the store is busy; during shutdown, a limited number of times.
+    fn while_busy(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), AppendError>) -> Result<(), Fault> {
         let mut last_tries = 0;
         loop {
-            match self.appender.append(&mut self.batch) {
-                Ok(()) => break,
-                Err(AppendError::Busy(_)) if !self.batch.is_empty() && last_tries < SHUTDOWN_RETRIES_MAX => {
+            match attempt(self) {
+                Ok(()) => return Ok(()),
+                Err(AppendError::Busy(_))
+                    if (!self.batch.is_empty() || self.appender.has_refused()) && last_tries < SHUTDOWN_RETRIES_MAX =>
+                {
                     if self.shared.stop.wait(BUSY_RETRY_DELAY) {
                         last_tries += 1;
                         self.shared.stop.pause(BUSY_RETRY_DELAY);
@@ -262,16 +270,15 @@ impl Run<'_> {
                 }
                 Err(error) => {
                     self.batch = EventBatch::default();
+                    self.appender.drop_refused();
                     return Err(Fault::io("events are lost", error));
                 }
             }
         }
-        // The mark must never be ahead of the stored events.
-        if self.task.mark.is_some() { self.save_checkpoint() } else { Ok(()) }
     }
 
     fn save_checkpoint(&mut self) -> Result<(), Fault> {
-        self.appender.wait_until_at_most(0).map_err(|error| Fault::io("events are lost", error))?;
+        self.while_busy(|run| run.appender.wait_until_at_most(0))?;
         let (Some(mark), Some(now)) = (&self.task.mark, self.reader.resume_position()) else { return Ok(()) };
         if self.kept.as_deref() != Some(now) {
             private_file::write(&mark.file, now)?;
