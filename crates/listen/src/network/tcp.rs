@@ -12,6 +12,7 @@ use std::time::Duration;
 use quarry_conf::SenderHost;
 use quarry_inputs::AppendError;
 use quarry_inputs::network::{Appender, RawStream, Template};
+use quarry_pipeline::PipelineError;
 use quarry_stdx::log;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -27,6 +28,8 @@ use crate::tls::HANDSHAKE_TIMEOUT;
 pub(super) const GATHER_PAUSE: Duration = Duration::from_millis(5);
 /// Pause before a busy store is tried again.
 pub(super) const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// Interval at which the end of a connection waits for the results of its appends.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(5);
 /// Pause after a failed accept, usually a lack of file descriptors.
 pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Bytes of text after which a batch is stored.
@@ -142,8 +145,10 @@ impl Session<'_> {
                 () = wait_stopped(&mut stopping) => break,
                 read = first_bytes(connection) => read,
                 () = self.permit.close_requested() => break,
-                () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
-                    self.end_events().await;
+                () = tokio::time::sleep(silence), if !self.stream.is_idle() || !self.appender.is_settled() => {
+                    self.end_events(false).await;
+                    // Events that the store refuses later must not wait for the next data.
+                    self.settle().await;
                     continue;
                 }
             };
@@ -160,17 +165,41 @@ impl Session<'_> {
                 break;
             }
         }
-        self.end_events().await;
+        self.end_events(true).await;
+        self.settle().await;
     }
 
-    /// Completes and stores the last event, and drops the pipeline.
-    async fn end_events(&mut self) {
+    /// Completes and stores the last event, and drops the pipeline. Unless the connection is over, an incomplete
+    /// counted message is kept.
+    async fn end_events(&mut self, is_over: bool) {
+        let now = self.port.shared.settings.clock.now_ns();
         let mut turn = self.port.shared.turns.acquire().await;
         turn.run(|buffers| {
-            self.stream.finish(&mut buffers.batch);
-            self.permit.set_held(0);
+            let (stream, batch) = (&mut self.stream, &mut buffers.batch);
+            let ended = if is_over { stream.finish(now, batch) } else { stream.pause(now, batch) };
+            self.report(ended);
+            self.permit.set_held(self.stream.held_bytes());
             self.append(buffers);
         });
+    }
+
+    /// Waits until the appends of the connection are stored, so that events that the store refuses later are kept. The
+    /// turn is not held meanwhile.
+    async fn settle(&mut self) {
+        while !self.appender.is_settled() {
+            while !self.appender.is_done() {
+                tokio::time::sleep(SETTLE_INTERVAL).await;
+            }
+            let mut turn = self.port.shared.turns.acquire().await;
+            turn.run(|buffers| self.append(buffers));
+        }
+    }
+
+    /// Logs an error of the settings.
+    fn report(&self, outcome: Result<(), PipelineError>) {
+        if let Err(error) = outcome {
+            log::error(format!("[{}]: {error}", self.port.input.stanza));
+        }
     }
 
     /// Reads the data available after `first` and stores it.
@@ -200,8 +229,9 @@ impl Session<'_> {
             break;
         }
         if self.permit.set_held(self.stream.held_bytes()) {
-            self.stream.finish(&mut buffers.batch);
-            self.permit.set_held(0);
+            let ended = self.stream.finish(now, &mut buffers.batch);
+            self.report(ended);
+            self.permit.set_held(self.stream.held_bytes());
         }
         self.append(buffers);
         flow
@@ -213,7 +243,8 @@ impl Session<'_> {
     }
 }
 
-/// Stores a batch; waits while the store is busy, unless the server stops.
+/// Stores a batch, after the events that the store has refused meanwhile; waits while the store is busy, unless the
+/// server stops.
 pub(super) fn append(
     appender: &mut Appender,
     batch: &mut quarry_event::EventBatch,
@@ -223,13 +254,18 @@ pub(super) fn append(
     loop {
         match appender.append(batch) {
             Ok(()) => return,
-            Err(AppendError::Busy(_)) if !batch.is_empty() && !*port.shared.stopping.borrow() => {
+            Err(AppendError::Busy(_))
+                if (!batch.is_empty() || appender.has_refused()) && !*port.shared.stopping.borrow() =>
+            {
                 std::thread::park_timeout(BUSY_RETRY_DELAY);
             }
             Err(error) => {
                 port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
                 log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
                 *batch = quarry_event::EventBatch::default();
+                if *port.shared.stopping.borrow() {
+                    appender.drop_refused();
+                }
                 return;
             }
         }
