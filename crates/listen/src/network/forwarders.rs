@@ -525,7 +525,7 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use quarry_conf::{Layers, NetworkInput, PropsResolver};
@@ -555,7 +555,9 @@ mod tests {
     }
 
     /// A port whose events go to `store`, its clock, and what keeps it open.
-    fn port_of(store: Arc<dyn EventStore>) -> (Port, Arc<ManualClock>, (watch::Sender<bool>, mpsc::Receiver<()>)) {
+    pub(in super::super) fn port_of(
+        store: Arc<dyn EventStore>,
+    ) -> (Port, Arc<ManualClock>, (watch::Sender<bool>, mpsc::Receiver<()>)) {
         let layers = Layers::new([]);
         let input = NetworkInput::for_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
         let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));

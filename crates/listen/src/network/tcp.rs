@@ -271,3 +271,73 @@ pub(super) fn append(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use quarry_event::EventBatch;
+    use quarry_inputs::{EventStore, Receipt};
+    use quarry_stdx::Fault;
+    use tokio::io::AsyncWriteExt;
+
+    use super::super::forwarders::tests::port_of;
+    use super::*;
+
+    /// A store that accepts all batches but whose log refuses the first of them.
+    struct FullLog {
+        refusals: Mutex<usize>,
+        texts: Mutex<Vec<String>>,
+    }
+
+    /// Receipt of a batch, with the events if the log refuses them.
+    struct Answered(Option<EventBatch>);
+
+    impl Receipt for Answered {
+        fn is_done(&self) -> bool {
+            true
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            self.wait_for_all(&mut Vec::new())
+        }
+
+        fn wait_for_all(self: Box<Self>, refused: &mut Vec<EventBatch>) -> Result<(), AppendError> {
+            let Some(batch) = self.0 else { return Ok(()) };
+            refused.push(batch);
+            Err(AppendError::Busy("no space left".into()))
+        }
+    }
+
+    impl EventStore for FullLog {
+        fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            if *refusals > 0 {
+                *refusals -= 1;
+                return Ok(Box::new(Answered(Some(batch))));
+            }
+            let texts = (0..batch.len()).map(|row| String::from_utf8_lossy(batch.raw(row)).into_owned());
+            self.texts.lock().unwrap_or_else(PoisonError::into_inner).extend(texts);
+            Ok(Box::new(Answered(None)))
+        }
+
+        fn check_index(&self, _: &str) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn events_that_the_log_refuses_are_stored_before_their_connection_ends() {
+        let store = Arc::new(FullLog { refusals: Mutex::new(2), texts: Mutex::default() });
+        let (port, _clock, _open) = port_of(store.clone());
+        let peer: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let (mut sender, mut connection) = tokio::io::duplex(1 << 10);
+        sender.write_all(b"one\ntwo\n").await.unwrap();
+        drop(sender);
+        let stream = RawStream::new(Arc::new(port.template(peer)), "h".to_owned());
+        let (appender, permit) = (Appender::new(Arc::clone(&port.store)), port.shared.limits.acquire().unwrap());
+        Session { port: &port, stream, appender, permit, peer }.run(&mut connection).await;
+        assert_eq!(store.texts.lock().unwrap().join("\n"), "one\ntwo");
+        assert_eq!(port.shared.limits.lost.load(Ordering::Relaxed), 0);
+    }
+}
