@@ -155,6 +155,10 @@ impl Receipt for TicketReceipt {
     fn wait(self: Box<Self>) -> Result<(), AppendError> {
         self.0.wait().map_err(append_error)
     }
+
+    fn wait_for_all(self: Box<Self>, refused: &mut Vec<EventBatch>) -> Result<(), AppendError> {
+        self.0.wait_for_all(refused).map_err(append_error)
+    }
 }
 
 /// Maps a store error to the sender's error, which tells whether a retry can help.

@@ -101,6 +101,11 @@ pub trait Receipt: Send {
     fn is_done(&self) -> bool;
     /// Waits until the events are durable or storing them has failed.
     fn wait(self: Box<Self>) -> Result<(), AppendError>;
+    /// Like [`Receipt::wait`]; adds to `refused` the events that were not written because the store refused them after
+    /// it had accepted the append, so that they can be appended again. Not every store returns them.
+    fn wait_for_all(self: Box<Self>, _refused: &mut Vec<EventBatch>) -> Result<(), AppendError> {
+        self.wait()
+    }
 }
 
 /// A store for inputs that tell their senders when events are stored.

@@ -193,7 +193,7 @@ impl LogThread {
                 // The files of the whole group are blocked before any append is answered, because a caller that learns
                 // of a failure must find its file blocked.
                 group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.record_failure(it));
-                group.into_iter().for_each(|append| append.promise.fulfill(Err(error.clone())));
+                group.into_iter().for_each(|append| append.promise.refuse(error.clone(), append.batch));
             }
         }
     }

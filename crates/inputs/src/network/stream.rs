@@ -1,8 +1,7 @@
 //! One connection that sends text.
 //!
 //! A connection has a pipeline while bytes arrive. After a silence the last event is complete and the pipeline is
-//! dropped; the next bytes start a new one. Only a message with a count goes on after a silence, because its length is
-//! known.
+//! dropped; the next bytes start a new one. Only an incomplete message with a count waits for its rest.
 
 use std::sync::Arc;
 
@@ -72,6 +71,10 @@ impl Template {
     }
 }
 
+/// Number of silences after which a message with a count is not awaited any longer, because memory is held for it; what
+/// has arrived becomes an event.
+const SILENCES_MAX: u32 = 12;
+
 /// One connection.
 #[derive(Debug)]
 pub struct RawStream {
@@ -80,6 +83,8 @@ pub struct RawStream {
     framing: Framing,
     /// Bytes of an incomplete message.
     held: Vec<u8>,
+    /// Number of silences since the last bytes.
+    silences: u32,
     pipeline: Option<Box<Pipeline>>,
 }
 
@@ -87,7 +92,7 @@ impl RawStream {
     /// Creates the state of a connection from `host`.
     pub fn new(template: Arc<Template>, host: String) -> RawStream {
         let framing = Framing::of(template.kind, template.is_syslog());
-        RawStream { template, host, framing, held: Vec::new(), pipeline: None }
+        RawStream { template, host, framing, held: Vec::new(), silences: 0, pipeline: None }
     }
 
     /// Prepares the pipeline and sets its current time. Must be called before the first bytes of each batch; bytes that
@@ -103,35 +108,39 @@ impl RawStream {
     /// Processes bytes and appends completed events to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut EventBatch) {
         let Some(pipeline) = &mut self.pipeline else { return };
+        self.silences = 0;
         self.framing.push(&mut self.held, bytes, &mut |bytes| pipeline.push(bytes, out));
     }
 
-    /// Appends the remaining events when the connection is silent, except for a message that goes on.
-    pub fn pause(&mut self, out: &mut EventBatch) {
-        if !self.framing.awaits_rest() {
-            return self.finish(out);
+    /// Appends the remaining events when the connection is silent. An incomplete message with a count is kept for up to
+    /// [`SILENCES_MAX`] silences.
+    pub fn pause(&mut self, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
+        self.silences += 1;
+        if self.silences >= SILENCES_MAX {
+            return self.finish(now, out);
         }
         if let Some(mut pipeline) = self.pipeline.take() {
+            self.framing.pause(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
             pipeline.finish(out);
         }
+        Ok(())
     }
 
-    /// Whether a message with a count is incomplete, so that there is text although [`RawStream::is_idle`] is true.
-    pub fn holds_message(&self) -> bool {
-        !self.held.is_empty()
-    }
-
-    /// Appends the remaining events when the connection has ended or holds too much memory. After a pause that left an
-    /// incomplete message, [`RawStream::begin`] must be called first.
-    pub fn finish(&mut self, out: &mut EventBatch) {
-        let Some(mut pipeline) = self.pipeline.take() else { return };
-        self.framing.finish(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
-        pipeline.finish(out);
+    /// Appends the remaining events, including an incomplete message, when the connection has ended or holds too much.
+    pub fn finish(&mut self, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
+        if !self.is_idle() {
+            self.begin(now)?;
+        }
+        if let Some(mut pipeline) = self.pipeline.take() {
+            self.framing.release(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
+            pipeline.finish(out);
+        }
+        Ok(())
     }
 
     /// True if nothing is buffered.
     pub fn is_idle(&self) -> bool {
-        self.pipeline.is_none()
+        self.pipeline.is_none() && self.held.is_empty()
     }
 
     /// Memory of buffered text.
@@ -146,8 +155,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn counted_messages_go_on_after_a_silence() {
+    fn stream() -> RawStream {
         let template = Template {
             index: "net".to_owned(),
             source: "tcp:514".to_owned(),
@@ -155,19 +163,55 @@ mod tests {
             props: Arc::new(PropsResolver::new(&Layers::new([]))),
             kind: NetworkKind::Tcp,
         };
-        let mut stream = RawStream::new(Arc::new(template), "h".to_owned());
-        let mut batch = EventBatch::default();
-        for (at, piece) in ["9 <13>a b c1", "1 <13>d", " e f g", "7 <13>h ", "i9 <13>j k"].into_iter().enumerate() {
-            stream.begin(at as i64).unwrap();
-            stream.push(piece.as_bytes(), &mut batch);
-            stream.pause(&mut batch);
-            assert!(stream.is_idle());
+        RawStream::new(Arc::new(template), "h".to_owned())
+    }
+
+    fn texts(batch: &EventBatch) -> Vec<String> {
+        (0..batch.len()).map(|row| String::from_utf8_lossy(batch.raw(row)).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_silence_neither_cuts_counted_messages_nor_loses_their_framing() {
+        let (mut stream, mut out) = (stream(), EventBatch::default());
+        for chunk in [&b"7 <13>one7 <1"[..], b"3>two9", b" <13>three7 <13>cut"] {
+            stream.begin(0).unwrap();
+            stream.push(chunk, &mut out);
+            stream.pause(0, &mut out).unwrap();
+            stream.pause(0, &mut out).unwrap();
         }
-        assert!(stream.holds_message());
-        stream.begin(9).unwrap();
-        stream.finish(&mut batch);
-        assert!(!stream.holds_message());
-        let texts: Vec<&[u8]> = (0..batch.len()).map(|row| batch.raw(row)).collect();
-        assert_eq!(texts, [&b"<13>a b c"[..], b"<13>d e f g", b"<13>h i", b"<13>j k"]);
+        assert_eq!(texts(&out), ["<13>one", "<13>two", "<13>three", "<13>cut"]);
+        assert!(stream.is_idle());
+        stream.begin(0).unwrap();
+        stream.push(b"30 <13>the connection ends", &mut out);
+        stream.pause(0, &mut out).unwrap();
+        assert_eq!((texts(&out).len(), stream.is_idle()), (4, false));
+        stream.finish(0, &mut out).unwrap();
+        assert_eq!(texts(&out)[4..], ["<13>the connection ends"]);
+    }
+
+    #[test]
+    fn messages_in_many_pieces_are_whole_and_one_that_the_end_cuts_short_is_an_event() {
+        let (mut stream, mut out) = (stream(), EventBatch::default());
+        for chunk in ["9 <13>a b c1", "1 <13>d", " e f g", "7 <13>h ", "i9 <13>j k"] {
+            stream.begin(0).unwrap();
+            stream.push(chunk.as_bytes(), &mut out);
+            stream.pause(0, &mut out).unwrap();
+        }
+        assert_eq!(texts(&out), ["<13>a b c", "<13>d e f g", "<13>h i"]);
+        stream.finish(0, &mut out).unwrap();
+        assert_eq!(texts(&out)[3..], ["<13>j k"]);
+    }
+
+    #[test]
+    fn a_message_is_not_awaited_forever() {
+        let (mut stream, mut out) = (stream(), EventBatch::default());
+        stream.begin(0).unwrap();
+        stream.push(b"10 <13>half", &mut out);
+        (0..SILENCES_MAX).for_each(|_| stream.pause(0, &mut out).unwrap());
+        assert_eq!((texts(&out), stream.is_idle(), stream.held_bytes()), (vec!["<13>half".to_owned()], true, 0));
+        stream.begin(0).unwrap();
+        stream.push(b"ed5 <13>b", &mut out);
+        stream.finish(0, &mut out).unwrap();
+        assert_eq!(texts(&out)[1..], ["ed", "<13>b"]);
     }
 }

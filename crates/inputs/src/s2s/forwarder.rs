@@ -158,6 +158,11 @@ impl Forwarder {
         (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), ids)
     }
 
+    /// Whether the forwarder has asked for acknowledgments; it then sends again what is not acknowledged.
+    pub fn wants_acks(&self) -> bool {
+        self.wants_acks
+    }
+
     /// Sender name of a Quarry forwarder, once known.
     pub fn sender(&self) -> Option<&str> {
         self.sender.as_deref()

@@ -2,8 +2,9 @@
 //!
 //! As with text, a connection reads and appends only while it holds a turn (a permit, `read_slots`). An acknowledgment
 //! is sent when the events before it are on disk. If the store fails, the forwarder is disconnected without an
-//! acknowledgment, so that it sends the events again. Events that the store refuses for good are dropped, counted and
-//! reported.
+//! acknowledgment, so that it sends the events again. A forwarder that asks for no acknowledgments would not send them
+//! again, so events that the store refuses after it has accepted them are appended again. Events that the store refuses
+//! for good are dropped, counted and reported.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -100,6 +101,7 @@ async fn serve_connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream
         port: &port,
         forwarder,
         pending_acks: VecDeque::new(),
+        refused: Vec::new(),
         permit: place,
         numbers: None,
         since: Some(begun),
@@ -138,6 +140,8 @@ struct Session<'a> {
     forwarder: Forwarder,
     /// Appends in progress, and the ids they will acknowledge.
     pending_acks: VecDeque<Acknowledgment>,
+    /// Events that the store accepted and then refused, and that the forwarder will not send again.
+    refused: Vec<EventBatch>,
     permit: ConnectionPermit<'a>,
     /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
@@ -163,7 +167,8 @@ impl Session<'_> {
         if !matches!(ended, Err(SessionError::Deaf)) {
             drop(answer(connection, &wire::acknowledgment(&ids)).await);
         }
-        ended.and(flushed).and(stored)
+        let settled = self.settle().await;
+        ended.and(flushed).and(stored).and(settled)
     }
 
     /// Receives and acknowledges events until the connection ends or has to end.
@@ -220,8 +225,41 @@ impl Session<'_> {
             let (ids, stored) = self.take_acknowledged(false);
             answer(connection, &wire::acknowledgment(&ids)).await?;
             stored?;
+            self.append_refused().await?;
         }
         Ok(())
+    }
+
+    /// Appends refused events again until they are stored or lost.
+    async fn settle(&mut self) -> Result<(), SessionError> {
+        let mut outcome = Ok(());
+        while !self.refused.is_empty() {
+            let appended = self.append_refused().await;
+            let (_, stored) = tokio::task::block_in_place(|| self.take_acknowledged(true));
+            outcome = outcome.and(appended).and(stored);
+        }
+        outcome
+    }
+
+    /// Appends events again that the store has refused.
+    async fn append_refused(&mut self) -> Result<(), SessionError> {
+        if self.refused.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(BUSY_RETRY_DELAY).await;
+        let mut turn = self.port.shared.turns.acquire().await;
+        let appended = turn.run(|_| {
+            let (mut receipts, mut outcome) = (Vec::new(), Ok(()));
+            for mut batch in std::mem::take(&mut self.refused) {
+                match self.append(&mut batch) {
+                    Ok(receipt) => receipts.extend(receipt),
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
+            }
+            self.pending_acks.push_back((receipts, Vec::new()));
+            outcome
+        });
+        appended.unwrap_or(Ok(()))
     }
 
     /// Looks up the last stored number of a forwarder that numbers its batches, once it has named itself.
@@ -428,23 +466,50 @@ impl Session<'_> {
         }
     }
 
+    /// Whether the forwarder sends again what is not acknowledged.
+    fn sends_again(&self) -> bool {
+        self.numbers.is_some() || self.forwarder.wants_acks()
+    }
+
     /// Ids of appends that are on disk; if `all` is set, waits for all appends. Also returns the first failure, at which
     /// the ids end: a forwarder sends batches again from there.
     fn take_acknowledged(&mut self, all: bool) -> (Vec<u64>, Result<(), SessionError>) {
-        let mut acknowledged = Vec::new();
+        let sends_again = self.sends_again();
+        let (mut acknowledged, mut outcome) = (Vec::new(), Ok(()));
         while let Some((receipts, ids)) = self.pending_acks.pop_front() {
             if !all && !receipts.iter().all(|receipt| receipt.is_done()) {
                 self.pending_acks.push_front((receipts, ids));
                 break;
             }
-            let stored = receipts.into_iter().try_for_each(|receipt| receipt.wait());
-            if let Err(error) = stored {
-                self.pending_acks.clear();
-                return (acknowledged, Err(SessionError::Store(error.to_string())));
+            let stored = if sends_again {
+                receipts.into_iter().try_for_each(|receipt| receipt.wait())
+            } else {
+                self.keep_refused(receipts)
+            };
+            match stored {
+                Ok(()) => acknowledged.extend(ids),
+                Err(error) => {
+                    outcome = outcome.and(Err(SessionError::Store(error.to_string())));
+                    if sends_again {
+                        self.pending_acks.clear();
+                    }
+                }
             }
-            acknowledged.extend(ids);
         }
-        (acknowledged, Ok(()))
+        (acknowledged, outcome)
+    }
+
+    /// Waits for appends and keeps the events that the store returns; fails if others are lost.
+    fn keep_refused(&mut self, receipts: Vec<Box<dyn Receipt>>) -> Result<(), AppendError> {
+        let mut outcome = Ok(());
+        for receipt in receipts {
+            let kept = self.refused.len();
+            let stored = receipt.wait_for_all(&mut self.refused);
+            if self.refused.len() == kept {
+                outcome = outcome.and(stored);
+            }
+        }
+        outcome
     }
 }
 
@@ -504,7 +569,7 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::sync::Arc;
 
     use quarry_event::{EventBatch, IndexedField, Metadata};
@@ -513,7 +578,7 @@ pub(super) mod tests {
     use quarry_inputs::{EventStore, Receipt};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::tests::{Nowhere, port_of};
+    use super::super::tests::{Nowhere, Refused, Stored, port_of};
     use super::*;
 
     fn session_of(port: &Port, numbers: Option<Numbers>) -> Session<'_> {
@@ -523,7 +588,15 @@ pub(super) mod tests {
             ForwarderDefaults { index, host, source, sourcetype, tokens: None, offers_packets: true, props, typing };
         let forwarder = Forwarder::new(Arc::new(defaults));
         let permit = port.shared.limits.acquire().unwrap();
-        Session { port, forwarder, pending_acks: VecDeque::new(), permit, numbers, since: Some(0) }
+        let (pending_acks, refused) = (VecDeque::new(), Vec::new());
+        Session { port, forwarder, pending_acks, refused, permit, numbers, since: Some(0) }
+    }
+
+    /// A session of a forwarder that numbers its batches.
+    async fn numbered_session(port: &Port) -> Session<'_> {
+        let sender_entry = port.shared.senders.acquire("f").await.unwrap();
+        let identity = Arc::new(FileIdentity { scope: SENDER_SCOPE.to_owned(), head: b"f".to_vec(), variant: 0 });
+        session_of(port, Some(Numbers { identity, sender_entry, last: 0 }))
     }
 
     /// Runs a session in which a forwarder connects, sends `text` after the time `after`, and disconnects.
@@ -556,18 +629,6 @@ pub(super) mod tests {
         }
 
         fn check_index(&self, _: &str) -> Result<(), Fault> {
-            Ok(())
-        }
-    }
-
-    struct Stored;
-
-    impl Receipt for Stored {
-        fn is_done(&self) -> bool {
-            true
-        }
-
-        fn wait(self: Box<Self>) -> Result<(), AppendError> {
             Ok(())
         }
     }
@@ -645,10 +706,10 @@ pub(super) mod tests {
         }
     }
 
-    #[test]
-    fn a_failed_append_does_not_take_back_earlier_acknowledgments() {
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_failed_append_does_not_take_back_earlier_acknowledgments() {
         let (port, _clock, _open) = port_of(Arc::new(Nowhere));
-        let mut session = session_of(&port, None);
+        let mut session = numbered_session(&port).await;
         session.pending_acks.push_back((vec![Box::new(Stored)], vec![1]));
         session.pending_acks.push_back((vec![Box::new(Stored), Box::new(Unstored)], vec![2]));
         session.pending_acks.push_back((vec![Box::new(Stored)], vec![3]));
@@ -661,9 +722,7 @@ pub(super) mod tests {
     async fn batches_refused_for_good_are_acknowledged_and_counted_as_lost() {
         let store = Arc::new(Picky::default());
         let (port, _clock, _open) = port_of(store.clone());
-        let sender_entry = port.shared.senders.acquire("f").await.unwrap();
-        let identity = Arc::new(FileIdentity { scope: SENDER_SCOPE.to_owned(), head: b"f".to_vec(), variant: 0 });
-        let mut session = session_of(&port, Some(Numbers { identity, sender_entry, last: 0 }));
+        let mut session = numbered_session(&port).await;
         let lost = || port.shared.limits.refused_events.load(Ordering::Relaxed);
         session.store_numbered(1, batch_for(&["bad", "bad"])).unwrap();
         assert_eq!((acknowledged(&mut session), lost()), (vec![1], 2));
@@ -677,6 +736,35 @@ pub(super) mod tests {
         assert!(matches!(session.store_numbered(4, batch_for(&["down"])), Err(SessionError::Store(_))));
         assert_eq!((acknowledged(&mut session), lost()), (vec![], 3));
         assert_eq!(session.numbers.as_ref().map(|numbers| numbers.last), Some(3));
+    }
+
+    fn refused(index: &str) -> Box<dyn Receipt> {
+        Box::new(Refused(batch_for(&[index])))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn refused_batches_are_appended_again_whatever_ends_the_session() {
+        let store = Arc::new(Picky::default());
+        let (port, _clock, _open) = port_of(store.clone());
+        let mut session = session_of(&port, None);
+        session.pending_acks.push_back((vec![refused("a"), Box::new(Unstored), refused("b")], Vec::new()));
+        session.pending_acks.push_back((vec![refused("c")], Vec::new()));
+        let (sender, mut connection) = tokio::io::duplex(1 << 10);
+        drop(sender);
+        let ended = session.run(&mut connection).await;
+        assert!(matches!(ended, Err(SessionError::Store(_))), "the events of one append are lost");
+        assert_eq!(*store.0.lock().unwrap(), ["a", "b", "c"].map(|index| (index.to_owned(), 1)));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn refused_batches_that_the_forwarder_sends_again_are_not_kept() {
+        let store = Arc::new(Picky::default());
+        let (port, _clock, _open) = port_of(store.clone());
+        let mut session = numbered_session(&port).await;
+        session.pending_acks.push_back((vec![refused("a")], vec![7]));
+        let (_sender, mut connection) = tokio::io::duplex(1 << 10);
+        assert!(matches!(session.run(&mut connection).await, Err(SessionError::Store(_))));
+        assert!(store.0.lock().unwrap().is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread")]

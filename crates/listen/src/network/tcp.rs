@@ -10,8 +10,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_conf::SenderHost;
+use quarry_event::EventBatch;
 use quarry_inputs::AppendError;
 use quarry_inputs::network::{Appender, RawStream, Template};
+use quarry_pipeline::PipelineError;
 use quarry_stdx::log;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -27,6 +29,8 @@ use crate::tls::HANDSHAKE_TIMEOUT;
 pub(super) const GATHER_PAUSE: Duration = Duration::from_millis(5);
 /// Pause before a busy store is tried again.
 pub(super) const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// Interval at which the end of a connection waits for the results of its appends.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(5);
 /// Pause after a failed accept, usually a lack of file descriptors.
 pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Bytes of text after which a batch is stored.
@@ -149,8 +153,10 @@ impl Session<'_> {
                 () = wait_stopped(&mut stopping) => break,
                 read = first_bytes(connection) => read,
                 () = self.permit.close_requested() => break,
-                () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
+                () = tokio::time::sleep(silence), if !self.stream.is_idle() || !self.appender.is_settled() => {
                     self.end_events(SessionState::Silent).await;
+                    // Events that the store refuses later must not wait for the next data.
+                    self.settle().await;
                     continue;
                 }
             };
@@ -168,42 +174,50 @@ impl Session<'_> {
             }
         }
         self.end_events(SessionState::Ended).await;
+        self.settle().await;
     }
 
-    /// Completes and stores the last event, and drops the pipeline. At the end of a connection, waits until its events
-    /// are stored.
+    /// Completes and stores the last event, and drops the pipeline. At a silence, an incomplete message with a count is
+    /// kept.
     async fn end_events(&mut self, state: SessionState) {
+        let now = self.port.shared.settings.clock.now_ns();
         let mut turn = self.port.shared.turns.acquire().await;
         turn.run(|buffers| {
-            match state {
-                SessionState::Silent => self.stream.pause(&mut buffers.batch),
-                SessionState::Ended if self.stream.holds_message() && self.begin().is_break() => {}
-                SessionState::Ended => self.stream.finish(&mut buffers.batch),
-            }
+            let ended = match state {
+                SessionState::Silent => self.stream.pause(now, &mut buffers.batch),
+                SessionState::Ended => self.stream.finish(now, &mut buffers.batch),
+            };
+            self.report(ended);
             self.permit.set_held(self.stream.held_bytes());
             self.append(buffers);
-            if matches!(state, SessionState::Ended) {
-                let ended = self.appender.wait_until_at_most(0);
-                ended.unwrap_or_else(|error| log_lost(self.port, &self.peer, &error));
-            }
         });
     }
 
-    /// Prepares the stream for bytes that arrived now.
-    fn begin(&mut self) -> ControlFlow<()> {
-        let now = self.port.shared.settings.clock.now_ns();
-        match self.stream.begin(now) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                log::error(format!("[{}]: {error}", self.port.input.stanza));
-                ControlFlow::Break(())
+    /// Waits until the appends of the connection are stored or lost, so that events that the store refuses later are
+    /// kept. The turn is not held meanwhile.
+    async fn settle(&mut self) {
+        while !self.appender.is_settled() {
+            while !self.appender.is_done() {
+                tokio::time::sleep(SETTLE_INTERVAL).await;
             }
+            let mut turn = self.port.shared.turns.acquire().await;
+            turn.run(|buffers| self.append(buffers));
+        }
+    }
+
+    /// Logs an error of the settings.
+    fn report(&self, outcome: Result<(), PipelineError>) {
+        if let Err(error) = outcome {
+            log::error(format!("[{}]: {error}", self.port.input.stanza));
         }
     }
 
     /// Reads the data available after `first` and stores it.
     fn read(&mut self, connection: &mut dyn Connection, first: &[u8], buffers: &mut ReadBuffers) -> ControlFlow<()> {
-        if self.begin().is_break() {
+        let now = self.port.shared.settings.clock.now_ns();
+        let begun = self.stream.begin(now);
+        if begun.is_err() {
+            self.report(begun);
             return ControlFlow::Break(());
         }
         self.stream.push(first, &mut buffers.batch);
@@ -226,8 +240,9 @@ impl Session<'_> {
             break;
         }
         if self.permit.set_held(self.stream.held_bytes()) {
-            self.stream.finish(&mut buffers.batch);
-            self.permit.set_held(0);
+            let ended = self.stream.finish(now, &mut buffers.batch);
+            self.report(ended);
+            self.permit.set_held(self.stream.held_bytes());
         }
         self.append(buffers);
         flow
@@ -239,52 +254,70 @@ impl Session<'_> {
     }
 }
 
-/// Stores a batch; waits while the store is busy, unless the server stops.
-pub(super) fn append(
+/// Stores a batch, after the events that the store has refused meanwhile; waits while the store is busy, unless the
+/// server stops.
+pub(super) fn append(appender: &mut Appender, batch: &mut EventBatch, port: &Port, from: &dyn std::fmt::Display) {
+    while_busy(appender, batch, (port, from), Appender::append);
+}
+
+/// Repeats an append, or the wait for appends, while the store is busy, unless the server stops. Events that are lost
+/// are counted and logged.
+pub(super) fn while_busy(
     appender: &mut Appender,
-    batch: &mut quarry_event::EventBatch,
-    port: &Port,
-    from: &dyn std::fmt::Display,
+    batch: &mut EventBatch,
+    (port, from): (&Port, &dyn std::fmt::Display),
+    mut attempt: impl FnMut(&mut Appender, &mut EventBatch) -> Result<(), AppendError>,
 ) {
     loop {
-        match appender.append(batch) {
+        match attempt(appender, batch) {
             Ok(()) => return,
-            Err(AppendError::Busy(_)) if !batch.is_empty() && !*port.shared.stopping.borrow() => {
+            Err(AppendError::Busy(_)) if !*port.shared.stopping.borrow() => {
                 std::thread::park_timeout(BUSY_RETRY_DELAY);
             }
             Err(error) => {
-                log_lost(port, from, &error);
-                *batch = quarry_event::EventBatch::default();
+                port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
+                log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
+                *batch = EventBatch::default();
+                if matches!(error, AppendError::Busy(_)) {
+                    appender.drop_refused();
+                }
                 return;
             }
         }
     }
 }
 
-/// Counts and logs that events could not be stored.
-pub(super) fn log_lost(port: &Port, from: &dyn std::fmt::Display, error: &AppendError) {
-    port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
-    log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
-}
-
 #[cfg(test)]
 mod tests {
+    use quarry_inputs::EventStore;
     use tokio::io::AsyncWriteExt;
 
-    use super::super::tests::{FailsLater, port_of};
+    use super::super::tests::{FailsLater, FullLog, port_of};
     use super::*;
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn events_that_are_lost_after_the_end_of_a_connection_are_counted() {
-        let (port, _clock, _open) = port_of(Arc::new(FailsLater));
+    /// Number of lost batches of a connection that sends `text` to a port with this store.
+    async fn lost_from(text: &[u8], store: Arc<dyn EventStore>) -> u64 {
+        let (port, _clock, _open) = port_of(store);
         let peer = SocketAddr::from(([192, 0, 2, 1], 514));
         let stream = RawStream::new(Arc::new(port.template(peer)), "h".to_owned());
         let appender = Appender::new(Arc::clone(&port.store));
         let permit = port.shared.limits.acquire().unwrap();
         let (mut sender, mut connection) = tokio::io::duplex(1 << 10);
-        sender.write_all(b"one\ntwo").await.unwrap();
+        sender.write_all(text).await.unwrap();
         drop(sender);
         Session { port: &port, stream, appender, permit, peer }.run(&mut connection).await;
-        assert_eq!(port.shared.limits.lost.load(Ordering::Relaxed), 1);
+        port.shared.limits.lost.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn events_that_are_lost_after_the_end_of_a_connection_are_counted() {
+        assert_eq!(lost_from(b"text", Arc::new(FailsLater)).await, 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn events_that_the_log_refuses_are_stored_before_their_connection_ends() {
+        let store = Arc::new(FullLog::with_refusals(2));
+        assert_eq!(lost_from(b"one\ntwo\n", store.clone()).await, 0);
+        assert_eq!(store.texts().join("\n"), "one\ntwo");
     }
 }

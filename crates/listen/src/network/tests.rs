@@ -1,6 +1,7 @@
 //! A port without a socket, and stores, for tests of protocols.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use quarry_conf::{Layers, NetworkInput, PropsResolver};
 use quarry_event::EventBatch;
@@ -30,7 +31,7 @@ pub(super) struct FailsLater;
 
 impl EventStore for FailsLater {
     fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-        Ok(Box::new(FailsLater))
+        Ok(Box::new(FailedLater(AtomicBool::new(false))))
     }
 
     fn check_index(&self, _: &str) -> Result<(), Fault> {
@@ -38,13 +39,80 @@ impl EventStore for FailsLater {
     }
 }
 
-impl Receipt for FailsLater {
+/// Receipt that has a result after the first question for it.
+struct FailedLater(AtomicBool);
+
+impl Receipt for FailedLater {
     fn is_done(&self) -> bool {
-        false
+        self.0.swap(true, Ordering::Relaxed)
     }
 
     fn wait(self: Box<Self>) -> Result<(), AppendError> {
         Err(AppendError::Failed("the disk".into()))
+    }
+}
+
+/// A store that accepts all batches but whose log refuses the first of them.
+#[derive(Default)]
+pub(super) struct FullLog {
+    refusals: AtomicUsize,
+    texts: Mutex<Vec<String>>,
+}
+
+impl FullLog {
+    pub(super) fn with_refusals(count: usize) -> FullLog {
+        FullLog { refusals: AtomicUsize::new(count), ..FullLog::default() }
+    }
+
+    /// The events in the log.
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.texts.lock().unwrap().clone()
+    }
+}
+
+impl EventStore for FullLog {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        if self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return Ok(Box::new(Refused(batch)));
+        }
+        let texts = (0..batch.len()).map(|row| String::from_utf8_lossy(batch.raw(row)).into_owned());
+        self.texts.lock().unwrap().extend(texts);
+        Ok(Box::new(Stored))
+    }
+
+    fn check_index(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Receipt of a batch that the log refuses.
+pub(super) struct Refused(pub(super) EventBatch);
+
+impl Receipt for Refused {
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        self.wait_for_all(&mut Vec::new())
+    }
+
+    fn wait_for_all(self: Box<Self>, refused: &mut Vec<EventBatch>) -> Result<(), AppendError> {
+        refused.push(self.0);
+        Err(AppendError::Busy("no space left".into()))
+    }
+}
+
+/// Receipt of a stored batch.
+pub(super) struct Stored;
+
+impl Receipt for Stored {
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        Ok(())
     }
 }
 

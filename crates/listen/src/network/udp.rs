@@ -18,7 +18,7 @@ use quarry_inputs::network::{Appender, Datagram, Datagrams};
 use quarry_stdx::log;
 use rustix::net::sockopt;
 
-use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append, log_lost};
+use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append, while_busy};
 use super::{Port, PortGroup};
 
 /// Maximum size of a datagram.
@@ -181,7 +181,7 @@ fn extract_events(group: &PortGroup, bound: SocketAddr, arrived: &Receiver<Pack>
                 for cutter in &mut cutters {
                     cutter.datagrams.flush_silent(now(), true, &mut cutter.batch);
                     cutter.append(&bound);
-                    cutter.settle(0, &bound);
+                    cutter.settle(&bound);
                 }
                 return;
             }
@@ -233,14 +233,15 @@ impl EventExtractor<'_> {
 
     fn append(&mut self, from: &dyn std::fmt::Display) {
         append(&mut self.appender, &mut self.batch, self.port, from);
-        // If nothing is appended, the results of earlier appends are still collected.
-        self.settle(usize::MAX, from);
     }
 
-    /// Waits until at most `left` appends are in progress, and logs those that failed.
-    fn settle(&mut self, left: usize, from: &dyn std::fmt::Display) {
-        let settled = self.appender.wait_until_at_most(left);
-        settled.unwrap_or_else(|error| log_lost(self.port, from, &error));
+    /// Waits until everything is stored or lost.
+    fn settle(&mut self, from: &dyn std::fmt::Display) {
+        while !self.appender.is_settled() {
+            while_busy(&mut self.appender, &mut self.batch, (self.port, from), |appender, _| {
+                appender.wait_until_at_most(0)
+            });
+        }
     }
 }
 
@@ -296,12 +297,14 @@ impl Drops {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use super::super::tests::{FailsLater, Nowhere, port_of};
+    use quarry_inputs::EventStore;
+
+    use super::super::tests::{FailsLater, FullLog, Nowhere, port_of};
     use super::*;
 
-    #[test]
-    fn events_that_are_lost_when_a_socket_closes_are_counted() {
-        let (port, _clock, _open) = port_of(Arc::new(FailsLater));
+    /// Number of lost batches if one datagram arrives before the socket of a port with this store closes.
+    fn lost_from(store: Arc<dyn EventStore>) -> u64 {
+        let (port, _clock, _open) = port_of(store);
         let port = Arc::new(port);
         let address = SocketAddr::from(([127, 0, 0, 1], 514));
         let (packs, arrived) = sync_channel(1);
@@ -309,7 +312,18 @@ mod tests {
         packs.send(Pack { bytes: b"text".to_vec(), ends: vec![(4, address.ip())] }).unwrap();
         drop(packs);
         extract_events(&PortGroup(vec![Arc::clone(&port)].into()), address, &arrived, &spent);
-        assert_eq!(port.shared.limits.lost.load(Ordering::Relaxed), 1);
+        port.shared.limits.lost.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn events_that_are_lost_when_a_socket_closes_are_counted() {
+        assert_eq!(lost_from(Arc::new(FailsLater)), 1);
+    }
+
+    #[test]
+    fn events_that_the_log_refuses_are_stored_before_a_socket_closes() {
+        let store = Arc::new(FullLog::with_refusals(2));
+        assert_eq!((lost_from(store.clone()), store.texts().len()), (0, 1));
     }
 
     #[test]

@@ -253,14 +253,19 @@ impl Run<'_> {
         for fault in self.reader.take_faults() {
             log.log_line("WARN", &fault, self.shared);
         }
-        if self.batch.is_empty() {
-            return Ok(());
-        }
+        // Without new events, results of earlier appends are collected.
+        let is_empty = self.batch.is_empty();
+        self.while_busy(|run| run.appender.append(&mut run.batch))?;
+        if self.task.mark.is_some() && !is_empty { self.save_checkpoint() } else { Ok(()) }
+    }
+
+    /// Repeats an append, or the wait for appends, while the store is busy; during shutdown, a limited number of times.
+    fn while_busy(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), AppendError>) -> Result<(), Fault> {
         let mut last_tries = 0;
         loop {
-            match self.appender.append(&mut self.batch) {
-                Ok(()) => break,
-                Err(AppendError::Busy(_)) if !self.batch.is_empty() && last_tries < SHUTDOWN_RETRIES_MAX => {
+            match attempt(self) {
+                Ok(()) => return Ok(()),
+                Err(AppendError::Busy(_)) if last_tries < SHUTDOWN_RETRIES_MAX => {
                     if self.shared.stop.wait(BUSY_RETRY_DELAY) {
                         last_tries += 1;
                         self.shared.stop.pause(BUSY_RETRY_DELAY);
@@ -268,11 +273,13 @@ impl Run<'_> {
                 }
                 Err(error) => {
                     self.batch = EventBatch::default();
+                    if matches!(error, AppendError::Busy(_)) {
+                        self.appender.drop_refused();
+                    }
                     return Err(self.lose(error));
                 }
             }
         }
-        if self.task.mark.is_some() { self.save_checkpoint() } else { Ok(()) }
     }
 
     /// Notes that events are lost, and returns the fault that says so.
@@ -283,7 +290,7 @@ impl Run<'_> {
 
     /// Waits until all events are stored, and saves the position after them, unless events are lost.
     fn save_checkpoint(&mut self) -> Result<(), Fault> {
-        self.appender.wait_until_at_most(0).map_err(|error| self.lose(error))?;
+        self.while_busy(|run| run.appender.wait_until_at_most(0))?;
         if self.has_lost {
             return Ok(());
         }
@@ -339,6 +346,8 @@ fn read_available(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use quarry_conf::{Layers, PropsResolver};
     use quarry_event::Metadata;
     use quarry_inputs::{InputSettings, Receipt, program::JournalReader};
@@ -388,8 +397,42 @@ mod tests {
         }
     }
 
-    /// The mark that a journal input saves if its program writes one entry and the store fails in this way.
-    fn mark_after(failure: Failure) -> Option<String> {
+    /// A store whose log refuses the first batch and returns it.
+    #[derive(Default)]
+    struct RefusesOnce(AtomicBool);
+
+    impl EventStore for RefusesOnce {
+        fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+            if self.0.swap(true, Ordering::Relaxed) {
+                return Failure::Never.append(batch);
+            }
+            Ok(Box::new(Refused(batch)))
+        }
+
+        fn check_index(&self, index: &str) -> Result<(), Fault> {
+            Failure::Never.check_index(index)
+        }
+    }
+
+    struct Refused(EventBatch);
+
+    impl Receipt for Refused {
+        fn is_done(&self) -> bool {
+            true
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            self.wait_for_all(&mut Vec::new())
+        }
+
+        fn wait_for_all(self: Box<Self>, refused: &mut Vec<EventBatch>) -> Result<(), AppendError> {
+            refused.push(self.0);
+            Err(AppendError::Busy("no space left".into()))
+        }
+    }
+
+    /// The mark that a journal input with this store saves if its program writes one entry.
+    fn mark_after(store: impl EventStore + 'static) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("journal");
         std::fs::write(&journal, "{\"__CURSOR\":\"c1\",\"MESSAGE\":\"hello\"}\n").unwrap();
@@ -423,7 +466,7 @@ mod tests {
             new_reader: Box::new(move || {
                 Box::new(JournalReader::new(metadata.clone(), true, &[], &[], Arc::clone(&typing)))
             }),
-            store: Arc::new(failure),
+            store: Arc::new(store),
         };
         let stop = StopSignal::default();
         task.run(&Shared { settings, home, host: "h".to_owned(), address: None, sessions: None, stop });
@@ -435,5 +478,10 @@ mod tests {
         assert_eq!(mark_after(Failure::Never).as_deref(), Some("c1"));
         assert_eq!(mark_after(Failure::AtOnce), None);
         assert_eq!(mark_after(Failure::AfterAccepting), None);
+    }
+
+    #[test]
+    fn the_mark_moves_when_refused_events_have_been_stored() {
+        assert_eq!(mark_after(RefusesOnce::default()).as_deref(), Some("c1"));
     }
 }

@@ -12,11 +12,12 @@ use tempfile::tempdir;
 
 use super::faults::Room;
 use super::remote::{Objects, options};
+use super::sample::batch;
 use super::{all, expected, open, small, texts, try_append};
 use crate::hot_slabs::HotKey;
 use crate::options::UNCOUNTED_QUARANTINED_SLABS;
 use crate::state::Progress;
-use crate::{BucketCopies, ListingState, LocalDisk, Store, StoreError, StoreOptions, data_dir};
+use crate::{AppendRequest, BucketCopies, ListingState, LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
 #[test]
 fn a_full_disk_refuses_whole_batches_and_recovers() {
@@ -49,6 +50,27 @@ fn a_full_disk_refuses_whole_batches_and_recovers() {
         drop(store);
         assert_eq!(texts(&all(&open())), expected("main", 0..stored + 3), "room for {bytes} bytes");
     }
+}
+
+#[test]
+fn batches_that_the_log_refused_are_returned_and_can_be_appended_again() {
+    let dir = tempdir().unwrap();
+    let room = Room::new(0);
+    let catalog = Catalog::open_in_memory().unwrap();
+    let blobs = Arc::new(MemoryBlobStore::default());
+    let disk = Arc::new(room.clone());
+    let store = Store::open_with(small(dir.path()), disk, blobs, catalog, ManualClock::shared(0)).unwrap();
+    let append = |batch| store.append(AppendRequest { batch, checkpoint: None }).unwrap();
+    let mut refused = Vec::new();
+    for first in [0, 3] {
+        let ticket = append(batch("main", first, 3));
+        assert!(matches!(ticket.wait_for_all(&mut refused), Err(StoreError::Full { .. })));
+    }
+    room.set(1 << 20);
+    let again: Vec<_> = refused.drain(..).map(append).collect();
+    again.into_iter().for_each(|ticket| ticket.wait_for_all(&mut refused).unwrap());
+    assert!(refused.is_empty());
+    assert_eq!(texts(&all(&store)), expected("main", 0..6));
 }
 
 #[test]

@@ -157,7 +157,6 @@ impl Monitor {
                     reader = reader.successor(sink());
                     self.roster.pause(STORE_RETRY);
                     self.roster.schedule_all(worker);
-                    reader = reader.after_failure(sink());
                 }
             }
         }

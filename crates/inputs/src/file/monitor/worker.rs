@@ -95,12 +95,6 @@ impl<'a> Worker<'a> {
         Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer, has_stored: false }
     }
 
-    /// The worker that continues with another sink after this worker's sink has failed. It takes over the lines that are
-    /// no longer in any file; all other data is read again from the stored positions.
-    pub(crate) fn after_failure(&mut self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
-        Worker { remnants: std::mem::take(&mut self.remnants), ..Worker::new(self.monitor, self.props, sink) }
-    }
-
     /// Runs until monitoring ends or the sink fails; after a failure, positions must be looked up in a new sink.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
         let mut has_read = false;
@@ -143,13 +137,15 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The worker that replaces this one after its sink has failed. Open files that have lost their names are kept for
-    /// it, because it could not open them.
-    pub(crate) fn successor(&self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
+    /// The worker that replaces this one after its sink has failed. It gets the open files that have lost their names,
+    /// because it could not open them, and the remnants, which are in no file; all other data is read again from the
+    /// stored positions.
+    pub(crate) fn successor(&mut self, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
         for session in self.open.values().filter(|session| !session.tail.has_name(&session.job.path)) {
             self.monitor.roster.restore(&session.job, HeldFile::nameless(session.tail.file()));
         }
-        Worker::new(self.monitor, self.props, sink)
+        let remnants = std::mem::take(&mut self.remnants);
+        Worker { remnants, ..Worker::new(self.monitor, self.props, sink) }
     }
 
     /// Whether the sink has stored what was read from at least one file.
@@ -343,7 +339,8 @@ impl<'a> Worker<'a> {
     /// Records that a file is a copy of another file that was read up to the same offset. The record is made at once if
     /// the copy has a different position of its own, and otherwise when the copy is no longer written.
     fn record_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
-        let is_written = self.is_inactive(&job.path, self.stanza(job));
+        let is_removed = job.held.as_ref().is_some_and(HeldFile::has_no_name);
+        let is_written = is_removed || self.is_inactive(&job.path, self.stanza(job));
         if is_written || was_read {
             let kept = self.sink.accept(EventBatch::default(), Some(end));
             kept.map_err(|error| InputError::sink(&job.path, error))?;

@@ -57,3 +57,16 @@ fn removed_files_that_are_open_survive_a_failure_of_the_sink() {
         world.assert_events(if is_open { &["one", "two"] } else { &["one"] });
     }
 }
+
+#[test]
+fn removed_copies_are_not_held_any_longer() {
+    let mut world = World::new("");
+    let text: String = (0..100).map(|at| format!("line {at} of a file\n")).collect();
+    world.append("a.log", &text);
+    world.scan_and_read();
+    world.copy("a.log", "b.log");
+    world.watcher.scan_all();
+    std::fs::remove_file(world.path("b.log")).unwrap();
+    world.wait(10.0);
+    assert_eq!((world.events().len(), world.monitor.roster.len()), (100, 1));
+}

@@ -144,7 +144,7 @@ fn lines_that_are_in_no_file_outlive_a_failure_of_the_sink() {
     world.watcher.scan_all();
     assert!(world.worker.step(0, Duration::ZERO).is_err());
     world.monitor.roster.schedule_all(0);
-    world.worker = world.worker.after_failure(Box::new(world.sink.clone()));
+    world.worker = world.worker.successor(Box::new(world.sink.clone()));
     world.wait(8.0);
     let mut events = world.events();
     events.sort();
