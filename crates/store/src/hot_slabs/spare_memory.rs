@@ -9,6 +9,7 @@ use quarry_bucket::MAX_SLAB_EVENTS;
 use quarry_event::EventBatch;
 
 use crate::hot_slabs::SlabRows;
+use crate::hot_slabs::rows::clear_fields;
 use crate::sync::lock;
 
 /// Maximum number of slabs kept.
@@ -19,6 +20,8 @@ const SLAB_BYTES_MAX: usize = 96 << 20;
 const BATCHES_MAX: usize = 8;
 /// Maximum text bytes of a batch that is kept.
 const BATCH_BYTES_MAX: usize = 6 << 20;
+/// Maximum bytes of the fields of a batch whose memory is kept.
+const FIELD_BYTES_MAX: usize = 12 << 20;
 /// Text bytes from which a batch counts as large.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
@@ -56,7 +59,9 @@ impl SpareMemory {
         }
         let mut rows = lock(&self.slabs).pop().unwrap_or_default();
         let batches = raw_bytes / first.raw.len() + 2;
-        rows.reserve((first.len() * batches).min(MAX_SLAB_EVENTS), raw_bytes);
+        let events = (first.len() * batches).min(MAX_SLAB_EVENTS);
+        rows.reserve(events, raw_bytes);
+        rows.reserve_fields(first, events);
         rows
     }
 
@@ -69,7 +74,8 @@ impl SpareMemory {
         batch.ends.clear();
         batch.time.clear();
         batch.meta.clear();
-        (batch.metas, batch.fields, batch.index_time) = (Vec::new(), Vec::new(), 0);
+        (batch.metas, batch.index_time) = (Vec::new(), 0);
+        clear_fields(&mut batch.fields, FIELD_BYTES_MAX);
         let mut batches = lock(&self.batches);
         if batches.len() < BATCHES_MAX {
             batches.push(batch);
@@ -102,7 +108,7 @@ mod tests {
             used.raw.reserve(BATCH_BYTES_MIN);
             spares.keep_batch(used);
             let mut rows = SlabRows::default();
-            rows.add(&batch("main", 0, 3), 0..3, std::iter::empty(), &[0; 8]);
+            rows.add(&batch("main", 0, 3), 0..3, &[0; 8]);
             spares.keep_slab(rows, SLABS_MAX);
             let mut rows = SlabRows::default();
             rows.reserve(0, BATCH_BYTES_MIN);
