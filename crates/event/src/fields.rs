@@ -190,7 +190,12 @@ impl IndexedFields {
 
     /// Bytes of the largest field, name and value together.
     pub fn longest(&self) -> usize {
-        self.iter().map(|field| field.name.len() + field.value.len()).max().unwrap_or(0)
+        let mut start = 0;
+        let bytes = self.codes.iter().zip(&self.ends).map(|(code, end)| {
+            let value_bytes = end - std::mem::replace(&mut start, *end);
+            self.names.names[*code as usize].len() + value_bytes
+        });
+        bytes.max().unwrap_or(0)
     }
 
     /// All fields.
