@@ -254,6 +254,14 @@ impl IndexedFields {
         values.clear();
         (*names, *event_start, *expected) = (NameTable::default(), 0, 0);
     }
+
+    /// Like [`IndexedFields::clear`], but releases the memory if it has more than `most` bytes.
+    pub fn clear_keeping(&mut self, most: usize) {
+        match self.capacity() <= most {
+            true => self.clear(),
+            false => *self = IndexedFields::default(),
+        }
+    }
 }
 
 impl PartialEq for IndexedFields {
@@ -400,6 +408,11 @@ mod tests {
         assert!(fields.is_empty() && fields == IndexedFields::default() && fields.capacity() > 0);
         fields.push(0, "b", "3");
         assert_eq!((fields.get(0).code, fields.names().len()), (0, 1));
+        let bytes = fields.capacity();
+        fields.clear_keeping(bytes);
+        assert_eq!((fields.len(), fields.capacity()), (0, bytes));
+        fields.clear_keeping(bytes - 1);
+        assert_eq!(fields.capacity(), 0);
     }
 
     #[test]
@@ -448,7 +461,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_are_the_same_however_they_are_added(given in given(), cuts in (0_usize..100, 0_usize..100), shift in 0_usize..9) {
+        fn fields_are_the_same_however_they_are_added(
+            given in given(),
+            cuts in (0_usize..100, 0_usize..100),
+            shift in 0_usize..9,
+        ) {
             let whole: IndexedFields = given.iter().cloned().collect();
             prop_assert_eq!(listed(whole.all()), given.clone());
             prop_assert!(has_exact_names(&whole));

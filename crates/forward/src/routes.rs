@@ -4,7 +4,7 @@
 //! Events of a batch with the same groups and index stay together, in order.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::ForwardError;
 use quarry_conf::OutputSettings;

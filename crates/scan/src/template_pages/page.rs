@@ -9,7 +9,6 @@ use quarry_eval::EngineError;
 use quarry_eval::rows;
 use quarry_event::template::{ColumnValues, FieldColumn, PageColumn, TEXT_COLUMN, TemplateSet, TextEnds, Texts};
 use quarry_event::{FieldNames, IndexedFields, Page, PageColumns};
-use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
 
 use super::key_splits::KeySplit;

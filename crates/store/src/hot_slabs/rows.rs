@@ -74,7 +74,7 @@ impl SlabRows {
         *index_time = 0;
         // Metadata is not reused, because its size differs from slab to slab.
         *metas = Vec::new();
-        clear_fields(fields, FIELD_BYTES_MAX);
+        fields.clear_keeping(FIELD_BYTES_MAX);
         self.index_times.clear();
     }
 
@@ -160,14 +160,6 @@ fn with_names(run: FieldRun<'_>, names: FieldNames, from: usize) -> IndexedField
         fields.push(field.row - u32_of(from), field.name, field.value);
     }
     fields
-}
-
-/// Removes all fields and keeps their memory if it has at most `most` bytes.
-pub(super) fn clear_fields(fields: &mut IndexedFields, most: usize) {
-    match fields.capacity() <= most {
-        true => fields.clear(),
-        false => *fields = IndexedFields::default(),
-    }
 }
 
 /// Byte range of the text of these rows.

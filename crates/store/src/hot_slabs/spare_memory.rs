@@ -9,7 +9,6 @@ use quarry_bucket::MAX_SLAB_EVENTS;
 use quarry_event::EventBatch;
 
 use crate::hot_slabs::SlabRows;
-use crate::hot_slabs::rows::clear_fields;
 use crate::sync::lock;
 
 /// Maximum number of slabs kept.
@@ -75,7 +74,7 @@ impl SpareMemory {
         batch.time.clear();
         batch.meta.clear();
         (batch.metas, batch.index_time) = (Vec::new(), 0);
-        clear_fields(&mut batch.fields, FIELD_BYTES_MAX);
+        batch.fields.clear_keeping(FIELD_BYTES_MAX);
         let mut batches = lock(&self.batches);
         if batches.len() < BATCHES_MAX {
             batches.push(batch);
@@ -106,12 +105,14 @@ mod tests {
         for _ in 0..BATCHES_MAX + 3 {
             let mut used = batch("main", 0, 3);
             used.raw.reserve(BATCH_BYTES_MIN);
+            used.fields.push(1, "user", "ann");
             spares.keep_batch(used);
             let mut rows = SlabRows::default();
             rows.add(&batch("main", 0, 3), 0..3, &[0; 8]);
             spares.keep_slab(rows, SLABS_MAX);
             let mut rows = SlabRows::default();
             rows.reserve(0, BATCH_BYTES_MIN);
+            rows.events.fields.push(0, "user", "ann");
             spares.keep_slab(rows, SLABS_MAX + 1);
         }
         spares.keep_batch(batch("main", 0, 3));

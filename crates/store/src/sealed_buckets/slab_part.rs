@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::PageInfo;
 use quarry_catalog::Origin;
 use quarry_event::Page;
-use quarry_stdx::number::{u32_of, usize_of};
+use quarry_stdx::number::usize_of;
 
 /// Some consecutive events of a slab as a segment of their own.
 #[derive(Debug)]
