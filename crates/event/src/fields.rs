@@ -190,12 +190,8 @@ impl IndexedFields {
 
     /// Bytes of the largest field, name and value together.
     pub fn longest(&self) -> usize {
-        let mut start = 0;
-        let bytes = self.codes.iter().zip(&self.ends).map(|(code, end)| {
-            let value_bytes = end - std::mem::replace(&mut start, *end);
-            self.names.names[*code as usize].len() + value_bytes
-        });
-        bytes.max().unwrap_or(0)
+        let name_lens = self.codes.iter().map(|code| self.names.names[*code as usize].len());
+        name_lens.zip(self.all().value_lens()).map(|(name, value)| name + value).max().unwrap_or(0)
     }
 
     /// All fields.
@@ -340,6 +336,13 @@ impl<'a> FieldRun<'a> {
         self.fields.value_start(self.start)..self.fields.value_start(self.end)
     }
 
+    /// Bytes of each value.
+    pub fn value_lens(self) -> impl Iterator<Item = usize> {
+        let mut start = self.value_range().start;
+        let ends = self.fields.ends[self.start..self.end].iter();
+        ends.map(move |end| end - std::mem::replace(&mut start, *end))
+    }
+
     /// The fields in order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = FieldRef<'a>> + ExactSizeIterator + Clone {
         let FieldRun { fields, start, end } = self;
@@ -396,6 +399,8 @@ mod tests {
         assert_eq!((fields.len(), fields.value_bytes(), fields.longest()), (6, 11, 8));
         assert_eq!(fields.iter().map(|field| field.code).collect::<Vec<_>>(), [0, 1, 0, 0, 1, 2]);
         assert_eq!(listed(fields.of_rows(1..7)), expected[3..5]);
+        assert_eq!(fields.of_rows(0..4).value_lens().collect::<Vec<_>>(), [7, 0, 1, 1, 1]);
+        assert_eq!(fields.of_rows(3..8).value_lens().sum::<usize>(), fields.of_rows(3..8).value_bytes());
         assert_eq!(listed(fields.of_rows(3..4).split_at(1).1), expected[4..5]);
         assert!(fields.of_rows(4..7).is_empty() && fields.of_rows(8..9).is_empty());
         assert_eq!(format!("{:?}", fields.of_rows(7..8)), r#"[(7, "c", "z")]"#);

@@ -56,11 +56,13 @@ impl NameCounts {
             NameCounts { is_sole: vec![true; fields.len()], sole_events: vec![0; names], bytes: vec![0; names] };
         // By name: row and position of the field seen last.
         let mut last: Vec<Option<(u32, usize)>> = vec![None; names];
-        for (at, field) in fields.iter().enumerate() {
-            let code = field.code as usize;
-            counts.bytes[code] += field.value.len();
-            match last[code].replace((field.row, at)) {
-                Some((row, before)) if row == field.row => {
+        let all = fields.all();
+        let of_names = all.rows().iter().zip(all.codes()).zip(all.value_lens());
+        for (at, ((row, code), value_len)) in of_names.enumerate() {
+            let code = *code as usize;
+            counts.bytes[code] += value_len;
+            match last[code].replace((*row, at)) {
+                Some((last_row, before)) if last_row == *row => {
                     counts.sole_events[code] -= usize::from(counts.is_sole[before]);
                     (counts.is_sole[before], counts.is_sole[at]) = (false, false);
                 }
@@ -161,30 +163,33 @@ impl FieldSplit {
             builder.add_column(None, path_of(name), u8::MAX, vec![0]);
             pending.push(PendingValues::default());
         }
-        let mut at = 0;
-        for start in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
-            let end = events.len().min(start + MAX_PAGE_EVENTS);
-            let of_page = events.fields.of_rows(start..end);
-            for (field, is_sole) in of_page.iter().zip(&is_sole[at..]) {
-                let column = column_of[field.code as usize];
-                if column == BY_ROW || !is_sole {
+        let fields = &events.fields;
+        let (rows, codes) = (fields.all().rows(), fields.all().codes());
+        let mut start = 0;
+        for first_row in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
+            let until_row = events.len().min(first_row + MAX_PAGE_EVENTS);
+            let end = start + rows[start..].partition_point(|row| (*row as usize) < until_row);
+            for at in start..end {
+                let column = column_of[codes[at] as usize];
+                if column == BY_ROW || !is_sole[at] {
+                    let field = fields.get(at);
                     self.by_row.push(field.row, field.name, field.value);
                     continue;
                 }
                 let column = column as usize;
                 if let Some(present) = &mut self.present[column] {
-                    present[field.row as usize] = true;
+                    present[rows[at] as usize] = true;
                 }
                 if self.shared[column].is_some() {
                     continue;
                 }
                 let values = &mut pending[column];
-                values.push(field.value);
+                values.push(fields.get(at).value);
                 if values.spans.len() >= CHUNK_EVENTS || values.bytes.len() >= PENDING_BYTES_MAX {
                     values.feed(column, &mut builder);
                 }
             }
-            at += of_page.len();
+            start = end;
             pending.iter_mut().enumerate().for_each(|(column, values)| values.feed(column, &mut builder));
             builder.end_page();
         }
