@@ -169,16 +169,17 @@ impl FieldSplit {
         for first_row in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
             let until_row = events.len().min(first_row + MAX_PAGE_EVENTS);
             let end = start + rows[start..].partition_point(|row| (*row as usize) < until_row);
-            for at in start..end {
-                let column = column_of[codes[at] as usize];
-                if column == BY_ROW || !is_sole[at] {
+            let of_page = rows[start..end].iter().zip(&codes[start..end]).zip(&is_sole[start..end]);
+            for (at, ((row, code), is_sole)) in (start..).zip(of_page) {
+                let column = column_of[*code as usize];
+                if column == BY_ROW || !is_sole {
                     let field = fields.get(at);
                     self.by_row.push(field.row, field.name, field.value);
                     continue;
                 }
                 let column = column as usize;
                 if let Some(present) = &mut self.present[column] {
-                    present[rows[at] as usize] = true;
+                    present[*row as usize] = true;
                 }
                 if self.shared[column].is_some() {
                     continue;
