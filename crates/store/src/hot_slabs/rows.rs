@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use crate::PageInfo;
 
-/// Maximum bytes of the fields of a slab whose memory is kept or reserved: those of a full slab with twenty short fields
-/// in each event.
+/// Maximum bytes of the fields of a slab whose memory is kept or reserved: those of a full slab with 20 short fields in
+/// each event.
 const FIELD_BYTES_MAX: usize = 128 << 20;
 
 /// Events of a slab. `events.metas` is the metadata of the whole slab; `events.index_time` is unused.
