@@ -391,7 +391,7 @@ mod tests {
     use std::sync::Arc;
 
     use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-    use quarry_event::{EventBatch, FieldRef, Metadata};
+    use quarry_event::{EventBatch, Metadata};
 
     use super::{Sender, SenderSettings, SentForm};
     use crate::s2s::batch::BatchPacker;
