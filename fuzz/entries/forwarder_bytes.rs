@@ -61,6 +61,6 @@ fn check_batch(batch: &EventBatch) {
     assert_eq!(batch.ends.last().copied().unwrap_or(0) as usize, batch.raw.len());
     assert!(batch.meta.iter().all(|meta| (*meta as usize) < batch.metas.len()));
     assert!(std::str::from_utf8(&batch.raw).is_ok(), "the text is UTF-8");
-    assert!(batch.fields.is_sorted_by_key(|field| field.row));
-    assert!(batch.fields.last().is_none_or(|field| (field.row as usize) < count));
+    assert!(batch.fields.all().rows().is_sorted());
+    assert!(batch.fields.all().rows().last().is_none_or(|row| (*row as usize) < count));
 }

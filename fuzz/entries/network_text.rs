@@ -50,5 +50,5 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(out.ends.last().copied().unwrap_or(0) as usize, out.raw.len());
     assert!(out.meta.iter().all(|meta| (*meta as usize) < out.metas.len()));
     assert!(std::str::from_utf8(&out.raw).is_ok(), "the text is UTF-8");
-    assert!(out.fields.is_sorted_by_key(|field| field.row));
+    assert!(out.fields.all().rows().is_sorted());
 }

@@ -36,5 +36,5 @@ pub(crate) fn run(data: &[u8]) {
     assert!(batch.meta.iter().all(|meta| (*meta as usize) < batch.metas.len()));
     let text = std::str::from_utf8(&batch.raw).expect("the text is UTF-8");
     assert!(batch.ends.is_sorted() && batch.ends.iter().all(|end| text.is_char_boundary(*end as usize)));
-    assert!(batch.fields.is_sorted_by_key(|field| field.row));
+    assert!(batch.fields.all().rows().is_sorted());
 }

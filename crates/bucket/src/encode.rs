@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use quarry_event::template::{ExtractedField, ExtractedNames};
-use quarry_event::{EventBatch, IndexedField, TimeNs};
+use quarry_event::{EventBatch, FieldRun, TimeNs};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef, BlockWriter};
@@ -179,10 +179,10 @@ impl BucketEncoder {
         let mut counts = vec![MetaCount::NONE; codes.metas.len()];
         let mut pages = Vec::new();
         let split = template_slab.as_ref().map(|texts| FieldSplit::of(slab.events, texts));
-        let mut by_row = split.as_ref().map_or(&slab.events.fields[..], |split| &split.by_row);
+        let mut by_row = split.as_ref().map_or(&slab.events.fields, |split| &split.by_row).all();
         for (number, start) in (0..slab.events.len()).step_by(MAX_PAGE_EVENTS).enumerate() {
             let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
-            let (rows_here, rows_later) = by_row.split_at(by_row.partition_point(|field| (field.row as usize) < end));
+            let (rows_here, rows_later) = by_row.split_at(by_row.rows().partition_point(|row| (*row as usize) < end));
             by_row = rows_later;
             let has_templates = template_slab.is_some();
             let page = PageSource { number, start, end, by_row: rows_here, has_templates };
@@ -283,8 +283,8 @@ impl BucketEncoder {
             }
         }
         self.fields.start_page(page.number);
-        for field in page.by_row {
-            self.fields.add_term(&field_term(&field.name, &field.value));
+        for field in page.by_row.iter() {
+            self.fields.add_term(&field_term(field.name, field.value));
         }
     }
 
@@ -375,7 +375,7 @@ struct PageSource<'a> {
     start: usize,
     end: usize,
     /// The fields that have no column.
-    by_row: &'a [IndexedField],
+    by_row: FieldRun<'a>,
     /// Whether the page's texts are stored in the columns of the slab.
     has_templates: bool,
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use quarry_event::template::{ColumnValues, Dictionary, NumberFormat, PageColumn};
-use quarry_event::{FieldNames, IndexedField};
+use quarry_event::{FieldNames, FieldRef, FieldRun, IndexedFields};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{Block, BlockKind, BlockWriter};
@@ -31,7 +31,7 @@ pub(crate) const MAX_FIELD_BLOCK_BYTES: usize =
 
 /// Writes the fields of one page, with rows counted from `first_row`. Returns the stored size of each block.
 pub(crate) fn write_fields(
-    fields: &[IndexedField],
+    fields: FieldRun<'_>,
     first_row: u32,
     blocks: &mut BlockWriter,
 ) -> Result<Vec<u32>, BucketError> {
@@ -45,9 +45,9 @@ pub(crate) fn write_fields(
     Ok(stored)
 }
 
-fn block_entry_count(fields: &[IndexedField]) -> usize {
+fn block_entry_count(fields: FieldRun<'_>) -> usize {
     let mut bytes = 0;
-    let fits = |field: &&IndexedField| {
+    let fits = |field: &FieldRef<'_>| {
         let before = bytes;
         bytes += field.name.len() + field.value.len();
         before == 0 || bytes <= TARGET_FIELD_BLOCK_BYTES
@@ -55,20 +55,21 @@ fn block_entry_count(fields: &[IndexedField]) -> usize {
     fields.iter().take(MAX_FIELD_BLOCK_ENTRIES).take_while(fits).count()
 }
 
-fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter) -> Result<u32, BucketError> {
-    let mut numbers: HashMap<&str, u64, FixedState> = HashMap::default();
+fn write_block(fields: FieldRun<'_>, first_row: u32, blocks: &mut BlockWriter) -> Result<u32, BucketError> {
+    // By code of the name.
+    let mut numbers: HashMap<u32, u64, FixedState> = HashMap::default();
     let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; FIELD_STREAMS];
     put_varint(&mut rows, fields.len() as u64);
     assert!(fields.len() <= MAX_FIELD_BLOCK_ENTRIES, "a block has no more fields");
-    assert!(fields.is_sorted_by_key(|field| field.row), "fields are in the order of their events");
-    assert!(fields.first().is_none_or(|field| field.row >= first_row), "fields are of this page");
+    assert!(fields.rows().is_sorted(), "fields are in the order of their events");
+    assert!(fields.rows().first().is_none_or(|row| *row >= first_row), "fields are of this page");
     let mut last_row = first_row;
-    for field in fields {
+    for field in fields.iter() {
         let next = numbers.len() as u64 + 1;
-        let number = match numbers.get(&*field.name) {
+        let number = match numbers.get(&field.code) {
             Some(number) => *number,
             None if numbers.len() < MAX_FIELD_BLOCK_NAMES => {
-                numbers.insert(&field.name, next);
+                numbers.insert(field.code, next);
                 put_bytes(&mut names, field.name.as_bytes());
                 next
             }
@@ -91,7 +92,7 @@ pub(crate) fn read_fields(
     block: &Block<'_>,
     wanted: FieldNames,
     events: usize,
-    fields: &mut Vec<IndexedField>,
+    fields: &mut IndexedFields,
 ) -> Result<(), BucketError> {
     let streams = block.decode_parts::<FIELD_STREAMS>()?;
     block.position().map_malformed(decode_streams(&streams, wanted, events, fields))
@@ -101,7 +102,7 @@ fn decode_streams(
     [names, rows, lengths, values, beside]: &[Vec<u8>; FIELD_STREAMS],
     wanted: FieldNames,
     events: usize,
-    fields: &mut Vec<IndexedField>,
+    fields: &mut IndexedFields,
 ) -> Result<(), Malformed> {
     assert!(events <= MAX_PAGE_EVENTS, "a page holds no more events");
     let [mut names, mut rows, mut lengths, mut values, mut beside] =
@@ -116,22 +117,26 @@ fn decode_streams(
     let count = rows.count("number of fields", MAX_FIELD_BLOCK_ENTRIES.min(rows.remaining() / 2))?;
     let mut row = 0;
     if wanted == FieldNames::ALL {
-        fields.reserve(count);
+        fields.reserve(count, values.remaining());
     }
     for _ in 0..count {
         row += rows.count("row of a field", events)?;
         if row >= events {
             return Err(Malformed(format!("a field belongs to row {row} of {events}")));
         }
+        let inline;
         let name = match rows.count("name number", dictionary.len())? as u64 {
-            INLINE_NAME => known(beside.text("name of a field", MAX_FIELD_BYTES)?),
-            number => dictionary[number as usize - 1].clone(),
+            INLINE_NAME => {
+                inline = known(beside.text("name of a field", MAX_FIELD_BYTES)?);
+                &inline
+            }
+            number => &dictionary[number as usize - 1],
         };
         let len = lengths.count("length of a value", MAX_FIELD_BYTES)?;
         let value = values.take(len, "value of a field")?;
         let Some(name) = name else { continue };
         let value = std::str::from_utf8(value).map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
-        fields.push(IndexedField { row: u32_of(row), name, value: value.into() });
+        fields.push(u32_of(row), name, value);
     }
     rows.finish("the rows")?;
     lengths.finish("the lengths")?;
@@ -186,26 +191,23 @@ impl FieldValues {
 /// Whether a page has exactly the given fields. The first of its `count` events has number `start` in the numbering of
 /// the given fields. Within an event, fields stored as columns may be at any place among the other fields.
 pub(crate) fn are_fields_equal(
-    by_row: &[IndexedField],
+    by_row: &IndexedFields,
     columns: &[FieldValues],
     (start, count): (usize, usize),
-    given: &[IndexedField],
+    given: FieldRun<'_>,
 ) -> bool {
     let numbers: HashMap<&str, usize, FixedState> =
         columns.iter().enumerate().map(|(number, column)| (&*column.name, number)).collect();
-    // Number of values compared so far, by column; and the column of the field at each place of the previous event.
-    let (mut next, mut guesses) = (vec![0; columns.len()], Vec::new());
+    // By code of a name: its column, if it has one and the name was met before.
+    let mut column_of: Vec<Option<Option<usize>>> = vec![None; given.names().len()];
+    // Number of values compared so far, by column.
+    let mut next = vec![0; columns.len()];
     let (mut by_row, mut given) = (by_row.iter(), given.iter().peekable());
     let mut scratch = Vec::new();
     for row in 0..u32_of(count) {
-        let mut place = 0;
         while let Some(field) = given.next_if(|field| field.row as usize == start + row as usize) {
-            let guess = guesses.get(place).copied().flatten();
-            let is_guessed = |number: &usize| *columns[*number].name == *field.name;
-            let column = guess.filter(is_guessed).or_else(|| numbers.get(&*field.name).copied());
-            guesses.resize(guesses.len().max(place + 1), None);
-            guesses[place] = column;
-            place += 1;
+            let known = &mut column_of[field.code as usize];
+            let column = *known.get_or_insert_with(|| numbers.get(&**field.name).copied());
             let is_same = match column.filter(|number| columns[*number].is_of(next[*number], row)) {
                 Some(number) => {
                     next[number] += 1;
@@ -226,18 +228,19 @@ pub(crate) fn are_fields_equal(
 
 /// Adds the fields that are stored as columns to the fields of a page that are stored by row.
 pub(crate) fn add_column_fields(
-    by_row: Vec<IndexedField>,
+    by_row: &IndexedFields,
     columns: &[FieldValues],
     events: usize,
-) -> Result<Vec<IndexedField>, Malformed> {
-    let mut all =
-        Vec::with_capacity(by_row.len() + columns.iter().map(|field| field.column.values.len()).sum::<usize>());
-    let mut by_row = by_row.into_iter().peekable();
+) -> Result<IndexedFields, Malformed> {
+    let mut all = IndexedFields::default();
+    let in_columns: usize = columns.iter().map(|field| field.column.values.len()).sum();
+    all.reserve(by_row.len() + in_columns, by_row.value_bytes());
+    let mut by_row = by_row.iter().peekable();
     let mut next = vec![0; columns.len()];
     let mut text = Vec::new();
     for row in 0..u32_of(events) {
         while let Some(field) = by_row.next_if(|field| field.row == row) {
-            all.push(field);
+            all.push(row, field.name, field.value);
         }
         for (field, next) in columns.iter().zip(&mut next) {
             let is_here = match &field.column.rows {
@@ -248,7 +251,7 @@ pub(crate) fn add_column_fields(
                 text.clear();
                 field.write(*next, &mut text);
                 let value = std::str::from_utf8(&text).map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
-                all.push(IndexedField { row, name: Arc::clone(&field.name), value: value.into() });
+                all.push(row, &field.name, value);
                 *next += 1;
             }
         }
@@ -264,29 +267,27 @@ mod tests {
 
     #[test]
     fn names_beyond_the_dictionary_round_trip() {
-        let fields: Vec<IndexedField> = (0..MAX_FIELD_BLOCK_NAMES as u32 * 2)
-            .map(|at| IndexedField { row: 10 + at / 1_000, name: format!("n{at}").into(), value: "v".into() })
-            .collect();
+        let names = 0..MAX_FIELD_BLOCK_NAMES as u32 * 2;
+        let fields: IndexedFields = names.map(|at| (10 + at / 1_000, format!("n{at}"), "v")).collect();
         let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-        let stored = write_fields(&fields, 10, &mut blocks).unwrap();
+        let stored = write_fields(fields.all(), 10, &mut blocks).unwrap();
         assert_eq!(stored, [u32_of(blocks.object.len())]);
         let place = BlockPosition::outside_slabs("", 0);
         let block = open_block(&blocks.object, BlockKind::Fields, place, MAX_FIELD_BLOCK_BYTES).unwrap();
-        let mut back = Vec::new();
+        let (mut back, mut moved) = (IndexedFields::default(), IndexedFields::default());
         read_fields(&block, FieldNames::ALL, 100, &mut back).unwrap();
-        back.iter_mut().for_each(|field| field.row += 10);
-        assert_eq!(back, fields);
+        moved.append(back.all(), 0, 10);
+        assert_eq!(moved, fields);
     }
 
     #[test]
     fn large_values_are_split_across_blocks() {
         let value = "x".repeat(TARGET_FIELD_BLOCK_BYTES / 2);
-        let field = |row| IndexedField { row, name: "n".into(), value: value.clone().into() };
-        let fields: Vec<IndexedField> = (0..5).map(field).collect();
+        let fields: IndexedFields = (0..5).map(|row| (row, "n", &value)).collect();
         let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-        let stored = write_fields(&fields, 0, &mut blocks).unwrap();
+        let stored = write_fields(fields.all(), 0, &mut blocks).unwrap();
         assert_eq!(stored.len(), 5);
-        let (mut back, mut at) = (Vec::new(), 0);
+        let (mut back, mut at) = (IndexedFields::default(), 0);
         for len in stored.into_iter().map(|len| len as usize) {
             let bytes = &blocks.object[at..at + len];
             let block =

@@ -5,7 +5,7 @@ mod entry;
 #[path = "../../../fuzz/entries/mutations.rs"]
 mod mutations;
 
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, Metadata};
 
 use crate::block::tests::ENFORCE_CHECKSUMS;
 use crate::columns::tests::{encoded_by_words, lines};
@@ -23,7 +23,7 @@ fn seeds() -> Vec<Vec<u8>> {
                 sourcetype: "b".into(),
             });
             batch.push(format!("Row {row} unique{row} größe").as_bytes(), i64::from(row) * 1_000_000, meta);
-            batch.fields.push(IndexedField { row, name: "Row".into(), value: format!("R{row}").into() });
+            batch.fields.push(row, "Row", &format!("R{row}"));
         }
         let encoded = encode(&[batch.clone(), batch], &EncodeOptions::default()).unwrap();
         seeds.push(encoded.object.to_vec());

@@ -13,7 +13,7 @@ use quarry_event::template::{
 };
 use quarry_event::term::MetaField;
 use quarry_event::{
-    FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns,
+    FieldColumns, FieldNames, IndexedFields, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns,
 };
 
 use crate::block::{BlockKind, BlockRef, open_block};
@@ -581,7 +581,7 @@ impl BucketReader {
         slab: usize,
         page: usize,
         names: FieldNames,
-    ) -> Result<Vec<IndexedField>, BucketError> {
+    ) -> Result<IndexedFields, BucketError> {
         let read = PageRead { reader: self, slab, page };
         read.fields_by_row(&read.fetch(&|kind| kind == BlockKind::Fields)?, names)
     }
@@ -643,14 +643,14 @@ impl PageRead<'_> {
     }
 
     /// The fields with these names that have no column.
-    fn fields_by_row(&self, blocks: &[(BlockRef, Bytes)], names: FieldNames) -> Result<Vec<IndexedField>, BucketError> {
+    fn fields_by_row(&self, blocks: &[(BlockRef, Bytes)], names: FieldNames) -> Result<IndexedFields, BucketError> {
         let events = self.reader.opened.slabs[self.slab].pages[self.page].events as usize;
-        let mut fields = Vec::new();
+        let mut fields = IndexedFields::default();
         for (at, bytes) in blocks_of_kind(blocks, BlockKind::Fields) {
             let block = open_block(bytes, at.kind, self.position(at), MAX_FIELD_BLOCK_BYTES)?;
             read_fields(&block, names, events, &mut fields)?;
         }
-        match fields.is_sorted_by_key(|field| field.row) {
+        match fields.all().rows().is_sorted() {
             true => Ok(fields),
             false => Err(self.damage(BlockKind::Fields, "its blocks do not ascend by row")),
         }
@@ -663,7 +663,7 @@ impl PageRead<'_> {
             let by_row = std::mem::take(&mut page.fields);
             let time_at = self.blocks().iter().find(|at| at.kind == BlockKind::Time);
             let place = time_at.map_or(BlockPosition::outside_slabs("page", 0), |at| self.position(at));
-            page.fields = place.map_malformed(add_column_fields(by_row, &read, page.len()))?;
+            page.fields = place.map_malformed(add_column_fields(&by_row, &read, page.len()))?;
         }
         Ok(())
     }

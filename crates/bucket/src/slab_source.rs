@@ -49,13 +49,12 @@ impl<'a> CheckedSlab<'a> {
 }
 
 fn check_limits(events: &EventBatch) -> Result<(), BucketError> {
-    let field_bytes = events.fields.iter().map(|field| field.name.len() + field.value.len()).max().unwrap_or(0);
     let size = |meta: &Metadata| meta.index.len() + meta.host.len() + meta.source.len() + meta.sourcetype.len();
     let meta_bytes = events.metas.iter().map(size).max().unwrap_or(0);
     for (what, value, limit_name, limit) in [
         ("events of a slab", events.len(), "MAX_SLAB_EVENTS", MAX_SLAB_EVENTS),
         ("text bytes of a slab", events.raw.len(), "MAX_SLAB_RAW_BYTES", MAX_SLAB_RAW_BYTES),
-        ("bytes of an indexed field", field_bytes, "MAX_FIELD_BYTES", MAX_FIELD_BYTES),
+        ("bytes of an indexed field", events.fields.longest(), "MAX_FIELD_BYTES", MAX_FIELD_BYTES),
         ("bytes of one metadata entry", meta_bytes, "MAX_METADATA_BYTES", MAX_METADATA_BYTES),
     ] {
         if value > limit {

@@ -280,12 +280,10 @@ fn verify_fields(
     slab: &SlabSource<'_>,
     place: BlockPosition,
 ) -> Result<(), BucketError> {
-    let all = &slab.events.fields;
-    let first = all.partition_point(|field| (field.row as usize) < start);
-    let end = all.partition_point(|field| (field.row as usize) < start + page.len());
+    let given = slab.events.fields.of_rows(start..start + page.len());
     let by_row = reader.page_fields_by_row(number, at, FieldNames::ALL)?;
     let columns = reader.page_column_fields(number, at, &page.time)?;
-    match are_fields_equal(&by_row, &columns, (start, page.len()), &all[first..end]) {
+    match are_fields_equal(&by_row, &columns, (start, page.len()), given) {
         true => Ok(()),
         false => Err(mismatch(place, "indexed fields")),
     }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
-use quarry_event::{AnyColumn, FieldNames, IndexedField, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, FieldNames, PageColumns, TermQuery};
 use quarry_stdx::{ErrorKind, HasKind};
 use support::{delimited_batch, numbered_batch, open, query_for};
 
@@ -41,10 +41,9 @@ fn field_batch() -> EncodedBucket {
     let mut batch = numbered_batch(60);
     batch.fields.clear();
     for row in 0..60 {
-        let field = |name: &str, value: String| IndexedField { row, name: name.into(), value: value.into() };
-        batch.fields.push(field("status", (row % 3).to_string()));
+        batch.fields.push(row, "status", &(row % 3).to_string());
         if row % 4 != 0 {
-            batch.fields.push(field("user", format!("u{}", row % 7)));
+            batch.fields.push(row, "user", &format!("u{}", row % 7));
         }
     }
     let encoded = encode(&[batch], &EncodeOptions::default()).unwrap();

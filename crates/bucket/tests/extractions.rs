@@ -13,7 +13,7 @@ use quarry_bucket::{
 use quarry_event::template::{
     ColumnKind, ColumnValues, ExtractedField, ExtractedNames, StoredValues, TemplatePart, TemplateSet,
 };
-use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, Metadata, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, FieldNames, Metadata, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open};
 
 /// A field with these values.
@@ -144,8 +144,7 @@ fn stored_fields_are_neither_searched_for_words_nor_index_time_fields() {
     for fields in [false, true] {
         if fields {
             for row in 0..5_000 {
-                let value = (row % 9).to_string().as_str().into();
-                batch.fields.push(IndexedField { row, name: "word".into(), value });
+                batch.fields.push(row, "word", &(row % 9).to_string());
             }
         }
         let (encoded, without) = (encode_with(&batch, &given, 3), encode_with(&batch, &[], 3));

@@ -9,7 +9,7 @@ use quarry_bucket::{
     verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
-use quarry_event::{AnyColumn, EventBatch, FieldNames, IndexedField, Metadata, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, FieldNames, FieldRef, IndexedFields, Metadata, PageColumns, TermQuery};
 use support::{any_batch, any_delimited_batch, delimited_batch, numbered_batch, open, pages_by_brute_force, query_for};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
@@ -30,10 +30,10 @@ fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
                 assert_eq!(page.time[in_page], slab.time[row]);
                 assert_eq!(page.index_time[in_page], slab.index_time);
                 assert_eq!(page.metas[page.meta[in_page] as usize], slab.metas[slab.meta[row] as usize]);
-                let of = |fields: &[IndexedField], row: usize| -> Vec<_> {
-                    let of_row = fields.iter().filter(|field| field.row as usize == row);
+                let of = |fields: &IndexedFields, row: usize| -> Vec<_> {
+                    let of_row = fields.of_rows(row..row + 1).iter();
                     // Fields of different names have no order.
-                    let mut of_row: Vec<_> = of_row.map(|field| (field.name.clone(), field.value.clone())).collect();
+                    let mut of_row: Vec<_> = of_row.map(|field| (field.name.clone(), field.value.to_owned())).collect();
                     of_row.sort_by(|one, other| one.0.cmp(&other.0));
                     of_row
                 };
@@ -146,7 +146,7 @@ fn cells_are_stored_once_and_found_by_their_tokens() {
             for (name, value) in cells_of(row).into_iter().filter(|(_, value)| value != "-") {
                 let query = field(name, &value.to_lowercase());
                 let has_value =
-                    |field: &&IndexedField| *field.name == *name && field.value.to_lowercase() == value.to_lowercase();
+                    |field: &FieldRef<'_>| **field.name == *name && field.value.to_lowercase() == value.to_lowercase();
                 let rows = batch.fields.iter().filter(has_value).map(|field| field.row as usize);
                 let truth = rows.fold(0u64, |pages, row| pages | 1 << (row / MAX_PAGE_EVENTS));
                 let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
@@ -220,6 +220,15 @@ fn index_times_may_differ_by_event() {
     assert!(matches!(verify_against(&encoded, std::slice::from_ref(&batch)), Err(BucketError::Mismatch { .. })));
 }
 
+/// Changes row and value of the field at a position.
+fn replace_field(batch: &mut EventBatch, position: usize, row: u32, value: &str) {
+    let fields = batch.fields.iter().enumerate().map(|(at, field)| match at == position {
+        true => (row, field.name, value),
+        false => (field.row, field.name, field.value),
+    });
+    batch.fields = fields.collect();
+}
+
 #[test]
 fn verification_detects_every_changed_column() {
     let batch = numbered_batch(4_100);
@@ -230,7 +239,7 @@ fn verification_detects_every_changed_column() {
         |batch| batch.time[3] += 1,
         |batch| batch.index_time += 1,
         |batch| batch.meta[4_099] = 0,
-        |batch| batch.fields[1].value = "other".into(),
+        |batch| replace_field(batch, 1, 2, "other"),
     ];
     for change in changes {
         let mut changed = batch.clone();
@@ -247,8 +256,8 @@ fn invalid_batches_are_rejected() {
         |batch| batch.raw[0] = 0xff,
         |batch| batch.time.clear(),
         |batch| batch.meta[0] = 99,
-        |batch| batch.fields[0].row = 3,
-        |batch| batch.fields.last_mut().unwrap().row = 4,
+        |batch| replace_field(batch, 0, 3, "R0"),
+        |batch| replace_field(batch, 1, 4, "R2"),
     ];
     for change in changes {
         let mut batch = numbered_batch(4);
@@ -283,7 +292,7 @@ fn field_batch(events: usize) -> EventBatch {
     batch.fields.clear();
     for row in 0..events as u32 {
         let mut add = |name: &str, value: String| {
-            batch.fields.push(IndexedField { row, name: name.into(), value: value.into() });
+            batch.fields.push(row, name, &value);
         };
         add("status", ["200", "404", "x"][row as usize % 3].to_owned());
         add("number", (row * 7).to_string());
@@ -323,11 +332,11 @@ fn frequent_fields_have_columns() {
         let with_address = rows_of("address").unwrap().rows.clone().unwrap();
         assert!(with_address.iter().all(|row| !(row + MAX_PAGE_EVENTS as u32).is_multiple_of(4)));
         let by_row = reader.page_fields_by_row(0, 0, FieldNames::ALL).unwrap();
-        assert!(by_row.iter().all(|field| matches!(&*field.name, "twice" | "rare")));
+        assert!(by_row.iter().all(|field| matches!(&**field.name, "twice" | "rare")));
         let named = PageColumns { fields: FieldNames::of(["number"]), ..PageColumns::NONE };
         let page = reader.read_page(0, 1, named).unwrap();
         let numbers: Vec<&str> =
-            page.fields.iter().filter(|field| &*field.name == "number").map(|field| &*field.value).collect();
+            page.fields.iter().filter(|field| &**field.name == "number").map(|field| field.value).collect();
         assert_eq!((numbers.len(), numbers[0]), (5_000 - MAX_PAGE_EVENTS, "28672"));
     }
 }
@@ -345,8 +354,7 @@ fn a_field_that_repeats_a_part_of_the_text_takes_no_space() {
     let mut with_fields = plain.clone();
     for row in 0..20_000u32 {
         let text = String::from_utf8(plain.raw(row as usize).to_vec()).unwrap();
-        let value = text.split(' ').nth(1).unwrap().into();
-        with_fields.fields.push(IndexedField { row, name: "ms".into(), value });
+        with_fields.fields.push(row, "ms", text.split(' ').nth(1).unwrap());
     }
     let columns = |batch: &EventBatch, zstd_level: i32| {
         let options = EncodeOptions { zstd_level, ..EncodeOptions::default() };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions};
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
 use quarry_testworld::{NoTables, engine, lines, request, rows_of};
@@ -346,7 +346,7 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
             // No text contains these values.
             if at % 700 == 0 {
                 let row = u32::try_from(batch.len() - 1).unwrap();
-                batch.fields.push(IndexedField { row, name: "given".into(), value: format!("zz{at}.yy").into() });
+                batch.fields.push(row, "given", &format!("zz{at}.yy"));
             }
             if (at + 1) % 900 == 0 {
                 append(std::mem::take(&mut batch));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
-use quarry_event::{EventBatch, IndexedField, Metadata, PageColumns, TimeRange};
+use quarry_event::{EventBatch, IndexedFields, Metadata, PageColumns, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
 use quarry_testworld::{NoTables, SECOND, START, lines, request, rows_of};
@@ -136,12 +136,7 @@ fn append(store: &Store, sources: &[(&str, Source)], from: u64) {
             let (text, fields) = event(row);
             batch.push(text.as_bytes(), START + row as i64 * SECOND, meta);
             let at = (row - from) as u32;
-            let fields = fields.into_iter();
-            batch.fields.extend(fields.map(|(name, value)| IndexedField {
-                row: at,
-                name: name.into(),
-                value: value.into(),
-            }));
+            batch.fields.extend(fields.into_iter().map(|(name, value)| (at, name, value)));
         }
         store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     }
@@ -387,8 +382,9 @@ fn parts_of_slabs_and_fields_by_row_are_read_like_whole_pages() {
             let all = segment.read_page(page, PageColumns::ALL).unwrap();
             let named = quarry_event::FieldNames::of(["zone", "tag"]);
             let some = segment.read_page(page, PageColumns { fields: named, ..PageColumns::NONE }).unwrap();
-            let wanted = |fields: &[IndexedField]| -> Vec<IndexedField> {
-                fields.iter().filter(|field| ["zone", "tag"].contains(&&*field.name)).cloned().collect()
+            let wanted = |fields: &IndexedFields| -> IndexedFields {
+                let wanted = fields.iter().filter(|field| ["zone", "tag"].contains(&&**field.name));
+                wanted.map(|field| (field.row, field.name, field.value)).collect()
             };
             assert_eq!(wanted(&some.fields), wanted(&all.fields));
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::template::{StoredExtraction, StoredValues, TemplateSet};
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
+use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
 use quarry_testworld::{NoTables, SECOND, START, lines, request, rows_of};
@@ -290,11 +290,7 @@ fn append(store: &Store, sourcetype: &str, host: &str, from: u64, event: fn(u64)
     for row in from..from + EVENTS {
         batch.push(event(row).as_bytes(), START + row as i64 * SECOND, meta);
         let at = (row - from) as u32;
-        batch.fields.extend(fields.iter().map(|(name, value)| IndexedField {
-            row: at,
-            name: (*name).into(),
-            value: (*value).into(),
-        }));
+        batch.fields.extend(fields.iter().map(|(name, value)| (at, name, value)));
     }
     store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::fields::IndexedFields;
 use crate::time::TimeNs;
 
 /// The four metadata fields. Events of one file usually share them.
@@ -23,17 +24,6 @@ pub struct Metadata {
     pub source: Arc<str>,
     /// `sourcetype` field.
     pub sourcetype: Arc<str>,
-}
-
-/// An index-time field of one event (`name::value`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexedField {
-    /// Row in the batch or page.
-    pub row: u32,
-    /// Field name.
-    pub name: Arc<str>,
-    /// Value as text; a multivalue field has one entry per value, in order.
-    pub value: Box<str>,
 }
 
 /// A run of events in arrival order. All events belong to one index, unless pipeline rules routed some events to other
@@ -56,7 +46,7 @@ pub struct EventBatch {
     /// Distinct metadata of this batch.
     pub metas: Vec<Metadata>,
     /// Index-time fields, sparse.
-    pub fields: Vec<IndexedField>,
+    pub fields: IndexedFields,
     /// Lookup table for a large `metas`, used by [`EventBatch::intern`].
     pub meta_index: MetadataIndex,
 }
@@ -159,7 +149,7 @@ impl EventBatch {
             part.push(self.raw(row), self.time[row], meta);
             let new_row = u32_of(part.len() - 1);
             while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
-                part.fields.push(IndexedField { row: new_row, ..field.clone() });
+                part.fields.push(new_row, field.name, field.value);
             }
         }
         parts
@@ -258,7 +248,7 @@ pub struct Page {
     /// Distinct metadata of the slab.
     pub metas: Arc<[Metadata]>,
     /// Index-time fields, ascending by row.
-    pub fields: Vec<IndexedField>,
+    pub fields: IndexedFields,
 }
 
 impl Page {
@@ -331,7 +321,7 @@ mod tests {
             [("one", main), ("two", away), ("three", main), ("four", away)].into_iter().enumerate()
         {
             batch.push(raw.as_bytes(), row as i64, meta);
-            batch.fields.push(IndexedField { row: row as u32, name: "n".into(), value: raw.into() });
+            batch.fields.push(row as u32, "n", raw);
         }
         let parts = batch.split_by_index();
         let texts = |part: &EventBatch| -> Vec<String> {
@@ -343,7 +333,8 @@ mod tests {
             (vec!["one".into(), "three".into()], vec!["two".into(), "four".into()])
         );
         assert_eq!((&*parts[1].metas[0].index, &parts[1].time[..], parts[1].index_time), ("other", &[1, 3][..], 7));
-        assert_eq!((parts[0].fields[1].row, &*parts[0].fields[1].value), (1, "three"));
+        let field = parts[0].fields.get(1);
+        assert_eq!((field.row, field.value), (1, "three"));
     }
 
     #[test]

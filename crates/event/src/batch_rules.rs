@@ -76,11 +76,12 @@ impl EventBatch {
         if let Some(row) = self.meta.iter().position(|meta| *meta as usize >= self.metas.len()) {
             return Err(BatchFault::Metadata { row, meta: self.meta[row], metas: self.metas.len() });
         }
-        if !self.fields.is_sorted_by_key(|field| field.row) {
+        let rows = self.fields.all().rows();
+        if !rows.is_sorted() {
             return Err(BatchFault::FieldOrder);
         }
-        match self.fields.last() {
-            Some(field) if field.row as usize >= events => Err(BatchFault::FieldRow { row: field.row, events }),
+        match rows.last().copied() {
+            Some(row) if row as usize >= events => Err(BatchFault::FieldRow { row, events }),
             _ => Ok(()),
         }
     }

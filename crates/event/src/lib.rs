@@ -11,6 +11,7 @@
 pub mod batch;
 mod batch_rules;
 pub mod expression;
+pub mod fields;
 pub mod segment;
 mod sent_request;
 pub mod spreadsheet;
@@ -19,9 +20,10 @@ pub mod term;
 pub mod time;
 pub mod value;
 
-pub use batch::{EventBatch, FieldNames, IndexedField, Metadata, MetadataIndex, Page, PageColumns};
+pub use batch::{EventBatch, FieldNames, Metadata, MetadataIndex, Page, PageColumns};
 pub use batch_rules::BatchFault;
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
+pub use fields::{FieldRef, FieldRun, IndexedFields};
 pub use sent_request::SentRequest;
 pub use term::{AnyColumn, FieldColumns, PageSet, TermQuery, ValueColumns};
 pub use time::{TimeNs, TimeRange};

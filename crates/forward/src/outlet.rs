@@ -145,7 +145,7 @@ impl Outlet {
                 batch.time.clear();
                 batch.meta.clear();
                 batch.metas.clear();
-                batch.fields.clear();
+                batch.fields.clear_keeping(SPARE_BYTES_MAX);
                 spares.push(batch);
             }
         }

@@ -4,12 +4,12 @@
 //! Events of a batch with the same groups and index stay together, in order.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::ForwardError;
 use quarry_conf::OutputSettings;
 use quarry_conf::settings::index_rules::ROUTING_KEY;
-use quarry_event::{EventBatch, IndexedField};
+use quarry_event::{EventBatch, FieldRef};
 use quarry_pipeline::Pattern;
 use quarry_stdx::number::u32_of;
 
@@ -106,7 +106,7 @@ impl Routes {
     /// counted.
     pub(crate) fn split(&self, batch: EventBatch, routing: Option<&str>) -> (Vec<(Groups, EventBatch)>, u64) {
         let by_input = self.parse_groups(routing);
-        let has_own = batch.fields.iter().any(|field| *field.name == *ROUTING_KEY);
+        let has_own = batch.fields.names().iter().any(|name| **name == *ROUTING_KEY);
         if !has_own && batch.has_single_index() {
             let groups = if batch.metas.first().is_none_or(|meta| self.is_sent(&meta.index)) { by_input } else { 0 };
             return if groups == 0 { (Vec::new(), batch.len() as u64) } else { (vec![(groups, batch)], 0) };
@@ -116,10 +116,10 @@ impl Routes {
         let mut unsent = 0;
         let mut fields = batch.fields.iter().peekable();
         for row in 0..batch.len() {
-            let (mut own, mut groups) = (Vec::new(), by_input);
+            let (mut own, mut groups) = (Vec::<FieldRef<'_>>::new(), by_input);
             while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
-                if *field.name == *ROUTING_KEY {
-                    groups = self.parse_groups(Some(&field.value));
+                if **field.name == *ROUTING_KEY {
+                    groups = self.parse_groups(Some(field.value));
                 } else {
                     own.push(field);
                 }
@@ -144,9 +144,7 @@ impl Routes {
             let meta = part.intern(meta);
             part.push(batch.raw(row), batch.time[row], meta);
             let row = u32_of(part.len()) - 1;
-            let moved =
-                |field: &&IndexedField| IndexedField { row, name: Arc::clone(&field.name), value: field.value.clone() };
-            part.fields.extend(own.iter().map(moved));
+            own.iter().for_each(|field| part.fields.push(row, field.name, field.value));
         }
         (parts, unsent)
     }
@@ -155,7 +153,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use quarry_conf::{ConfSource, Layer, Layers, OutputSettings};
-    use quarry_event::{EventBatch, IndexedField, Metadata};
+    use quarry_event::{EventBatch, Metadata};
 
     use super::Routes;
 
@@ -173,9 +171,9 @@ mod tests {
             let meta = batch.intern(&meta);
             batch.push(text.as_bytes(), row as i64, meta);
             let row = row as u32;
-            batch.fields.push(IndexedField { row, name: "n".into(), value: (*text).into() });
+            batch.fields.push(row, "n", text);
             if let Some(groups) = routing {
-                batch.fields.push(IndexedField { row, name: "_TCP_ROUTING".into(), value: (*groups).into() });
+                batch.fields.push(row, "_TCP_ROUTING", groups);
             }
         }
         batch
@@ -185,7 +183,7 @@ mod tests {
         let text = |(groups, part): &(u64, EventBatch)| {
             let texts: Vec<String> =
                 (0..part.len()).map(|row| String::from_utf8(part.raw(row).to_vec()).unwrap()).collect();
-            let fields: Vec<&str> = part.fields.iter().map(|field| &*field.value).collect();
+            let fields: Vec<&str> = part.fields.iter().map(|field| field.value).collect();
             assert_eq!(fields, texts, "fields go with their events, the routing does not");
             format!("{groups:b} {} {}", part.metas[0].index, texts.join(","))
         };

@@ -8,7 +8,7 @@ use quarry_conf::PropsSettings;
 use quarry_conf::props::HeaderMode;
 use quarry_conf::settings::indexes::IndexNames;
 use quarry_event::time::TimeNs;
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::number::u32_of;
 
 use crate::error::PipelineError;
@@ -359,9 +359,7 @@ impl Assembler {
             && let Ok(line) = std::str::from_utf8(text)
         {
             let row = u32_of(out.len() - 1);
-            columns.read_fields(header, line, |name, value| {
-                out.fields.push(IndexedField { row, name: Arc::clone(name), value: Box::from(value) });
-            });
+            columns.read_fields(header, line, |name, value| out.fields.push(row, name, value));
         }
     }
 }

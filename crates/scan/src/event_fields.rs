@@ -44,9 +44,8 @@ pub(crate) fn index_time_field(name: &str) -> &str {
 
 /// The index-time values of a field.
 pub(crate) fn index_time_values<'a>(events: &'a Page, row: usize, field: &'a str) -> impl Iterator<Item = &'a str> {
-    let first = events.fields.partition_point(|given| (given.row as usize) < row);
-    let of_row = events.fields[first..].iter().take_while(move |given| given.row as usize == row);
-    of_row.filter(move |given| *given.name == *field).map(|given| &*given.value)
+    let of_row = events.fields.of_rows(row..row + 1).iter();
+    of_row.filter(move |given| **given.name == *field).map(|given| given.value)
 }
 
 /// Whether every event whose field has this value contains it verbatim in its text.

@@ -485,7 +485,7 @@ pub(crate) fn extract_fields(
         found.start_row(place as u32);
         while let Some(field) = indexed.next_if(|field| field.row <= *row) {
             if field.row == *row {
-                found.add_index_time(&field.name, &field.value);
+                found.add_index_time(field.name, field.value);
             }
         }
         let meta = events.meta[*row as usize] as usize;

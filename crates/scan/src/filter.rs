@@ -472,8 +472,7 @@ fn has_index_time_field(events: &Page, row: usize, field: &str) -> bool {
 
 /// Whether an event has any index-time field.
 fn has_index_time_fields(events: &Page, row: usize) -> bool {
-    let first = events.fields.partition_point(|given| (given.row as usize) < row);
-    events.fields.get(first).is_some_and(|given| given.row as usize == row)
+    !events.fields.of_rows(row..row + 1).is_empty()
 }
 
 /// Sourcetypes whose events may have this value of a field without its tokens in their text: sourcetypes with a rule

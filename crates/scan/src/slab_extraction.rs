@@ -22,7 +22,7 @@ use quarry_eval::messages::{Messages, enter_scope};
 use quarry_event::template::{
     ExtractedField, ExtractedNames, Extraction, MAX_EXTRACTED_NAMES, SEPARATOR_BYTE, VALUE_SEPARATOR,
 };
-use quarry_event::{EventBatch, Metadata, Page, PageColumns};
+use quarry_event::{EventBatch, IndexedFields, Metadata, Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{FieldToStore, Segment, SlabExtraction};
 
@@ -170,7 +170,7 @@ impl CollectedNames {
     /// values the extraction does not read.
     fn of(events: &EventBatch, metas: &[&Metadata], rules: &FieldRules, messages: &Messages) -> Option<CollectedNames> {
         let (digest, behind) = rules.digest_of_open_rules(metas, messages)?;
-        let names: BTreeSet<Arc<str>> = events.fields.iter().map(|field| Arc::clone(&field.name)).collect();
+        let names: BTreeSet<Arc<str>> = events.fields.names().iter().cloned().collect();
         let reads_index_time = behind.iter().any(|name| names.contains(name.as_str()));
         (!reads_index_time).then_some(CollectedNames { rules: digest, names })
     }
@@ -251,7 +251,7 @@ fn fields_to_collect(
     rules: &FieldRules,
     messages: &Messages,
 ) -> Vec<Collected> {
-    let index_time: BTreeSet<&str> = events.fields.iter().map(|field| &*field.name).collect();
+    let index_time: BTreeSet<&str> = events.fields.names().iter().map(|name| &**name).collect();
     let start = |name: &String| {
         let behind = rules.fields_behind(metas, name, messages);
         // Index-time values precede extracted values, so the digest would have to cover the index-time values.
@@ -283,6 +283,6 @@ fn page_of(events: &EventBatch, start: usize, end: usize) -> Page {
         index_time: vec![events.index_time; end - start],
         meta: events.meta[start..end].to_vec(),
         metas: events.metas.as_slice().into(),
-        fields: Vec::new(),
+        fields: IndexedFields::default(),
     }
 }

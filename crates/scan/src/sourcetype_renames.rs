@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_conf::PropsResolver;
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::term::MetaField;
-use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedFields, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_store::{Damage, Deletion, PageInfo, Segment, SlabIdentity, Snapshot, StoreError, StoredSlab, TemplatePage};
 
 /// Field with the original sourcetype of an event.
@@ -49,19 +49,19 @@ impl RenamedSegment {
     }
 
     /// Fields of a page, with the original names added; `metas` has the metadata code of each event.
-    fn with_originals(&self, fields: &[IndexedField], metas: &[u32]) -> Vec<IndexedField> {
+    fn with_originals(&self, given: &IndexedFields, metas: &[u32]) -> IndexedFields {
         let name: Arc<str> = ORIGINAL_SOURCETYPE_FIELD.into();
-        let mut given = fields.iter().peekable();
-        let mut fields = Vec::with_capacity(fields.len() + metas.len());
+        let mut given = given.iter().peekable();
+        let mut fields = IndexedFields::default();
         for (row, meta) in (0..).zip(metas) {
             while let Some(field) = given.next_if(|field| field.row <= row) {
-                fields.push(field.clone());
+                fields.push(field.row, field.name, field.value);
             }
             if let Some(Some(value)) = self.originals.get(*meta as usize) {
-                fields.push(IndexedField { row, name: Arc::clone(&name), value: value.clone() });
+                fields.push(row, &name, value);
             }
         }
-        fields.extend(given.cloned());
+        given.for_each(|field| fields.push(field.row, field.name, field.value));
         fields
     }
 }
@@ -149,7 +149,7 @@ impl Segment for RenamedSegment {
         true
     }
 
-    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<IndexedFields, StoreError> {
         let fields = self.segment.fields_by_row(page, names)?;
         match names.may_contain(ORIGINAL_SOURCETYPE_FIELD) {
             true => Ok(self.with_originals(&fields, &self.segment.page_metas(page)?)),

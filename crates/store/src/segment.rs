@@ -7,7 +7,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use quarry_event::template::{Dictionary, PageColumn, TemplateSet, TextEnds, Texts};
-use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedFields, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::{ErrorKind, HasKind};
 
 use crate::sealing_threads::SealingThreads;
@@ -73,7 +73,7 @@ pub trait Segment: Debug + Send + Sync {
         self.may_hold_fields(page)
     }
     /// The index-time fields of a page that have these names and no column in [`Segment::template_set`].
-    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<IndexedFields, StoreError> {
         Ok(self.read_page(page, PageColumns { fields: names, ..PageColumns::NONE })?.fields)
     }
     /// The templates and columns of the texts and index-time fields; `None` for plain text.

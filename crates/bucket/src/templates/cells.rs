@@ -7,12 +7,10 @@
 //! A cell stands between breakers. Every event with the field thus contains the tokens of its value, so that such a
 //! field needs no terms of its own (`crate::term_dictionary`).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use quarry_event::segment::is_breaker;
-use quarry_event::{EventBatch, IndexedField};
+use quarry_event::{EventBatch, FieldRun};
 use quarry_stdx::number::u32_of;
 
 use super::outline::lookup::OutlineTemplates;
@@ -58,9 +56,8 @@ pub(super) struct CellFinder<'e> {
     /// Position of the first field that may belong to the next event.
     next: usize,
     names: Vec<Arc<str>>,
-    numbers: HashMap<&'e str, u16, FixedState>,
-    /// By position in the previous event: number of the field's name.
-    last_names: Vec<u16>,
+    /// By code of a name: its number; [`NO_NAME`] if it has none yet.
+    numbers: Vec<u16>,
     /// By name: number of bytes between the previous cell and the cell of this name, where it was found last.
     gaps: Vec<usize>,
     /// By name: the event that had the field last.
@@ -73,8 +70,7 @@ impl<'e> CellFinder<'e> {
             events,
             next: 0,
             names: Vec::new(),
-            numbers: HashMap::default(),
-            last_names: Vec::new(),
+            numbers: vec![NO_NAME; events.fields.names().len()],
             gaps: Vec::new(),
             last_rows: Vec::new(),
         }
@@ -98,8 +94,8 @@ impl<'e> CellFinder<'e> {
     fn find_cells(&mut self, row: usize, pieces: &mut Vec<OutlineVariable>) {
         let (text, first) = (self.events.raw(row), pieces.len());
         let mut end = 0;
-        for (place, field) in self.fields_of(row).iter().enumerate() {
-            let name = self.number_of(place, field);
+        for field in self.fields_of(row).iter() {
+            let name = self.number_of(field.code, field.name);
             let is_sole = match self.last_rows.get_mut(usize::from(name)) {
                 Some(last) => std::mem::replace(last, row) != row,
                 None => false,
@@ -119,41 +115,29 @@ impl<'e> CellFinder<'e> {
         }
     }
 
-    fn fields_of(&mut self, row: usize) -> &'e [IndexedField] {
-        let fields = &self.events.fields[self.next..];
-        let start = match fields.first() {
-            Some(field) if (field.row as usize) < row => fields.partition_point(|field| (field.row as usize) < row),
+    fn fields_of(&mut self, row: usize) -> FieldRun<'e> {
+        let fields = &self.events.fields;
+        let rows = &fields.all().rows()[self.next..];
+        let start = match rows.first() {
+            Some(first) if (*first as usize) < row => rows.partition_point(|at| (*at as usize) < row),
             _ => 0,
         };
-        let count = fields[start..].iter().take_while(|field| field.row as usize == row).count();
-        self.next += start + count;
-        &fields[start..start + count]
+        let count = rows[start..].iter().take_while(|at| **at as usize == row).count();
+        let first = self.next + start;
+        self.next = first + count;
+        fields.run(first..self.next)
     }
 
-    /// Number of a field's name; [`NO_NAME`] if there are too many names. Events of one source have mostly the same
-    /// names in the same order.
-    fn number_of(&mut self, place: usize, field: &'e IndexedField) -> u16 {
-        let guess = self.last_names.get(place).copied().unwrap_or(NO_NAME);
-        if self.names.get(usize::from(guess)).is_some_and(|name| is_same_name(name, &field.name)) {
-            return guess;
+    /// Number of the name with this code; [`NO_NAME`] if there are too many names.
+    fn number_of(&mut self, code: u32, name: &Arc<str>) -> u16 {
+        let number = &mut self.numbers[code as usize];
+        if *number == NO_NAME && self.names.len() < MAX_FIELD_COLUMNS {
+            *number = u16::try_from(self.names.len()).unwrap_or(NO_NAME);
+            self.names.push(Arc::clone(name));
+            self.gaps.push(0);
+            self.last_rows.push(usize::MAX);
         }
-        let number = match self.numbers.get(&*field.name) {
-            Some(number) => *number,
-            None if self.names.len() < MAX_FIELD_COLUMNS => {
-                let number = u16::try_from(self.names.len()).unwrap_or(NO_NAME);
-                self.names.push(Arc::clone(&field.name));
-                self.gaps.push(0);
-                self.last_rows.push(usize::MAX);
-                self.numbers.insert(&field.name, number);
-                number
-            }
-            None => NO_NAME,
-        };
-        match self.last_names.get_mut(place) {
-            Some(last) => *last = number,
-            None => self.last_names.push(number),
-        }
-        number
+        *number
     }
 
     /// Start of a field's cell in the text after `end`, preferably at the same distance from the previous cell as when
@@ -169,11 +153,6 @@ impl<'e> CellFinder<'e> {
         *gap = start - end;
         Some(start)
     }
-}
-
-/// Whether two names are equal; names of one source usually share their memory.
-pub(super) fn is_same_name(one: &Arc<str>, other: &Arc<str>) -> bool {
-    Arc::ptr_eq(one, other) || one == other
 }
 
 /// Whether the text has this value at `start`, between breakers. A `%` before the value may be the start of a
@@ -242,12 +221,7 @@ mod tests {
         batch.metas.push(Metadata { index: text(), host: text(), source: text(), sourcetype: text() });
         for (row, (text, fields)) in (0..).zip(of) {
             batch.push(text.as_bytes(), 0, 0);
-            let fields = fields.iter();
-            batch.fields.extend(fields.map(|(name, value)| IndexedField {
-                row,
-                name: (*name).into(),
-                value: (*value).into(),
-            }));
+            batch.fields.extend(fields.iter().map(|(name, value)| (row, name, value)));
         }
         batch
     }
@@ -309,11 +283,7 @@ mod tests {
         let mut batch = events(&[]);
         for row in 0..2_000 {
             batch.push(text(row).as_bytes(), 0, 0);
-            batch.fields.extend(fields(row).into_iter().map(|(name, value)| IndexedField {
-                row: u32_of(row),
-                name: name.into(),
-                value: value.into(),
-            }));
+            batch.fields.extend(fields(row).into_iter().map(|(name, value)| (u32_of(row), name, value)));
         }
         are_cells(&batch, batch.len(), |_| true)
     }

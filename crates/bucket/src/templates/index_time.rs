@@ -5,16 +5,13 @@
 //!
 //! Not here: how such a column is stored, and how its rows are found (`crate::columns`).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use quarry_event::template::{ByteSet, FieldColumn, MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits};
-use quarry_event::{EventBatch, IndexedField};
+use quarry_event::{EventBatch, IndexedFields};
 use quarry_stdx::number::u32_of;
 
 use super::builder::SlabBuilder;
-use super::cells::is_same_name;
 use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
 use crate::limits::{MAX_FIELD_COLUMN_BYTES, MAX_FIELD_COLUMNS, MAX_PAGE_EVENTS};
@@ -26,8 +23,6 @@ const EVENTS_PER_VALUE_MAX: usize = 64;
 const PENDING_BYTES_MAX: usize = 256 << 10;
 /// Number of templates of the column above a field that some events lack: one without the field, and one with it.
 const TEMPLATES_PER_FIELD: usize = 2;
-/// Number of a name that was not seen before.
-const NO_NAME: u32 = u32::MAX;
 /// Column of a field that is stored by row.
 const BY_ROW: u32 = u32::MAX;
 
@@ -41,13 +36,12 @@ pub(crate) struct FieldSplit {
     /// For each name with a column, the events that have a value; `None` if all events have a value.
     present: Vec<Option<Vec<bool>>>,
     /// The fields stored by row.
-    pub(crate) by_row: Vec<IndexedField>,
+    pub(crate) by_row: IndexedFields,
 }
 
-/// Number of each field's name, and whether it is the only field of this name in its event.
-struct NumberedFields<'e> {
-    names: Vec<&'e Arc<str>>,
-    numbers: Vec<u32>,
+/// The fields of each name, by its code.
+struct NameCounts {
+    /// Whether the field at each position is the only one of its name in its event.
     is_sole: Vec<bool>,
     /// By name: number of events with exactly one value.
     sole_events: Vec<usize>,
@@ -55,54 +49,27 @@ struct NumberedFields<'e> {
     bytes: Vec<usize>,
 }
 
-impl<'e> NumberedFields<'e> {
-    fn of(fields: &'e [IndexedField]) -> NumberedFields<'e> {
-        let mut all = NumberedFields {
-            names: Vec::new(),
-            numbers: Vec::with_capacity(fields.len()),
-            is_sole: vec![true; fields.len()],
-            sole_events: Vec::new(),
-            bytes: Vec::new(),
-        };
-        let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
-        // Events of one source have mostly the same names in the same order.
-        let mut last_event: Vec<u32> = Vec::new();
-        // By name: position of the field seen last.
-        let mut last_place: Vec<usize> = Vec::new();
-        let mut start = 0;
-        for event in fields.chunk_by(|one, next| one.row == next.row) {
-            for (at, field) in event.iter().enumerate() {
-                let guess = last_event.get(at).copied().unwrap_or(NO_NAME);
-                let is_guessed = all.names.get(guess as usize).is_some_and(|name| is_same_name(name, &field.name));
-                let number = match is_guessed {
-                    true => guess,
-                    false => *known.entry(&field.name).or_insert_with(|| {
-                        all.names.push(&field.name);
-                        all.sole_events.push(0);
-                        all.bytes.push(0);
-                        last_place.push(usize::MAX);
-                        u32_of(all.names.len() - 1)
-                    }),
-                };
-                match last_event.get_mut(at) {
-                    Some(last) => *last = number,
-                    None => last_event.push(number),
+impl NameCounts {
+    fn of(fields: &IndexedFields) -> NameCounts {
+        let names = fields.names().len();
+        let mut counts =
+            NameCounts { is_sole: vec![true; fields.len()], sole_events: vec![0; names], bytes: vec![0; names] };
+        // By name: row and position of the field seen last.
+        let mut last: Vec<Option<(u32, usize)>> = vec![None; names];
+        let all = fields.all();
+        let of_names = all.rows().iter().zip(all.codes()).zip(all.value_lens());
+        for (at, ((row, code), value_len)) in of_names.enumerate() {
+            let code = *code as usize;
+            counts.bytes[code] += value_len;
+            match last[code].replace((*row, at)) {
+                Some((last_row, before)) if last_row == *row => {
+                    counts.sole_events[code] -= usize::from(counts.is_sole[before]);
+                    (counts.is_sole[before], counts.is_sole[at]) = (false, false);
                 }
-                all.numbers.push(number);
-                let number = number as usize;
-                all.bytes[number] += field.value.len();
-                let before = std::mem::replace(&mut last_place[number], start + at);
-                if before == usize::MAX || before < start {
-                    all.sole_events[number] += 1;
-                } else {
-                    all.sole_events[number] -= usize::from(all.is_sole[before]);
-                    (all.is_sole[before], all.is_sole[start + at]) = (false, false);
-                }
+                _ => counts.sole_events[code] += 1,
             }
-            start += event.len();
         }
-        assert_eq!(all.numbers.len(), fields.len(), "each field has the number of its name");
-        all
+        counts
     }
 
     /// By name: the number of its column, or [`BY_ROW`].
@@ -148,19 +115,20 @@ impl FieldSplit {
         if events.fields.is_empty() {
             return FieldSplit::default();
         }
-        let numbered = NumberedFields::of(&events.fields);
+        let counts = NameCounts::of(&events.fields);
+        let names = events.fields.names();
         let most = MAX_FIELD_COLUMNS
             .min((MAX_COLUMNS - texts.columns.len().min(MAX_COLUMNS)) / 2)
             .min((MAX_TEMPLATES - texts.template_count().min(MAX_TEMPLATES)) / TEMPLATES_PER_FIELD);
-        let column_of = numbered.choose_columns(events.len(), most);
+        let column_of = counts.choose_columns(events.len(), most);
         let mut split = FieldSplit::default();
-        for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
+        for (code, name) in names.iter().enumerate().filter(|(code, _)| column_of[*code] != BY_ROW) {
             split.names.push(Arc::clone(name));
-            let is_total = numbered.sole_events[number] == events.len();
+            let is_total = counts.sole_events[code] == events.len();
             split.present.push((!is_total).then(|| vec![false; events.len()]));
         }
-        split.find_shared(texts, &numbered, &column_of);
-        let builder = split.feed_columns(events, &numbered, &column_of);
+        split.find_shared(texts, &counts.sole_events, (names, &column_of));
+        let builder = split.feed_columns(events, &counts.is_sole, &column_of);
         for ((column, shared), name) in builder.columns.into_iter().zip(&split.shared).zip(&split.names) {
             split.columns.push(match shared {
                 Some(shared) => texts.columns[*shared as usize].copied_to(path_of(name)),
@@ -176,18 +144,18 @@ impl FieldSplit {
 
     /// Finds the fields whose values are all in a column of the texts. Such a column has a value for an event only if
     /// the event has a single value of the field, so equal numbers of values mean equal values.
-    fn find_shared(&mut self, texts: &TemplateSlab, numbered: &NumberedFields<'_>, column_of: &[u32]) {
-        for (number, name) in numbered.names.iter().enumerate().filter(|(number, _)| column_of[*number] != BY_ROW) {
+    fn find_shared(&mut self, texts: &TemplateSlab, sole_events: &[usize], (names, column_of): (&[Arc<str>], &[u32])) {
+        for (code, name) in names.iter().enumerate().filter(|(code, _)| column_of[*code] != BY_ROW) {
             let has_all = |column: u32| {
                 let values = texts.columns[column as usize].page_starts.last();
-                values.is_some_and(|values| *values as usize == numbered.sole_events[number])
+                values.is_some_and(|values| *values as usize == sole_events[code])
             };
-            let found = texts.cells.iter().find(|(cell, column)| cell == *name && has_all(*column));
+            let found = texts.cells.iter().find(|(cell, column)| cell == name && has_all(*column));
             self.shared.push(found.map(|(_, column)| *column));
         }
     }
 
-    fn feed_columns(&mut self, events: &EventBatch, numbered: &NumberedFields<'_>, column_of: &[u32]) -> SlabBuilder {
+    fn feed_columns(&mut self, events: &EventBatch, is_sole: &[bool], column_of: &[u32]) -> SlabBuilder {
         let mut builder = SlabBuilder::default();
         let mut pending: Vec<PendingValues> = Vec::new();
         for name in &self.names {
@@ -195,30 +163,34 @@ impl FieldSplit {
             builder.add_column(None, path_of(name), u8::MAX, vec![0]);
             pending.push(PendingValues::default());
         }
-        let mut at = 0;
-        for start in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
-            let end = events.len().min(start + MAX_PAGE_EVENTS);
-            let of_page = events.fields[at..].partition_point(|field| (field.row as usize) < end);
-            for (place, field) in (at..at + of_page).map(|place| (place, &events.fields[place])) {
-                let column = column_of[numbered.numbers[place] as usize];
-                if column == BY_ROW || !numbered.is_sole[place] {
-                    self.by_row.push(field.clone());
+        let fields = &events.fields;
+        let (rows, codes) = (fields.all().rows(), fields.all().codes());
+        let mut start = 0;
+        for first_row in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
+            let until_row = events.len().min(first_row + MAX_PAGE_EVENTS);
+            let end = start + rows[start..].partition_point(|row| (*row as usize) < until_row);
+            let of_page = rows[start..end].iter().zip(&codes[start..end]).zip(&is_sole[start..end]);
+            for (at, ((row, code), is_sole)) in (start..).zip(of_page) {
+                let column = column_of[*code as usize];
+                if column == BY_ROW || !is_sole {
+                    let field = fields.get(at);
+                    self.by_row.push(field.row, field.name, field.value);
                     continue;
                 }
                 let column = column as usize;
                 if let Some(present) = &mut self.present[column] {
-                    present[field.row as usize] = true;
+                    present[*row as usize] = true;
                 }
                 if self.shared[column].is_some() {
                     continue;
                 }
                 let values = &mut pending[column];
-                values.push(&field.value);
+                values.push(fields.get(at).value);
                 if values.spans.len() >= CHUNK_EVENTS || values.bytes.len() >= PENDING_BYTES_MAX {
                     values.feed(column, &mut builder);
                 }
             }
-            at += of_page;
+            start = end;
             pending.iter_mut().enumerate().for_each(|(column, values)| values.feed(column, &mut builder));
             builder.end_page();
         }

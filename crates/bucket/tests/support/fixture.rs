@@ -1,7 +1,7 @@
 //! The events of the committed buckets `tests/fixtures/v1*.bucket`. They never change: what a released version wrote
 //! must stay readable.
 
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, Metadata};
 
 /// Two slabs: one of two pages, one of a few irregular events.
 pub(crate) fn slabs() -> Vec<EventBatch> {
@@ -21,11 +21,9 @@ fn two_pages() -> EventBatch {
         let text = format!("Request {} took {} ms", row / 64, row % 8);
         batch.push(text.as_bytes(), 1_795_248_000_000_000_000 + row * 250_000_000, meta);
         if row % 1_000 == 0 {
-            let field =
-                |name: &str, value: String| IndexedField { row: row as u32, name: name.into(), value: value.into() };
-            batch.fields.push(field("Kind", format!("Round{row}")));
-            batch.fields.push(field("tag", "first".into()));
-            batch.fields.push(field("tag", "second".into()));
+            batch.fields.push(row as u32, "Kind", &format!("Round{row}"));
+            batch.fields.push(row as u32, "tag", "first");
+            batch.fields.push(row as u32, "tag", "second");
         }
     }
     batch
@@ -50,8 +48,8 @@ fn irregular_events() -> EventBatch {
         let times = [i64::MIN, i64::MAX, 0, -1, 1_795_248_000_123_456_789];
         batch.push(text.as_bytes(), times[row], meta);
     }
-    batch.fields.push(IndexedField { row: 1, name: "Straße".into(), value: "ÄÖ".into() });
-    batch.fields.push(IndexedField { row: 4, name: "empty".into(), value: "".into() });
+    batch.fields.push(1, "Straße", "ÄÖ");
+    batch.fields.push(4, "empty", "");
     batch
 }
 

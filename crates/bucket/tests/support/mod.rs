@@ -8,7 +8,7 @@ use quarry_bucket::{BucketReader, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject};
 use quarry_event::segment::{UNBROKEN_BLANKS, contains_word, for_each_token, lower_token};
 use quarry_event::term::MetaField;
 use quarry_event::value::spelling::{is_spelling, numbers_spelled};
-use quarry_event::{EventBatch, IndexedField, Metadata, TermQuery};
+use quarry_event::{EventBatch, Metadata, TermQuery};
 
 pub fn open(encoded: &EncodedBucket) -> BucketReader {
     BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap()
@@ -26,7 +26,7 @@ pub fn numbered_batch(events: usize) -> EventBatch {
         let meta = batch.intern(&metadata(&format!("host-{}", row / MAX_PAGE_EVENTS), "/var/log/a"));
         batch.push(format!("Row {row} unique{row} level=INFO").as_bytes(), row as i64 * 1_000_000_000, meta);
         if row % 2 == 0 {
-            batch.fields.push(IndexedField { row: row as u32, name: "Row".into(), value: format!("R{row}").into() });
+            batch.fields.push(row as u32, "Row", &format!("R{row}"));
         }
     }
     batch
@@ -48,7 +48,7 @@ pub fn delimited_batch(
         let text = alter(row, text.join(&delimiter.to_string()));
         batch.push(text.as_bytes(), row as i64 * 1_000_000_000, meta);
         for (name, value) in cells.into_iter().filter(|(_, value)| value != "-") {
-            batch.fields.push(IndexedField { row: row as u32, name: name.into(), value: value.into() });
+            batch.fields.push(row as u32, name, &value);
         }
     }
     batch
@@ -111,10 +111,10 @@ pub fn any_batch(distinct: usize) -> impl Strategy<Value = EventBatch> {
                 batch.push(text.as_bytes(), time.wrapping_add(repeat as i64), *meta);
             }
             let rows = batch.len() as u32;
-            for (row, name, value) in fields.into_iter().filter(|_| rows > 0) {
-                batch.fields.push(IndexedField { row: row % rows, name: name.into(), value: value.into() });
-            }
-            batch.fields.sort_by_key(|field| field.row);
+            let fields = fields.into_iter().filter(|_| rows > 0);
+            let mut fields: Vec<_> = fields.map(|(row, name, value)| (row % rows, name, value)).collect();
+            fields.sort_by_key(|field| field.0);
+            batch.fields.extend(fields);
             batch
         },
     )
@@ -134,9 +134,9 @@ pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
     match pick(if depth == 0 { 6 } else { 9 }, 3) {
         0 | 1 => TermQuery::Token(token().into()),
         2 => TermQuery::Prefix(token().chars().take(2).collect::<String>().into()),
-        3 => match batch.fields.get(pick(batch.fields.len(), 4)) {
+        3 => match batch.fields.iter().nth(pick(batch.fields.len(), 4)) {
             Some(field) => {
-                let (name, value) = ((*field.name).into(), field.value.to_lowercase());
+                let (name, value) = ((**field.name).into(), field.value.to_lowercase());
                 let number = numbers_spelled(&value).next().filter(|_| next(6) % 2 == 0);
                 match number.map(str::to_owned) {
                     Some(number) => TermQuery::FieldNumber { name, number: number.into() },
@@ -171,7 +171,7 @@ pub fn pages_by_brute_force(batch: &EventBatch, query: &TermQuery) -> u64 {
 
 /// Whether the event has an index-time field of this name with a value that passes the test in lower case.
 fn has_field(batch: &EventBatch, row: usize, name: &str, passes: &dyn Fn(&str) -> bool) -> bool {
-    let mut of_row = batch.fields.iter().filter(|field| field.row as usize == row && *field.name == *name);
+    let mut of_row = batch.fields.iter().filter(|field| field.row as usize == row && **field.name == *name);
     of_row.any(|field| passes(&field.value.to_lowercase()))
 }
 

@@ -8,7 +8,7 @@ use quarry_engine::{Engine, SnapshotSource};
 use quarry_event::segment::contains_word;
 use quarry_event::value::parse_exact_number;
 use quarry_event::value::spelling::is_spelling;
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
 use quarry_testworld::{SECOND, START, lines, request, rows_of};
@@ -146,8 +146,7 @@ fn batch_of(value: &'static str, known: &mut BTreeMap<String, ExpectedEvent>) ->
             let row = batch.len() as u32;
             batch.push(text.as_bytes(), START + i64::from(row) * SECOND, meta);
             given = fields.iter().find(|(name, _)| *name == "v").map(|(_, value)| value.clone());
-            let field = |(name, value): (&str, String)| IndexedField { row, name: name.into(), value: value.into() };
-            batch.fields.extend(fields.into_iter().map(field));
+            batch.fields.extend(fields.into_iter().map(|(name, value)| (row, name, value)));
             texts.push(text);
         }
         known.insert(host, ExpectedEvent { kind, texts, given, value: None });

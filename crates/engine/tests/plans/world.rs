@@ -8,7 +8,7 @@ use arrow::array::Array as _;
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Slicing, SnapshotSource};
-use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, TimeRange};
+use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Deletion, IndexSelector, Segment, Snapshot, Store, StoreError, StoreOptions};
 use quarry_testworld::{OneTable, request};
@@ -103,7 +103,7 @@ fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn
                 batch.push(text.as_bytes(), START + (at as i64 / 3 * 7 - late) * SECOND, metas[kind]);
                 if at % 50 == 17 {
                     let row = batch.len() as u32 - 1;
-                    batch.fields.push(IndexedField { row, name: "zone".into(), value: "north".into() });
+                    batch.fields.push(row, "zone", "north");
                 }
             }
             if !batch.is_empty() {

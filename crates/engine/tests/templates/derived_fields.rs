@@ -1,6 +1,6 @@
 //! Aliases, calculated fields and automatic lookups have the same results on columns as on texts.
 
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
+use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 
 use super::{compare_in, compare_with, engine_of};
@@ -227,10 +227,10 @@ fn one_source() -> MemoryStore {
         };
         batch.push(text.as_bytes(), i64::from(at) * 1_000_000_000, metas[at as usize % 3]);
         if at % 97 == 11 {
-            batch.fields.push(IndexedField { row: at, name: "code".into(), value: "given".into() });
+            batch.fields.push(at, "code", "given");
         }
         if at % 97 == 12 {
-            batch.fields.push(IndexedField { row: at, name: "EventCode".into(), value: "200".into() });
+            batch.fields.push(at, "EventCode", "200");
         }
     }
     store.append(batch).unwrap();

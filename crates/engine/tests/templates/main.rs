@@ -25,7 +25,7 @@ use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupTable, SearchRequest};
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
+use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
 use quarry_testworld::{FixedSnapshot, OneTable, request};
 use shaper::{HandMade, SplitOptions};
@@ -215,8 +215,8 @@ fn store() -> MemoryStore {
         for (at, (source, text)) in chunk.iter().enumerate() {
             batch.push(text.as_bytes(), (part * 1_000 + at / 2) as i64 * 1_000_000_000, metas[*source]);
             if at % 50 == 17 {
-                batch.fields.push(IndexedField { row: at as u32, name: "status".into(), value: "404".into() });
-                batch.fields.push(IndexedField { row: at as u32, name: "zone".into(), value: "north".into() });
+                batch.fields.push(at as u32, "status", "404");
+                batch.fields.push(at as u32, "zone", "north");
             }
         }
         store.append(batch).unwrap();

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, IndexedFields};
 use quarry_pipeline::{Pipeline, PipelineCounters};
 
 use super::Compression;
@@ -163,11 +163,14 @@ impl FileReader<'_> {
 /// An empty batch with the capacity of `full`.
 fn with_same_capacity(full: &EventBatch) -> EventBatch {
     let more = |len: usize| len + len / 16;
+    let mut fields = IndexedFields::default();
+    fields.reserve(more(full.fields.len()), more(full.fields.value_bytes()));
     EventBatch {
         raw: Vec::with_capacity(more(full.raw.len())),
         ends: Vec::with_capacity(more(full.len())),
         time: Vec::with_capacity(more(full.len())),
         meta: Vec::with_capacity(more(full.len())),
+        fields,
         ..EventBatch::default()
     }
 }

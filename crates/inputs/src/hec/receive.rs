@@ -16,7 +16,7 @@ use super::envelope::{Envelope, read_body};
 use super::other_protocols::collectd;
 use crate::{AppendError, EventStore, Receipt};
 use quarry_conf::{HttpToken, PropsResolver};
-use quarry_event::{EventBatch, IndexedField, Metadata, SentRequest, TimeNs};
+use quarry_event::{EventBatch, Metadata, SentRequest, TimeNs};
 use quarry_pipeline::{
     DateOrders, EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
 };
@@ -338,7 +338,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    fn push<N: AsRef<str> + Into<Arc<str>>>(
+    fn push<N: AsRef<str>>(
         &mut self,
         slot: usize,
         raw: &str,
@@ -351,10 +351,7 @@ impl<'a> Receiver<'a> {
         batch.push(raw.as_bytes(), time, meta);
         items.extend(self.item);
         for (name, value) in fields {
-            // Most events have the same field names as the previous one.
-            let known = batch.fields.iter().rev().take(64).find(|field| *field.name == *name.as_ref());
-            let name = known.map_or_else(|| name.into(), |field| Arc::clone(&field.name));
-            batch.fields.push(IndexedField { row, name, value: value.into() });
+            batch.fields.push(row, name.as_ref(), &value);
         }
         if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS || batch.fields.len() >= BATCH_FIELDS {
             let full = self.open.swap_remove(slot);

@@ -123,7 +123,7 @@ fn copy_of(batch: &EventBatch, mut copy: EventBatch) -> EventBatch {
     copy.time.extend_from_slice(&batch.time);
     copy.meta.extend_from_slice(&batch.meta);
     copy.metas.extend_from_slice(&batch.metas);
-    copy.fields.extend_from_slice(&batch.fields);
+    copy.fields.append(batch.fields.all(), 0, 0);
     copy.index_time = batch.index_time;
     copy
 }

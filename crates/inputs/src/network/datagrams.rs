@@ -10,9 +10,8 @@ use super::stream::Template;
 use hashbrown::HashMap;
 use jiff::tz::TimeZone;
 use quarry_event::time::strftime;
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
-use quarry_stdx::number::u32_of;
 
 /// Maximum senders with a pipeline; beyond it, the sender that has been silent longest loses its pipeline.
 const SENDERS_MAX: usize = 4_096;
@@ -113,13 +112,13 @@ impl Datagrams {
         if !lines.all(|line| statsd.push(line, now, &metadata, &mut read)) {
             return false;
         }
-        let first = u32_of(out.len());
+        let first = out.len();
         out.index_time = now;
         for row in 0..read.len() {
             let meta = out.intern(&metadata);
             out.push(read.raw(row), now, meta);
         }
-        out.fields.extend(read.fields.into_iter().map(|field| IndexedField { row: field.row + first, ..field }));
+        out.fields.append(read.fields.all(), 0, first);
         true
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quarry_conf::IndexRule;
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{Groups, Pattern};
 use quarry_stdx::number::u32_of;
 use serde_json::{Map, Number, Value};
@@ -72,8 +72,7 @@ impl Statsd {
         let (meta, row) = (batch.intern(metadata), u32_of(batch.len()));
         batch.push(Value::Object(text).to_string().as_bytes(), time, meta);
         let fields = [(field.as_str(), value)].into_iter().chain(dimensions);
-        let fields = fields.map(|(name, value)| IndexedField { row, name: Arc::from(name), value: value.into() });
-        batch.fields.extend(fields);
+        batch.fields.extend(fields.map(|(name, value)| (row, name, value)));
         true
     }
 
@@ -173,7 +172,9 @@ mod tests {
             if let Some(text) = text {
                 let raw: serde_json::Value = serde_json::from_slice(batch.raw(before)).unwrap();
                 assert_eq!(raw, serde_json::from_str::<serde_json::Value>(text).unwrap(), "{line}");
-                assert!(batch.fields.iter().any(|field| field.row as usize == before && &*field.name == "metric_type"));
+                assert!(
+                    batch.fields.iter().any(|field| field.row as usize == before && &**field.name == "metric_type")
+                );
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
@@ -105,8 +105,7 @@ impl JournalReader {
         for event in events {
             let (meta, row) = (out.intern(&event.meta), u32_of(out.len()));
             out.push(event.raw.as_bytes(), event.time, meta);
-            let fields = event.fields.into_iter();
-            out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));
+            event.fields.iter().for_each(|(name, value)| out.fields.push(row, name, value));
         }
     }
 }

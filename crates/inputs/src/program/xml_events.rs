@@ -13,7 +13,7 @@ use super::xml::{XmlToken, XmlTokens};
 use crate::EventStore;
 use crate::hec::seconds;
 use quarry_conf::PropsResolver;
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
@@ -334,8 +334,7 @@ impl XmlReader {
             let meta = out.intern(&event.meta);
             let row = u32_of(out.len());
             out.push(event.raw.as_bytes(), event.time, meta);
-            let fields = event.fields.into_iter();
-            out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));
+            event.fields.iter().for_each(|(name, value)| out.fields.push(row, name, value));
         }
         refused.map_or(Ok(()), |reason| Err(Fault::invalid(reason)))
     }

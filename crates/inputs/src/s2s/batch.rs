@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::S2sError;
 use super::wire::FRAME_BYTES_MAX;
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, IndexedFields, Metadata};
 use quarry_stdx::number::u32_of;
 
 /// Format version.
@@ -145,28 +145,17 @@ fn write_plain(batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) {
 }
 
 fn write_fields(batch: &EventBatch, rows: &Range<usize>, out: &mut Vec<u8>) {
-    let start = batch.fields.partition_point(|field| (field.row as usize) < rows.start);
-    let end = batch.fields.partition_point(|field| (field.row as usize) < rows.end);
-    let fields = &batch.fields[start..end];
-    let mut names: Vec<&Arc<str>> = Vec::new();
-    let codes: Vec<usize> = fields
-        .iter()
-        .map(|field| match names.iter().position(|name| **name == field.name) {
-            Some(at) => at,
-            None => {
-                names.push(&field.name);
-                names.len() - 1
-            }
-        })
-        .collect();
-    varint(names.len() as u64, out);
-    names.iter().for_each(|name| write_text(name.as_bytes(), out));
+    // The codes of these rows, whose table has only their names.
+    let mut fields = IndexedFields::default();
+    fields.append(batch.fields.of_rows(rows.clone()), rows.start, 0);
+    varint(fields.names().len() as u64, out);
+    fields.names().iter().for_each(|name| write_text(name.as_bytes(), out));
     varint(fields.len() as u64, out);
-    let mut before = rows.start;
-    for (field, code) in fields.iter().zip(codes) {
-        varint((field.row as usize - before) as u64, out);
-        before = field.row as usize;
-        varint(code as u64, out);
+    let mut before = 0;
+    for field in fields.iter() {
+        varint(u64::from(field.row - before), out);
+        before = field.row;
+        varint(u64::from(field.code), out);
         write_text(field.value.as_bytes(), out);
     }
 }
@@ -289,8 +278,7 @@ fn read_fields(reader: &mut Reader<'_>, rows: usize, batch: &mut EventBatch) -> 
             return None;
         }
         let name = names.get(usize::try_from(reader.number()?).ok()?)?;
-        let (row, name) = (u32::try_from(row).ok()?, Arc::clone(name));
-        batch.fields.push(IndexedField { row, name, value: reader.string()?.into() });
+        batch.fields.push(u32::try_from(row).ok()?, name, reader.string()?);
     }
     Some(())
 }
@@ -316,7 +304,7 @@ pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use quarry_event::{EventBatch, IndexedField, Metadata};
+    use quarry_event::{EventBatch, Metadata};
 
     use super::{BatchPacker, PART_RAW_BYTES, split_rows, unpack};
     use crate::s2s::S2sError;
@@ -329,8 +317,7 @@ mod tests {
             let meta = batch.intern(&meta);
             batch.push(text.as_bytes(), row as i64 * 1_000_000_007 - 9, meta);
             for at in 0..row % 3 {
-                let (name, value) = (format!("n{at}").into(), text.as_str().into());
-                batch.fields.push(IndexedField { row: row as u32, name, value });
+                batch.fields.push(row as u32, &*format!("n{at}"), text);
             }
         }
         batch
@@ -378,8 +365,7 @@ mod tests {
         assert!(packed(&batch(std::slice::from_ref(&longest)), 0..1).len() > 12 << 20);
         let mut large = batch(std::slice::from_ref(&longest));
         for _ in 0..2 {
-            let field = IndexedField { row: 0, name: "n".into(), value: longest.as_str().into() };
-            large.fields.push(field);
+            large.fields.push(0, "n", &longest);
         }
         let mut bytes = vec![7];
         assert!(!BatchPacker::default().pack(&large, 0..1, &mut bytes));

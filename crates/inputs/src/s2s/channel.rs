@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::S2sError;
 use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_stdx::number::u32_of;
 
@@ -186,7 +186,7 @@ pub(super) struct Piece<'a> {
 /// Adds the fields to an event.
 pub(super) fn add_fields(batch: &mut EventBatch, row: usize, fields: &Fields) {
     for (name, value) in fields {
-        batch.fields.push(IndexedField { row: u32_of(row), name: Arc::clone(name), value: value.clone() });
+        batch.fields.push(u32_of(row), name, value);
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
         }
         channel.finish(&mut batch);
         let env = |row: usize| {
-            let fields = batch.fields.iter().filter(|field| field.row as usize == row && &*field.name == "env");
+            let fields = batch.fields.iter().filter(|field| field.row as usize == row && &**field.name == "env");
             fields.map(|field| format!(" {}", field.value)).collect::<String>()
         };
         (0..batch.len()).map(|row| String::from_utf8_lossy(batch.raw(row)).into_owned() + &env(row)).collect()

@@ -358,7 +358,7 @@ impl Forwarder {
         for row in 0..batch.len() {
             let mut own = Vec::new();
             while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
-                own.push((Arc::clone(&field.name), String::from(&*field.value)));
+                own.push((Arc::clone(field.name), String::from(field.value)));
             }
             let at = batch.meta[row] as usize;
             let raw = String::from_utf8_lossy(batch.raw(row)).into_owned();

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use quarry_event::time::seconds_text;
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, FieldRef, Metadata};
 
 use super::S2sError;
 use super::batch::{unpack, varint};
@@ -357,7 +357,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
             ("MetaData:Sourcetype", &sourcetype),
             ("_time", &time),
         ];
-        pairs.extend(fields_of(&mut fields, row).into_iter().map(|field| (&*field.name, &*field.value)));
+        pairs.extend(fields_of(&mut fields, row).into_iter().map(|field| (&**field.name, field.value)));
         pairs.extend([("_raw", &*raw), ("_done", "_done")]);
         out.extend_from_slice(&frame_of(&pairs));
     }
@@ -365,9 +365,9 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
 
 /// Fields of one row; `fields` is in ascending order of rows.
 fn fields_of<'a>(
-    fields: &mut std::iter::Peekable<std::slice::Iter<'a, IndexedField>>,
+    fields: &mut std::iter::Peekable<impl Iterator<Item = FieldRef<'a>>>,
     row: usize,
-) -> Vec<&'a IndexedField> {
+) -> Vec<FieldRef<'a>> {
     let mut own = Vec::new();
     while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
         own.push(field);
@@ -391,7 +391,7 @@ mod tests {
     use std::sync::Arc;
 
     use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-    use quarry_event::{EventBatch, IndexedField, Metadata};
+    use quarry_event::{EventBatch, Metadata};
 
     use super::{Sender, SenderSettings, SentForm};
     use crate::s2s::batch::BatchPacker;
@@ -408,7 +408,7 @@ mod tests {
             let meta = batch.intern(&meta);
             let row = batch.len() as u32;
             batch.push(format!("größe {number}\nmore").as_bytes(), NOW + number as i64 * 1_500_000_000, meta);
-            batch.fields.push(IndexedField { row, name: "n".into(), value: number.to_string().into() });
+            batch.fields.push(row, "n", &number.to_string());
         }
         batch
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quarry_event::{EventBatch, IndexedField};
+use quarry_event::EventBatch;
 use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
 use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt, SinkError};
@@ -544,7 +544,7 @@ fn with_open_index(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBat
         }
         while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
             if with_open_index[at] {
-                kept.fields.push(IndexedField { row: u32_of(kept.len()) - 1, ..field.clone() });
+                kept.fields.push(u32_of(kept.len()) - 1, field.name, field.value);
             }
         }
     }
@@ -572,7 +572,7 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
 mod tests {
     use std::sync::Arc;
 
-    use quarry_event::{EventBatch, IndexedField, Metadata};
+    use quarry_event::{EventBatch, Metadata};
     use quarry_inputs::s2s::batch::BatchPacker;
     use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
     use quarry_inputs::{EventStore, Receipt};
@@ -787,13 +787,12 @@ mod tests {
             let meta = Metadata { index: index.into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };
             let meta = batch.intern(&meta);
             batch.push(row.to_string().as_bytes(), row as i64, meta);
-            let field = IndexedField { row: row as u32, name: "n".into(), value: row.to_string().into() };
-            batch.fields.push(field);
+            batch.fields.push(row as u32, "n", &row.to_string());
         }
         assert_eq!(with_open_index(batch.clone(), |_| true), (batch.clone(), 0));
         let (kept, refused) = with_open_index(batch, |index| !index.starts_with('_'));
         let texts: Vec<&[u8]> = (0..kept.len()).map(|row| kept.raw(row)).collect();
-        let fields: Vec<(u32, &str)> = kept.fields.iter().map(|field| (field.row, &*field.value)).collect();
+        let fields: Vec<(u32, &str)> = kept.fields.iter().map(|field| (field.row, field.value)).collect();
         assert_eq!((texts, refused), (vec![&b"0"[..], b"2", b"3"], 1));
         assert_eq!(fields, [(0, "0"), (1, "2"), (2, "3")]);
     }

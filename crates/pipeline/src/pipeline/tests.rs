@@ -188,7 +188,7 @@ fn header_lines_name_fields_and_are_not_events() {
     let text = "time,user name,note\n2026-11-20 13:42:07,eva,\"a, b\"\n2026-11-20 13:42:08,,\n";
     let (out, _) = run_in_chunks("", Some("csv"), &[text.as_bytes()]);
     assert_eq!(out.len(), 2);
-    let fields: Vec<_> = out.fields.iter().map(|field| (field.row, &*field.name, &*field.value)).collect();
+    let fields: Vec<_> = out.fields.iter().map(|field| (field.row, &**field.name, field.value)).collect();
     let expected = [
         (0, "time", "2026-11-20 13:42:07"),
         (0, "user_name", "eva"),
@@ -239,7 +239,7 @@ fn json_and_delimited_variants_are_parsed() {
     assert_eq!(found[0].1, "2026-11-21 07:00:00.000");
     for (sourcetype, text) in [("tsv", "a\tb c\n1\t2\n"), ("psv", "a|b c\n1|2\n")] {
         let (out, _) = run_in_chunks("", Some(sourcetype), &[text.as_bytes()]);
-        let fields: Vec<_> = out.fields.iter().map(|field| (&*field.name, &*field.value)).collect();
+        let fields: Vec<_> = out.fields.iter().map(|field| (&**field.name, field.value)).collect();
         assert_eq!(fields, [("a", "1"), ("b_c", "2")], "{sourcetype}");
     }
 }
@@ -359,7 +359,7 @@ fn resume_hint_is_derived_from_the_head() {
     let mut rest = Pipeline::resume(source, &props(""), context(), hint).unwrap();
     let mut out = EventBatch::default();
     rest.push(b"2,ada\n", &mut out);
-    assert_eq!((out.len(), &*out.fields[1].value), (1, "ada"));
+    assert_eq!((out.len(), out.fields.get(1).value), (1, "ada"));
 }
 
 /// Settings that together use every way of breaking and merging.

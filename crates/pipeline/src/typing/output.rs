@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use quarry_conf::settings::indexes::IndexNames;
 use quarry_conf::{PropsResolver, TypingSettings};
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 
 use super::event::TypedEvent;
 use super::plan::{SharedPlan, TypingPlan};
@@ -83,9 +83,9 @@ impl Typing {
             let row = u32_of(out.len());
             let meta = self.rows.metadata_row(&event.meta, out);
             out.push(event.raw.as_bytes(), event.time, meta);
-            let field = |(name, value): (Arc<str>, String)| IndexedField { row, name, value: value.into() };
             let routing = event.routing().filter(|_| self.indexes.keeps_routing());
-            out.fields.extend(event.fields.into_iter().take(self.fields_max).chain(routing).map(field));
+            let fields = event.fields.iter().take(self.fields_max).chain(&routing);
+            fields.for_each(|(name, value)| out.fields.push(row, name, value));
         }
         self.copies = copies;
     }

@@ -155,7 +155,7 @@ fn compare(batch: &EventBatch, expected: &[String]) -> Result<(), String> {
     let mut found = vec![expected[0].clone()];
     for row in 0..batch.len() {
         let fields = || batch.fields.iter().filter(|field| field.row as usize == row);
-        if let Some(field) = fields().find(|field| !names.is_empty() && !names.contains(&*field.name)) {
+        if let Some(field) = fields().find(|field| !names.is_empty() && !names.contains(&**field.name)) {
             return Err(format!("event {row} has the field {}={}", field.name, field.value));
         }
         let meta = &batch.metas[batch.meta[row] as usize];
@@ -171,7 +171,7 @@ fn compare(batch: &EventBatch, expected: &[String]) -> Result<(), String> {
             "sourcetype" => meta.sourcetype.to_string(),
             name => {
                 let name = name.strip_prefix("field:").unwrap_or(name);
-                fields().filter(|field| *field.name == *name).map(|field| &*field.value).collect::<Vec<_>>().join(";")
+                fields().filter(|field| **field.name == *name).map(|field| field.value).collect::<Vec<_>>().join(";")
             }
         };
         found.push(header.iter().map(cell).map(|cell| written(&cell)).collect::<Vec<_>>().join(","));

@@ -21,7 +21,7 @@ fn page(texts: &[String]) -> Page {
         index_time: vec![0; texts.len()],
         meta: vec![0; texts.len()],
         metas: [meta].into(),
-        fields: Vec::new(),
+        fields: Default::default(),
     }
 }
 

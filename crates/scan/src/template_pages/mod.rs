@@ -431,7 +431,7 @@ impl EventScan {
         let slab = reader.slab;
         let fields = reader.fields_by_row()?;
         let mut doubted: Vec<u32> =
-            fields.iter().filter(|field| slab.reads_field(&field.name)).map(|field| field.row).collect();
+            fields.iter().filter(|field| slab.reads_field(field.name)).map(|field| field.row).collect();
         for column in slab.overriding_columns() {
             match &reader.column(*column)?.rows {
                 Some(rows) => doubted.extend_from_slice(rows),

@@ -8,8 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows;
 use quarry_event::template::{ColumnValues, FieldColumn, PageColumn, TEXT_COLUMN, TemplateSet, TextEnds, Texts};
-use quarry_event::{FieldNames, IndexedField, Page, PageColumns};
-use quarry_stdx::number::u32_of;
+use quarry_event::{FieldNames, IndexedFields, Page, PageColumns};
 use quarry_store::{Segment, TemplatePage};
 
 use super::key_splits::KeySplit;
@@ -25,7 +24,7 @@ pub(super) struct PageReader<'a> {
     /// Names of the index-time fields that the search reads.
     fields: FieldNames,
     has_fields_by_row: bool,
-    fields_by_row: Option<Arc<[IndexedField]>>,
+    fields_by_row: Option<Arc<IndexedFields>>,
     shaped: Option<Box<dyn TemplatePage>>,
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
@@ -292,11 +291,11 @@ impl<'a> PageReader<'a> {
     }
 
     /// The index-time fields that the search reads and that have no column.
-    pub(super) fn fields_by_row(&mut self) -> Result<Arc<[IndexedField]>, EngineError> {
+    pub(super) fn fields_by_row(&mut self) -> Result<Arc<IndexedFields>, EngineError> {
         if let Some(fields) = &self.fields_by_row {
             return Ok(Arc::clone(fields));
         }
-        let fields: Arc<[IndexedField]> = match self.has_fields_by_row {
+        let fields: Arc<IndexedFields> = match self.has_fields_by_row {
             true => self.page.segment.fields_by_row(self.page.page, self.fields)?.into(),
             false => Arc::default(),
         };
@@ -305,13 +304,9 @@ impl<'a> PageReader<'a> {
     }
 
     /// The index-time fields of these rows; their row numbers are positions in `rows`.
-    fn fields_of_rows(&mut self, rows: &[u32]) -> Result<Vec<IndexedField>, EngineError> {
-        let mut fields = Vec::new();
-        for field in self.fields_by_row()?.iter() {
-            if let Ok(place) = rows.binary_search(&field.row) {
-                fields.push(IndexedField { row: u32_of(place), ..field.clone() });
-            }
-        }
+    fn fields_of_rows(&mut self, rows: &[u32]) -> Result<IndexedFields, EngineError> {
+        let by_row = self.fields_by_row()?;
+        let mut columns = Vec::new();
         for FieldColumn { name, column } in &self.template_set().fields {
             if !self.fields.may_contain(name) {
                 continue;
@@ -323,14 +318,25 @@ impl<'a> PageReader<'a> {
                 .map(|(place, _)| place)
                 .collect();
             let filled: Vec<u32> = places.iter().map(|place| rows[*place as usize]).collect();
-            let texts = self.texts(*column, &filled)?;
-            for (at, place) in places.into_iter().enumerate() {
-                let value = std::str::from_utf8(texts.get(at))
-                    .map_err(|_| EngineError::invalid("a field of a bucket is not UTF-8; rebuild the bucket"))?;
-                fields.push(IndexedField { row: place, name: Arc::clone(name), value: value.into() });
+            columns.push((name, places, self.texts(*column, &filled)?));
+        }
+        let mut fields = IndexedFields::default();
+        let (mut by_row, mut next) = (by_row.iter().peekable(), vec![0; columns.len()]);
+        for (place, row) in (0u32..).zip(rows) {
+            while let Some(field) = by_row.next_if(|field| field.row <= *row) {
+                if field.row == *row {
+                    fields.push(place, field.name, field.value);
+                }
+            }
+            for ((name, places, texts), at) in columns.iter().zip(&mut next) {
+                if places.get(*at) == Some(&place) {
+                    let value = std::str::from_utf8(texts.get(*at))
+                        .map_err(|_| EngineError::invalid("a field of a bucket is not UTF-8; rebuild the bucket"))?;
+                    fields.push(place, *name, value);
+                    *at += 1;
+                }
             }
         }
-        fields.sort_by_key(|field| field.row);
         Ok(fields)
     }
 

@@ -142,12 +142,7 @@ impl Slab {
             "columns have equal lengths"
         );
         assert_eq!(index_times.len(), len, "every event has its arrival time");
-        let from = page.fields.partition_point(|field| (field.row as usize) < row);
-        for field in page.fields[from..].iter().take_while(|field| (field.row as usize) < until) {
-            let mut field = field.clone();
-            field.row = u32_of(field.row as usize - row + first);
-            events.fields.push(field);
-        }
+        events.fields.append(page.fields.of_rows(row..until), row, first);
     }
 }
 
@@ -158,8 +153,6 @@ fn text_start(page: &Page, row: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::IndexedField;
-
     use super::*;
 
     /// A page with the given texts; event times are their lengths, index times ten times as much.
@@ -169,11 +162,6 @@ mod tests {
             Some(*end)
         });
         let meta = Metadata { index: "main".into(), host: host.into(), source: "a".into(), sourcetype: "test".into() };
-        let field = |(row, text): (usize, &&str)| IndexedField {
-            row: row as u32,
-            name: "text".into(),
-            value: (*text).to_owned().into(),
-        };
         Page {
             first_row: 0,
             raw: texts.concat().into(),
@@ -182,7 +170,7 @@ mod tests {
             index_time: texts.iter().map(|text| text.len() as i64 * 10).collect(),
             meta: vec![0; texts.len()],
             metas: [meta].into(),
-            fields: texts.iter().enumerate().map(field).collect(),
+            fields: (0..).zip(texts).map(|(row, text)| (row, "text", text)).collect(),
         }
     }
 
@@ -197,7 +185,8 @@ mod tests {
                     let text = String::from_utf8(events.raw(row).to_vec()).unwrap();
                     assert_eq!(events.time[row], text.len() as i64);
                     assert_eq!(source.index_times.unwrap()[row], text.len() as i64 * 10);
-                    assert_eq!((events.fields[row].row, &*events.fields[row].value), (row as u32, &*text));
+                    let field = events.fields.get(row);
+                    assert_eq!((field.row, field.value), (row as u32, &*text));
                     format!("{}:{text}", events.metas[events.meta[row] as usize].host)
                 })
                 .collect()

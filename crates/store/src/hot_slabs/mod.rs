@@ -16,7 +16,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::sync::write;
 use quarry_bucket::MAX_PAGE_EVENTS;
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_stdx::number::u32_of;
 use rows::{PageFacts, text_of};
 
@@ -29,22 +29,22 @@ pub(crate) use spare_memory::SpareMemory;
 const SLAB_BYTES: usize = 2 << 10;
 /// Memory of an event in bytes, without its text: end of the text, time, index time and metadata code.
 const EVENT_BYTES: usize = 24;
-/// Memory of a metadata entry or an indexed field in bytes, without its texts.
+/// Memory of a metadata entry in bytes, without its texts.
 const ENTRY_BYTES: usize = 128;
+/// Memory of an indexed field in bytes, without its value: row, code of the name, and end of the value; twice, because
+/// columns double when they grow.
+const FIELD_BYTES: usize = 32;
 
 /// A batch being moved into slabs, row by row.
 #[derive(Debug)]
 pub(crate) struct BatchRows {
     batch: EventBatch,
-    /// The fields of the rows that have not been moved yet.
-    fields: std::vec::IntoIter<IndexedField>,
     next: usize,
 }
 
 impl BatchRows {
-    pub(crate) fn new(mut batch: EventBatch) -> BatchRows {
-        let fields = std::mem::take(&mut batch.fields).into_iter();
-        BatchRows { batch, fields, next: 0 }
+    pub(crate) fn new(batch: EventBatch) -> BatchRows {
+        BatchRows { batch, next: 0 }
     }
 
     /// Number of rows not moved yet.
@@ -72,12 +72,6 @@ impl BatchRows {
     /// The batch, for reuse of its memory.
     pub(crate) fn into_batch(self) -> EventBatch {
         self.batch
-    }
-
-    /// Indexed fields of the rows before `end` that have not been moved yet.
-    fn fields_before(&self, end: usize) -> &[IndexedField] {
-        let fields = self.fields.as_slice();
-        &fields[..fields.partition_point(|field| (field.row as usize) < end)]
     }
 }
 
@@ -137,14 +131,13 @@ impl PendingCopy {
         assert!(rows <= source.remaining_rows(), "only rows that are left are copied");
         let taken = source.next..source.next + rows;
         let raw_bytes = source.bytes(rows);
-        let fields = source.fields_before(taken.end);
-        let field_count = fields.len();
-        let field_bytes = fields.iter().map(|field| field.value.len() + ENTRY_BYTES).sum();
+        let fields = source.batch.fields.of_rows(taken.clone());
+        let field_bytes = fields.value_bytes() + fields.len() * FIELD_BYTES;
         source.next = taken.end;
         let mut held = write(&self.rows);
         assert_eq!(held.events.len(), self.first, "rows are copied after those that are published");
         held.events.metas.extend(self.new_metas.iter().cloned());
-        held.add(&source.batch, taken, source.fields.by_ref().take(field_count), &self.codes);
+        held.add(&source.batch, taken, &self.codes);
         let end = self.first + rows;
         let mut pages = Vec::with_capacity(rows / MAX_PAGE_EVENTS + 2);
         let mut from = self.first;

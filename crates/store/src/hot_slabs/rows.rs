@@ -3,11 +3,15 @@
 //! Rows are only appended. A search copies the rows of each page it reads, so that it does not prevent the reuse of a
 //! sealed slab's memory.
 
-use quarry_event::{EventBatch, IndexedField, Page, PageColumns, TimeNs};
-use quarry_stdx::number::u32_of;
+use quarry_event::{EventBatch, FieldNames, FieldRun, IndexedFields, Page, PageColumns, TimeNs};
+use quarry_stdx::number::{u32_of, usize_of};
 use std::ops::Range;
 
 use crate::PageInfo;
+
+/// Maximum bytes of the fields of a slab whose memory is kept or reserved: those of a full slab with 20 short fields in
+/// each event.
+const FIELD_BYTES_MAX: usize = 128 << 20;
 
 /// Events of a slab. `events.metas` is the metadata of the whole slab; `events.index_time` is unused.
 #[derive(Debug, Default)]
@@ -42,6 +46,15 @@ impl PageFacts {
 }
 
 impl SlabRows {
+    /// Reserves room for a slab with as many fields for each event as in `first`.
+    pub(crate) fn reserve_fields(&mut self, first: &EventBatch, events: usize) {
+        let of_slab = |count: usize| (count as u64).saturating_mul(events as u64) / first.len().max(1) as u64;
+        let (fields, value_bytes) = (of_slab(first.fields.len()), of_slab(first.fields.value_bytes()));
+        if fields.saturating_mul(16).saturating_add(value_bytes) <= FIELD_BYTES_MAX as u64 {
+            self.events.fields.reserve(usize_of(fields), usize_of(value_bytes));
+        }
+    }
+
     /// Reserves room for a slab of this size.
     pub(crate) fn reserve(&mut self, events: usize, raw_bytes: usize) {
         self.events.raw.reserve(raw_bytes);
@@ -59,8 +72,9 @@ impl SlabRows {
         time.clear();
         meta.clear();
         *index_time = 0;
-        // Metadata and fields are not reused, because their size differs from slab to slab.
-        (*metas, *fields) = (Vec::new(), Vec::new());
+        // Metadata is not reused, because its size differs from slab to slab.
+        *metas = Vec::new();
+        fields.clear_keeping(FIELD_BYTES_MAX);
         self.index_times.clear();
     }
 
@@ -71,13 +85,7 @@ impl SlabRows {
     }
 
     /// Adds rows of a batch and their fields. `codes` translates the metadata codes of the batch to those of the slab.
-    pub(crate) fn add(
-        &mut self,
-        batch: &EventBatch,
-        rows: Range<usize>,
-        fields: impl Iterator<Item = IndexedField>,
-        codes: &[u32],
-    ) {
+    pub(crate) fn add(&mut self, batch: &EventBatch, rows: Range<usize>, codes: &[u32]) {
         let text = text_of(&batch.ends, &rows);
         let (row, byte) = (self.events.len(), self.events.raw.len());
         let events = &mut self.events;
@@ -85,10 +93,7 @@ impl SlabRows {
         events.ends.extend(batch.ends[rows.clone()].iter().map(|end| u32_of(*end as usize - text.start + byte)));
         events.time.extend_from_slice(&batch.time[rows.clone()]);
         events.meta.extend(batch.meta[rows.clone()].iter().map(|code| codes[*code as usize]));
-        events.fields.extend(fields.map(|field| {
-            let row = u32_of(field.row as usize - rows.start + row);
-            IndexedField { row, ..field }
-        }));
+        events.fields.append(batch.fields.of_rows(rows.clone()), rows.start, row);
         let len = row + rows.len();
         self.index_times.resize(len, batch.index_time);
         let events = &self.events;
@@ -137,14 +142,24 @@ impl SlabRows {
             out.index_time = self.index_times[rows.clone()].to_vec();
         }
         if !columns.fields.is_empty() {
-            let before = |row: usize| events.fields.partition_point(|field| (field.row as usize) < row);
-            let fields = events.fields[before(rows.start)..before(rows.end)].iter();
-            let fields = fields.filter(|field| columns.fields.may_contain(&field.name));
-            out.fields =
-                fields.map(|field| IndexedField { row: field.row - u32_of(rows.start), ..field.clone() }).collect();
+            out.fields = with_names(events.fields.of_rows(rows.clone()), columns.fields, rows.start);
         }
         out
     }
+}
+
+/// Those of the fields that have these names; row `from` becomes row 0.
+fn with_names(run: FieldRun<'_>, names: FieldNames, from: usize) -> IndexedFields {
+    let mut fields = IndexedFields::default();
+    let is_wanted: Vec<bool> = run.names().iter().map(|name| names.may_contain(name)).collect();
+    if is_wanted.iter().all(|is_wanted| *is_wanted) {
+        fields.append(run, from, 0);
+        return fields;
+    }
+    for field in run.iter().filter(|field| is_wanted[field.code as usize]) {
+        fields.push(field.row - u32_of(from), field.name, field.value);
+    }
+    fields
 }
 
 /// Byte range of the text of these rows.

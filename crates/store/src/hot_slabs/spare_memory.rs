@@ -19,6 +19,8 @@ const SLAB_BYTES_MAX: usize = 96 << 20;
 const BATCHES_MAX: usize = 8;
 /// Maximum text bytes of a batch that is kept.
 const BATCH_BYTES_MAX: usize = 6 << 20;
+/// Maximum bytes of the fields of a batch whose memory is kept.
+const FIELD_BYTES_MAX: usize = 12 << 20;
 /// Text bytes from which a batch counts as large.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
@@ -56,7 +58,9 @@ impl SpareMemory {
         }
         let mut rows = lock(&self.slabs).pop().unwrap_or_default();
         let batches = raw_bytes / first.raw.len() + 2;
-        rows.reserve((first.len() * batches).min(MAX_SLAB_EVENTS), raw_bytes);
+        let events = (first.len() * batches).min(MAX_SLAB_EVENTS);
+        rows.reserve(events, raw_bytes);
+        rows.reserve_fields(first, events);
         rows
     }
 
@@ -69,7 +73,8 @@ impl SpareMemory {
         batch.ends.clear();
         batch.time.clear();
         batch.meta.clear();
-        (batch.metas, batch.fields, batch.index_time) = (Vec::new(), Vec::new(), 0);
+        (batch.metas, batch.index_time) = (Vec::new(), 0);
+        batch.fields.clear_keeping(FIELD_BYTES_MAX);
         let mut batches = lock(&self.batches);
         if batches.len() < BATCHES_MAX {
             batches.push(batch);
@@ -100,12 +105,14 @@ mod tests {
         for _ in 0..BATCHES_MAX + 3 {
             let mut used = batch("main", 0, 3);
             used.raw.reserve(BATCH_BYTES_MIN);
+            used.fields.push(1, "user", "ann");
             spares.keep_batch(used);
             let mut rows = SlabRows::default();
-            rows.add(&batch("main", 0, 3), 0..3, std::iter::empty(), &[0; 8]);
+            rows.add(&batch("main", 0, 3), 0..3, &[0; 8]);
             spares.keep_slab(rows, SLABS_MAX);
             let mut rows = SlabRows::default();
             rows.reserve(0, BATCH_BYTES_MIN);
+            rows.events.fields.push(0, "user", "ann");
             spares.keep_slab(rows, SLABS_MAX + 1);
         }
         spares.keep_batch(batch("main", 0, 3));

@@ -95,11 +95,9 @@ fn without_deleted(page: &Page, deleted: &RowSet) -> Page {
         }
         left.raw = raw.into();
     }
-    for field in &page.fields {
+    for field in page.fields.iter() {
         if let Ok(place) = rows.binary_search(&field.row) {
-            let mut field = field.clone();
-            field.row = u32_of(place);
-            left.fields.push(field);
+            left.fields.push(u32_of(place), field.name, field.value);
         }
     }
     left
@@ -107,8 +105,6 @@ fn without_deleted(page: &Page, deleted: &RowSet) -> Page {
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::IndexedField;
-
     use super::*;
 
     fn info(first_row: u64, events: u32) -> PageInfo {
@@ -134,7 +130,6 @@ mod tests {
 
     #[test]
     fn remaining_rows_have_their_own_columns() {
-        let field = |row: u32| IndexedField { row, name: "user".into(), value: row.to_string().into() };
         let page = Page {
             first_row: 50,
             raw: "abccddd".into(),
@@ -142,16 +137,17 @@ mod tests {
             time: vec![1, 2, 3, 4],
             index_time: vec![5, 6, 7, 8],
             meta: vec![0, 1, 0, 1],
-            fields: vec![field(0), field(1), field(1), field(3)],
+            fields: [0, 1, 1, 3].map(|row: u32| (row, "user", row.to_string())).into_iter().collect(),
             ..Page::default()
         };
         let deleted = set_of(&[50, 52, 54]);
         let left = without_deleted(&page, &deleted);
         assert_eq!((left.first_row, left.len(), left.raw(0), left.raw(1)), (50, 2, &b"b"[..], &b"ddd"[..]));
         assert_eq!((&left.index_time[..], &left.meta[..]), (&[6, 8][..], &[1, 1][..]));
-        let rows: Vec<(u32, &str)> = left.fields.iter().map(|field| (field.row, &*field.value)).collect();
+        let rows: Vec<(u32, &str)> = left.fields.iter().map(|field| (field.row, field.value)).collect();
         assert_eq!(rows, [(0, "1"), (0, "1"), (1, "3")]);
-        let bare = Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: vec![], ..page };
+        let bare =
+            Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: Default::default(), ..page };
         let left = without_deleted(&bare, &deleted);
         assert_eq!((left.len(), left.ends.len(), left.index_time.len()), (2, 0, 0));
     }

@@ -10,7 +10,7 @@ use crate::sealed_buckets::{
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
 use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, TextEnds, Texts};
-use quarry_event::{FieldColumns, FieldNames, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, FieldNames, IndexedFields, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
 
 /// Memory of the columns of one event in a cached page, in bytes.
@@ -239,7 +239,7 @@ impl Segment for SealedSegment {
         self.open.reader.page_has_fields_by_row(self.slab, self.first_page() + page)
     }
 
-    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<Vec<IndexedField>, StoreError> {
+    fn fields_by_row(&self, page: usize, names: FieldNames) -> Result<IndexedFields, StoreError> {
         if self.cut.is_some() || self.is_touched(page) {
             return Ok(self.read_page(page, PageColumns { fields: names, ..PageColumns::NONE })?.fields);
         }

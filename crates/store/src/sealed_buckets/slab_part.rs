@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::PageInfo;
 use quarry_catalog::Origin;
 use quarry_event::Page;
-use quarry_stdx::number::{u32_of, usize_of};
+use quarry_stdx::number::usize_of;
 
 /// Some consecutive events of a slab as a segment of their own.
 #[derive(Debug)]
@@ -67,10 +67,7 @@ fn slice_rows(page: &Page, rows: Range<usize>) -> Page {
     if page.index_time.len() == page.len() {
         part.index_time = page.index_time[rows.clone()].to_vec();
     }
-    let from = page.fields.partition_point(|field| (field.row as usize) < rows.start);
-    let until = page.fields.partition_point(|field| (field.row as usize) < rows.end);
-    part.fields = page.fields[from..until].to_vec();
-    part.fields.iter_mut().for_each(|field| field.row -= u32_of(rows.start));
+    part.fields.append(page.fields.of_rows(rows.clone()), rows.start, 0);
     part
 }
 
@@ -86,8 +83,6 @@ pub(crate) fn split_rows(origins: &[Origin], arrivals: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::IndexedField;
-
     use super::*;
 
     fn info(first_row: u64, events: u32) -> PageInfo {
@@ -124,7 +119,6 @@ mod tests {
 
     #[test]
     fn sliced_page_has_sliced_columns() {
-        let field = |row: u32| IndexedField { row, name: "user".into(), value: row.to_string().into() };
         let page = Page {
             first_row: 50,
             raw: "abccddd".into(),
@@ -132,16 +126,17 @@ mod tests {
             time: vec![1, 2, 3, 4],
             index_time: vec![5, 6, 7, 8],
             meta: vec![0, 1, 0, 1],
-            fields: vec![field(0), field(1), field(1), field(3)],
+            fields: [0, 1, 1, 3].map(|row: u32| (row, "user", row.to_string())).into_iter().collect(),
             ..Page::default()
         };
         let cut = SlabPart::new(&[info(50, 4)], 51..53);
         let part = cut.slice_page(page.clone());
         assert_eq!((part.first_row, part.len(), part.raw(0), part.raw(1)), (51, 2, &b"b"[..], &b"cc"[..]));
         assert_eq!((&part.index_time[..], &part.meta[..]), (&[6, 7][..], &[1, 0][..]));
-        let rows: Vec<(u32, &str)> = part.fields.iter().map(|field| (field.row, &*field.value)).collect();
+        let rows: Vec<(u32, &str)> = part.fields.iter().map(|field| (field.row, field.value)).collect();
         assert_eq!(rows, [(0, "1"), (0, "1")]);
-        let bare = Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: vec![], ..page };
+        let bare =
+            Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: Default::default(), ..page };
         let part = cut.slice_page(bare);
         assert_eq!((part.len(), part.ends.len(), part.index_time.len()), (2, 0, 0));
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quarry_event::{AnyColumn, IndexedField, PageColumns, TermQuery, TimeRange};
+use quarry_event::{AnyColumn, FieldRef, PageColumns, TermQuery, TimeRange};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
@@ -201,7 +201,7 @@ fn fields_terms_and_times_are_found_in_merged_buckets() {
     let store = open(&small(dir.path()));
     for first in [0, 10, 20, 30] {
         let mut events = batch("main", first, 10);
-        events.fields.push(IndexedField { row: 3, name: "user".into(), value: format!("ann{first}").into() });
+        events.fields.push(3, "user", &format!("ann{first}"));
         store.append(AppendRequest { batch: events, checkpoint: None }).unwrap().wait().unwrap();
         append(&store, "other", first, 10);
         store.seal_all().unwrap();
@@ -210,7 +210,7 @@ fn fields_terms_and_times_are_found_in_merged_buckets() {
     let fields = |snapshot: &Snapshot| -> Vec<(u64, String)> {
         let read = |segment: &Arc<dyn crate::Segment>| segment.read_page(0, PageColumns::ALL).unwrap();
         let pages = snapshot.segments.iter().map(read);
-        let field = |page: &quarry_event::Page, field: &IndexedField| {
+        let field = |page: &quarry_event::Page, field: FieldRef<'_>| {
             (page.first_row + u64::from(field.row), field.value.to_string())
         };
         pages.flat_map(|page| page.fields.iter().map(|it| field(&page, it)).collect::<Vec<_>>()).collect()

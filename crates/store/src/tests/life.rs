@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 
 use quarry_event::term::MetaField;
-use quarry_event::{AnyColumn, EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{AnyColumn, EventBatch, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_stdx::{Fault, ManualClock};
 use tempfile::tempdir;
 
@@ -59,7 +59,7 @@ fn sealing_preserves_events_and_ids() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     let mut events = batch("main", 0, 15);
-    events.fields.push(IndexedField { row: 3, name: "user".into(), value: "ann".into() });
+    events.fields.push(3, "user", "ann");
     store.append(AppendRequest { batch: events, checkpoint: None }).unwrap().wait().unwrap();
     append(&store, "main", 15, 4);
     let ids = |store: &Store| -> Vec<(String, u64, u64)> {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity, UnansweredPart};
-use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_event::{EventBatch, IndexedFields, Metadata};
 use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -161,12 +161,16 @@ fn encode_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
 }
 
 fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> usize {
-    let fields = |field: &IndexedField| 4 + text_bytes(&field.name) + text_bytes(&field.value);
     let milestones = |milestones: &[u32]| if milestones.is_empty() { 0 } else { 4 + 4 * milestones.len() };
     let checkpoint = checkpoint.map_or(0, |checkpoint| {
         16 + 4 + 4 + 8 + 8 + text_bytes(&checkpoint.source) + milestones(&checkpoint.milestones)
     });
-    batch.fields.iter().map(fields).sum::<usize>() + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
+    field_bytes(&batch.fields) + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
+}
+
+fn field_bytes(fields: &IndexedFields) -> usize {
+    let name_bytes = fields.all().codes().iter().map(|code| text_bytes(&fields.names()[*code as usize]));
+    fields.len() * 8 + name_bytes.sum::<usize>() + fields.value_bytes()
 }
 
 fn encode_back(
@@ -175,10 +179,10 @@ fn encode_back(
     sent: Option<&UnansweredPart>,
     out: &mut Vec<u8>,
 ) {
-    for field in &batch.fields {
+    for field in batch.fields.iter() {
         out.extend_from_slice(&field.row.to_le_bytes());
-        put_text(&field.name, out);
-        put_text(&field.value, out);
+        put_text(field.name, out);
+        put_text(field.value, out);
     }
     if let Some(checkpoint) = checkpoint {
         put_checkpoint(checkpoint, out);
@@ -231,14 +235,9 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
     batch.time = cursor.column(events, i64::from_le_bytes)?;
     batch.meta = cursor.column(events, u32::from_le_bytes)?;
     batch.raw = cursor.take(raw_bytes)?.to_vec();
-    let mut last_name: Option<Arc<str>> = None;
     for _ in 0..fields {
-        let row = cursor.u32()?;
-        let name = cursor.str()?;
-        // Neighbouring fields usually have the same name, which they then share.
-        let name = last_name.take().filter(|last| **last == *name).unwrap_or_else(|| name.into());
-        last_name = Some(name.clone());
-        batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });
+        let (row, name, value) = (cursor.u32()?, cursor.str()?, cursor.str()?);
+        batch.fields.push(row, name, value);
     }
     let checkpoint = if flags & FLAG_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor, flags)?) };
     let sent = if flags & FLAG_SENT == 0 { None } else { Some(decode_sent(cursor, index_time)?) };
@@ -313,7 +312,7 @@ mod tests {
     #[test]
     fn records_round_trip_and_damage_is_detected() {
         let mut events = batch("main", 7, 3);
-        events.fields.push(IndexedField { row: 1, name: "user".into(), value: "ann".into() });
+        events.fields.push(1, "user", "ann");
         let checkpoint = checkpoint("a.log", 70);
         let bytes = encoded(&events, &checkpoint, 12, 3);
         let (record, len) = decode(&bytes).unwrap();
@@ -336,7 +335,7 @@ mod tests {
             |events| events.meta[1] = 99,
             |events| events.ends.swap(0, 1),
             |events| *events.ends.last_mut().unwrap() += 1,
-            |events| events.fields.push(IndexedField { row: 3, name: "user".into(), value: "ann".into() }),
+            |events| events.fields.push(3, "user", "ann"),
         ];
         assert!(decode(&encoded(&sound, &checkpoint, 12, 3)).is_some());
         for change in changes {

@@ -186,7 +186,7 @@ fn meta_values_may_be_quoted() {
     forwarder.push(&frame_of(&[("_meta", meta), ("_time", "1795225170"), ("_raw", "x")]));
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
     let (batches, _) = forwarder.take_batches();
-    let fields: Vec<(&str, &str)> = batches[0].fields.iter().map(|field| (&*field.name, &*field.value)).collect();
+    let fields: Vec<(&str, &str)> = batches[0].fields.iter().map(|field| (&**field.name, field.value)).collect();
     assert_eq!(fields, [("env", "a b"), ("path", "C:\\x"), ("quote", "say \"x\""), ("site", "eu")]);
 }
 
