@@ -372,7 +372,7 @@ impl Store {
         let queued = self.writer.as_ref().map_or(0, |writer| writer.queue.bytes());
         let needed = options.free_bytes_min.saturating_add(queued).saturating_add(bytes);
         let free = self.shared.log_files.free_bytes(&options.dir);
-        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < needed {
+        if free.map_err(|error| StoreError::from_io("determine the free space of", &options.dir, &error))? < needed {
             return Err(StoreError::Full { path: options.dir.clone(), kept_free_bytes: options.free_bytes_min });
         }
         Ok(())
