@@ -206,7 +206,7 @@ fn check_app_name(name: &str) -> Result<(), ObjectError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
         return Err(ObjectError::Invalid(format!(
-            "{name}: names of apps contain only letters, digits, _, - and ., and have at most {NAME_BYTES_MAX} characters"
+            "{name}: the name of an app must consist of at most {NAME_BYTES_MAX} letters, digits, _, - and ."
         )));
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Remote copies of buckets, and the eviction of their local copies.
 //!
-//! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are put,
-//! evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a second copy,
-//! which is being uploaded or deleted, is on record.
+//! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are
+//! written, evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a
+//! second copy, which is being uploaded or deleted, is on record.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 

@@ -399,7 +399,7 @@ struct PreparedFold {
 }
 
 impl PreparedFold {
-    /// The result rows from the folders of all workers.
+    /// The result rows from the [`Folder`]s of all workers.
     fn finish(self, folders: Vec<Folder>, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         let is_row = |step: &Step| matches!(step, Step::Row { ordered: false, .. });
         let rows = match self.after.iter().all(is_row) && !reads_order(&plan.reduce) {

@@ -244,7 +244,8 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     Ok(encoded)
 }
 
-/// Puts the objects of buckets, each given with its position in `outcomes`. Returns the buckets that can be committed.
+/// Writes the objects of buckets, each given with its position in `outcomes`. Returns the buckets that can be
+/// committed.
 fn put(
     shared: &Shared,
     encoded: Vec<(usize, BucketRow, EncodedBucket)>,

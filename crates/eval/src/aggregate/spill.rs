@@ -101,7 +101,7 @@ impl MergedFolders {
         }
     }
 
-    /// The folder with the merged states of the next partition; `None` at the end.
+    /// The [`Folder`] with the merged states of the next partition; `None` at the end.
     fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
         let (stop, work, has_merged) = (Arc::clone(&self.context.stop), self.work, self.has_merged);
         // At least one partition is merged. A cancelled merge fails.

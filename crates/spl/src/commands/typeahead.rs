@@ -112,7 +112,7 @@ impl TypeAheadCommand {
 /// Commands that count the words of events, and the values of those [`EVENT_FIELDS`] whose names begin with the prefix.
 fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> ParseResult<Vec<Command>> {
     if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
-        let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.span());
+        let remark = Diagnostic::error("typeahead: the prefix must be the beginning of one word", make.span());
         return Err(remark.with_hint("write prefix=err or prefix=sourcetype=acc"));
     }
     let literal: String =

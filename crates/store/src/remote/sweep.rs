@@ -2,11 +2,11 @@
 //!
 //! Orphans are found by a listing. For each bucket, the catalog is read after the objects were listed, and once more
 //! before they are deleted; the catalog prevails over the listing. A bucket's row is committed before its first object
-//! is put, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another catalog
-//! occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
+//! is uploaded, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another
+//! catalog occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
 //! ([`crate::RemoteOptions::orphan_grace_secs`]), measured by the clock of the volume from the newest object of their
-//! bucket, and complete buckets with a receipt are never deleted but reported:
-//! `quarry bucket rebuild-catalog` finds them. Objects of other data directories are ignored.
+//! bucket, and complete buckets with a receipt are never deleted but reported: `quarry bucket rebuild-catalog` finds
+//! them. Objects of other data directories are ignored.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
