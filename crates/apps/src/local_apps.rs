@@ -52,9 +52,9 @@ pub struct LocalApp {
     pub is_removable: bool,
     /// Sharing of objects whose own metadata set no sharing.
     pub sharing: ObjectSharing,
-    /// Roles that may read objects whose own metadata name no readers.
+    /// Roles that may read an object if its own metadata list no readers.
     pub readers: Vec<String>,
-    /// Roles that may change objects whose own metadata name no writers.
+    /// Roles that may change an object if its own metadata list no writers.
     pub writers: Vec<String>,
 }
 

@@ -116,8 +116,8 @@ impl Shared {
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
         self.catalog.begin_uploads(&numbers, &place.volume, &place.path)?;
-        // The catalog, not its answer, says which uploads have begun: an earlier call may have been committed without
-        // an answer.
+        // The uploads that have begun are read from the catalog, not taken from its answer: an earlier call may have
+        // been committed without an answer.
         buckets.iter().try_for_each(|bucket| self.adopt_copies(bucket))?;
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.lock_queue().buckets.retain(|number| !numbers.contains(number));
