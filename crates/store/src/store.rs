@@ -354,7 +354,7 @@ impl Store {
         self.check_room_for(0)
     }
 
-    /// Like [`Store::check_room`], for an append of so many bytes after those that are queued. A caller whose sender
+    /// Like [`Store::check_room`], for an append of `bytes` bytes in addition to the queued ones. A caller whose sender
     /// cannot repeat events checks this before an append, because a queued append that fails for lack of room is gone.
     pub fn check_room_for(&self, bytes: u64) -> Result<(), StoreError> {
         let options = &self.shared.options;
