@@ -465,7 +465,7 @@ mod tests {
             assert!(failure(&rotated, name).contains("is not encrypted, but its volume is"));
         }
         let other = format!("2026 {}", "ab".repeat(32));
-        assert!(failure(&of(&[&other]), "new").contains("does not open with key 2026"));
+        assert!(failure(&of(&[&other]), "new").contains("cannot be decrypted with key 2026"));
     }
 
     /// An object that cannot be read.
