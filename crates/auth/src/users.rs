@@ -236,8 +236,8 @@ fn check_name(name: &str) -> Result<(), UserError> {
         return Ok(());
     }
     let text = format!(
-        "{name:?} cannot be the name of a user: a name must have 1 to {NAME_CHARS_MAX} characters, must not contain blanks, \
-         control characters or any of : ; / , \" \\, must not begin with # or ., and must not be `nobody` or `-`"
+        "{name:?} cannot be the name of a user: a name must have 1 to {NAME_CHARS_MAX} characters, must not contain \
+         blanks, control characters or any of : ; / , \" \\, must not begin with # or ., and must not be `nobody` or `-`"
     );
     Err(UserError::Invalid(text))
 }

@@ -33,8 +33,8 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
         && !key.contains('=')
         && !key.chars().any(|letter| letter.is_control() || letter == BYTE_ORDER_MARK);
     if !is_good_key {
-        let text = "the name of a setting must be a single line of 1 to 1024 bytes without =, must not begin with [ or #, \
-                    and must not begin or end with a blank";
+        let text = "the name of a setting must be a single line of 1 to 1024 bytes without =, must not begin with [ \
+                    or #, and must not begin or end with a blank";
         return Err(Fault::invalid(text).with_context(format_args!("{key:?}")));
     }
     // Programs disagree on whether a lone carriage return ends a line.

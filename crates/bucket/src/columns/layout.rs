@@ -292,7 +292,7 @@ fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
             for variable in template.variables() {
                 let child = template_set.columns.get(variable as usize);
                 if child.is_none_or(|child| child.parent != Some(u32_of(number))) || named_in[variable as usize] == at {
-                    return Err(Malformed(format!("a template of column {number} cannot name column {variable}")));
+                    return Err(Malformed(format!("a template of column {number} cannot contain column {variable}")));
                 }
                 named_in[variable as usize] = at;
             }
