@@ -1,8 +1,8 @@
 //! Planning of a field test for one slab: by key (an extraction class and a template), by code of a dictionary, on
 //! numbers, or on the texts of each page.
 //!
-//! If a value is equal as a number but not as a text, the event text decides. So numbers are compared as numbers only
-//! if the comparison of their texts always agrees.
+//! If a value is equal as a number but not as a text, the event text decides. Numbers are therefore compared as numbers
+//! only if the comparison of their texts always agrees.
 
 use std::sync::Arc;
 
