@@ -147,8 +147,8 @@ impl Catalog {
         })
     }
 
-    /// Records where a second remote copy of a live bucket will be uploaded; its local and its remote copy must be
-    /// complete.
+    /// Records where a second remote copy of a live bucket will be uploaded; the bucket's local copy and its first
+    /// remote copy must be complete.
     pub fn begin_move(&self, number: u64, volume: &str, folder: &str) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let has_both = bucket.remote.as_ref().is_some_and(|copy| copy.state == RemoteState::Uploaded);
