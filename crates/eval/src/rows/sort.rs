@@ -6,8 +6,8 @@
 //! several runs. The sort is stable. During the sort, rows contain only the columns that have values
 //! ([`super::present_columns`]).
 //!
-//! The sort of a search that was told to finish ends early ([`sort_rows_in_time`]): rows that are not in a sorted run by
-//! then are dropped, and the first of the others are returned.
+//! The sort of a search that was told to finish ends early ([`sort_rows_in_time`]): rows that are not in a sorted run
+//! by then are dropped, and the first rows of the sorted runs are returned.
 //!
 //! Not here: sort keys (engine).
 
