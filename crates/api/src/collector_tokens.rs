@@ -91,7 +91,7 @@ impl CollectorTokens {
             _ => {}
         }
         if change.is_new && tokens.len() >= TOKENS_MAX {
-            return Err(TokenError::Invalid(format!("a node has at most {TOKENS_MAX} tokens; remove one first")));
+            return Err(TokenError::Invalid(format!("a node can have at most {TOKENS_MAX} tokens; remove one first")));
         }
         let mut settings = change.settings.clone();
         // Answers show `default` for a token without an index, and clients send this word back, so it is replaced by an
@@ -204,11 +204,12 @@ pub(crate) fn new_token() -> String {
 fn check_name(name: &str) -> Result<(), TokenError> {
     let is_good = |letter: char| !letter.is_control() && !matches!(letter, '[' | ']' | '/' | '\\');
     if name.is_empty() || name == "http" || name.len() > NAME_BYTES_MAX || !name.chars().all(is_good) {
-        let text = "a name has 1 to 256 bytes, no brackets, slashes or line ends, and is not the word http";
+        let text = "a name must have 1 to 256 bytes, must not contain control characters or any of \
+                    [ ] / \\, and must not be the word http";
         return Err(TokenError::Invalid(format!("name={name:?}: {text}")));
     }
     if name.trim() != name {
-        return Err(TokenError::Invalid(format!("name={name:?}: it begins or ends with a blank")));
+        return Err(TokenError::Invalid(format!("name={name:?}: it must not begin or end with a blank")));
     }
     Ok(())
 }
@@ -219,11 +220,11 @@ fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<()
         return bad(&format!("a token has no such setting; its settings: {}", SETTINGS.join(", ")));
     }
     if value.len() > VALUE_BYTES_MAX || value.chars().any(char::is_control) || value.ends_with('\\') {
-        return bad("a value has at most 4096 bytes, one line, and no backslash at its end");
+        return bad("a value must be a single line of at most 4096 bytes that does not end with a backslash");
     }
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     if key == "token" && (value.len() > NAME_BYTES_MAX || !value.chars().all(is_word)) {
-        return bad("a token is letters, digits and hyphens, as a GUID is");
+        return bad("a token must consist of at most 256 letters, digits and hyphens, as a GUID does");
     }
     if BOOLEAN_SETTINGS.contains(&key) && !matches!(value.to_ascii_lowercase().as_str(), "0" | "1" | "true" | "false") {
         return bad("give 0 or 1");

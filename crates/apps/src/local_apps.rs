@@ -52,9 +52,9 @@ pub struct LocalApp {
     pub is_removable: bool,
     /// Sharing of objects whose own metadata set no sharing.
     pub sharing: ObjectSharing,
-    /// Roles that may read objects whose own metadata name no readers.
+    /// Roles that may read an object if its own metadata list no readers.
     pub readers: Vec<String>,
-    /// Roles that may change objects whose own metadata name no writers.
+    /// Roles that may change an object if its own metadata list no writers.
     pub writers: Vec<String>,
 }
 
@@ -206,7 +206,7 @@ fn check_app_name(name: &str) -> Result<(), ObjectError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
         return Err(ObjectError::Invalid(format!(
-            "{name}: names of apps contain only letters, digits, _, - and ., and have at most {NAME_BYTES_MAX} characters"
+            "{name}: the name of an app must consist of at most {NAME_BYTES_MAX} letters, digits, _, - and ."
         )));
     }
     Ok(())

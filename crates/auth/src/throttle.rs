@@ -23,7 +23,7 @@ pub const WAIT_S_MAX: i64 = 60;
 const FAILURE_TTL_S: i64 = 15 * 60;
 /// Seconds for which a successful login makes a user trusted at an address.
 const TRUST_S: i64 = 24 * 3600;
-/// Maximum counters; the counter that is unchanged for longest is evicted.
+/// Maximum number of counters; beyond it, the counter that has been unchanged for longest is evicted.
 const TALLIES_MAX: usize = 10_000;
 
 /// Key by which failures are counted.

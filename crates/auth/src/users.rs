@@ -204,9 +204,9 @@ pub fn check_new_password(password: &str) -> Result<(), UserError> {
     let text = if password == FIRST_USER.1 {
         "this is the default password: choose another".to_owned()
     } else if password.chars().count() < PASSWORD_CHARS_MIN {
-        format!("a password has at least {PASSWORD_CHARS_MIN} characters")
+        format!("a password must have at least {PASSWORD_CHARS_MIN} characters")
     } else if password.len() > PASSWORD_BYTES_MAX {
-        format!("a password has at most {PASSWORD_BYTES_MAX} bytes")
+        format!("a password must have at most {PASSWORD_BYTES_MAX} bytes")
     } else {
         return Ok(());
     };
@@ -216,7 +216,7 @@ pub fn check_new_password(password: &str) -> Result<(), UserError> {
 /// Validates a user's roles: at least one, and all exist.
 pub fn check_roles(roles: &[String], known: &Roles) -> Result<(), UserError> {
     if roles.is_empty() {
-        return Err(UserError::Invalid(format!("a user has at least one role: {}", known.names())));
+        return Err(UserError::Invalid(format!("a user needs at least one role; existing: {}", known.names())));
     }
     match roles.iter().find(|role| known.get(role).is_none()) {
         Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; existing: {}", known.names()))),
@@ -236,8 +236,8 @@ fn check_name(name: &str) -> Result<(), UserError> {
         return Ok(());
     }
     let text = format!(
-        "{name:?} cannot be the name of a user: it has 1 to {NAME_CHARS_MAX} characters, no blank and none of : ; / , \" \\, \
-         does not begin with # or . and is not `nobody` or `-`"
+        "{name:?} cannot be the name of a user: a name must have 1 to {NAME_CHARS_MAX} characters, must not contain \
+         blanks, control characters or any of : ; / , \" \\, must not begin with # or ., and must not be `nobody` or `-`"
     );
     Err(UserError::Invalid(text))
 }

@@ -33,7 +33,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::{BlobError, BlobStore, ListedObject};
 
-/// Size of an encrypted block, a multiple of a checksum block of remote objects.
+/// Size of an encrypted block; a multiple of the size of the blocks in which remote objects are cached.
 const BLOCK_BYTES: u64 = 16 << 10;
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
@@ -74,7 +74,9 @@ impl EncryptionKeys {
             keys.push((id.to_owned(), cipher(&key)?));
         }
         if keys.is_empty() || keys.len() > KEYS_MAX {
-            return Err(BlobError::Settings { reason: format!("its keys are {}, not 1 to {KEYS_MAX}", keys.len()) });
+            return Err(BlobError::Settings {
+                reason: format!("its key file has {} keys; 1 to {KEYS_MAX} are allowed", keys.len()),
+            });
         }
         Ok(EncryptionKeys(keys.into()))
     }
@@ -99,7 +101,9 @@ fn key_of_digits(digits: &str) -> Option<[u8; KEY_BYTES]> {
 
 fn cipher(key: &[u8; KEY_BYTES]) -> Result<LessSafeKey, BlobError> {
     let key = UnboundKey::new(&AES_256_GCM, key);
-    let key = key.map_err(|_| BlobError::Settings { reason: "AES-256 refuses its key".to_owned() })?;
+    let key = key.map_err(|_| BlobError::Settings {
+        reason: "AES-256-GCM did not accept a key of 32 bytes; please report this".to_owned(),
+    })?;
     Ok(LessSafeKey::new(key))
 }
 
@@ -188,7 +192,13 @@ impl EncryptedStore {
         let bound = Aad::from(associated_data(name, &trailer.id, trailer.len));
         let opened = key.open_in_place(Nonce::assume_unique_for_key(trailer.nonce), bound, &mut data_key);
         let opened = opened.ok().and_then(|opened| <&[u8; KEY_BYTES]>::try_from(&*opened).ok());
-        let no_key = || damaged(format!("its key does not open with key {} for this name", trailer.id));
+        let no_key = || {
+            damaged(format!(
+                "its data key cannot be decrypted with key {}: the object was changed or renamed, or the key file has \
+                 another key under this id",
+                trailer.id
+            ))
+        };
         let cipher = cipher(opened.ok_or_else(no_key)?)?;
         let tags = object.read_at(trailer.len, (at - trailer.len) as usize).map_err(failed)?;
         Ok(Arc::new(EncryptedObject { object, cipher, tags, len: trailer.len }))
@@ -455,7 +465,7 @@ mod tests {
             assert!(failure(&rotated, name).contains("is not encrypted, but its volume is"));
         }
         let other = format!("2026 {}", "ab".repeat(32));
-        assert!(failure(&of(&[&other]), "new").contains("does not open with key 2026"));
+        assert!(failure(&of(&[&other]), "new").contains("cannot be decrypted with key 2026"));
     }
 
     /// An object that cannot be read.
@@ -519,7 +529,7 @@ mod tests {
     fn invalid_keys_are_refused_without_displaying_them() {
         let secret = "00112233445566778899aabbccddeeff00112233445566778899aabbccddee";
         for (text, why) in [
-            (String::new(), "its keys are 0"),
+            (String::new(), "its key file has 0 keys"),
             (format!("a {secret}"), "line 1 of its keys needs 64 hexadecimal digits"),
             (format!("# x\na {secret}zz"), "line 2 of its keys needs 64 hexadecimal digits"),
             (format!("a/b {secret}ff"), "needs an id"),

@@ -24,7 +24,7 @@ pub enum BlobError {
         reason: &'static str,
     },
     /// No space is left; nothing of the object was stored.
-    #[error("no space left for {}; free space on its file system", path.display())]
+    #[error("no space left for {}; make room on its file system", path.display())]
     Full {
         /// File that could not be written.
         path: PathBuf,

@@ -63,8 +63,9 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Removes an object and the remains of interrupted puts. Not an error if the object does not exist.
     fn delete(&self, name: &str) -> Result<(), BlobError>;
 
-    /// Removes the remains of puts that began before `before_ns`, by the clock that sets [`ListedObject::modified_ns`],
-    /// and never ended, of the objects that `is_own` selects. Returns their number. Listings do not show such remains.
+    /// Removes the remains of puts that began before `before_ns` and never ended, for the objects that `is_own`
+    /// selects. Returns the number of puts whose remains were removed. Times are those of the clock that sets
+    /// [`ListedObject::modified_ns`]. Listings do not show these remains.
     fn delete_unfinished(&self, _before_ns: i64, _is_own: &dyn Fn(&str) -> bool) -> Result<u64, BlobError> {
         Ok(0)
     }

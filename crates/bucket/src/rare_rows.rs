@@ -1,9 +1,9 @@
 //! Candidate rows of a page for a rare token or a prefix of rare tokens. Usually few rows are candidates, as in a
 //! search for one id.
 //!
-//! If a token that the term dictionary does not list for a page occurs in the page at all, it is in one of the page's
-//! rare columns. Only rows whose values in these columns contain the token can match. Finding these rows costs a term
-//! dictionary page and a column or two, so it pays off when few pages are left.
+//! A token that occurs in a page is listed for the page in the term dictionary or occurs in one of the page's rare
+//! columns. If it is not listed, only rows whose values in these columns contain the token can match. Finding these
+//! rows means reading a page of the term dictionary and a column or two, so it pays off only when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};

@@ -82,7 +82,7 @@ fn mixed(row: u32) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Texts so long that half of their size, the limit of stored fields, has room for many fields.
+/// Events with long texts. Stored fields may take half of the size of the texts, so there is room for many fields.
 fn long_batch(events: u32) -> EventBatch {
     let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
     let meta =
@@ -363,7 +363,7 @@ fn lists_of_nearly_unique_values_are_parts_of_the_texts() {
         // The parts differ between events of a template.
         list("some", &|row| ids(row).filter(|_| row % 5 > 0)),
         list("reversed", &|row| ids(row).map(|ids| ids.into_iter().rev().collect())),
-        // The values of an event have a column in common, or are not in the text.
+        // Two values of an event are in the same column, or a value is not in the text.
         list("twice", &|row| ids(row).map(|ids| [&ids[..], &ids[..1]].concat())),
         list("foreign", &|row| ids(row + 3)),
         // Repeated lists stay in a dictionary.
@@ -529,7 +529,8 @@ fn verification_detects_changed_values_rows_and_rules() {
     verify_slabs(&encoded, &[SlabSource { extractions: &more, ..SlabSource::of(&batch) }]).unwrap();
 }
 
-/// Each single changed byte of a bucket with stored fields causes an error or right values, and no panic.
+/// Flipping a bit of any byte of a bucket with stored fields is detected by opening it or by `check`, and reading the
+/// fields does not panic.
 #[test]
 fn flipped_bytes_are_detected() {
     let batch = long_batch(40);

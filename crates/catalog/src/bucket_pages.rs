@@ -44,8 +44,8 @@ pub struct LivePages<'a> {
 }
 
 impl Catalog {
-    /// Reads the live buckets of an index with these numbers, ascending by number. Each row is verified against its
-    /// checksum; a missing row is not noticed.
+    /// Reads those live buckets of an index whose numbers are in the range `numbers`, ascending by number. Each row is
+    /// verified against its checksum, but a missing row is not detected.
     pub fn read_live(&self, index: &str, numbers: RangeInclusive<u64>) -> LivePages<'_> {
         LivePages { catalog: self, index: index.to_owned(), most: PAGE_BUCKETS_MAX, left: numbers }
     }

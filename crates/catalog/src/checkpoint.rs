@@ -51,8 +51,8 @@ pub struct CheckpointKey {
     pub variant: u32,
 }
 
-/// Stored read position of a file. Of the file's first bytes it has only a hash, while the positions of inputs have the
-/// bytes themselves.
+/// Stored read position of a file. It contains only a hash of the file's first bytes; the corresponding `FilePosition`
+/// of the crate `inputs` contains the bytes themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
     /// Identifies the file.

@@ -12,7 +12,7 @@ use crate::transaction::Failure;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
     /// No space is left on the disk.
-    #[error("no space left for the catalog {place}; free space on its file system")]
+    #[error("no space left for the catalog {place}; make room on its file system")]
     Full {
         /// Database file; or server, database and schema of PostgreSQL.
         place: String,

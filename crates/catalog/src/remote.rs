@@ -1,8 +1,8 @@
 //! Remote copies of buckets, and the eviction of their local copies.
 //!
-//! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are put,
-//! evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a second copy,
-//! which is being uploaded or deleted, is on record.
+//! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are
+//! written, evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a
+//! second copy, which is being uploaded or deleted, is on record.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
@@ -147,8 +147,8 @@ impl Catalog {
         })
     }
 
-    /// Records where a second remote copy of a live bucket will be uploaded; its local and its remote copy must be
-    /// complete.
+    /// Records where a second remote copy of a live bucket will be uploaded; the bucket's local copy and its first
+    /// remote copy must be complete.
     pub fn begin_move(&self, number: u64, volume: &str, folder: &str) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let has_both = bucket.remote.as_ref().is_some_and(|copy| copy.state == RemoteState::Uploaded);

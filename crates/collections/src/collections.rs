@@ -170,7 +170,10 @@ fn file_name(name: &str) -> Result<String, CollectionError> {
         }
     }
     if file.is_empty() || file.len() > FILE_NAME_BYTES_MAX {
-        return Err(CollectionError::invalid(format!("{name:.80}: the name of a collection is empty or too long")));
+        return Err(CollectionError::invalid(format!(
+            "{name:.80}: the name of a collection must have 1 to {FILE_NAME_BYTES_MAX} bytes; bytes other than ASCII \
+             letters, digits, _ and - count three times"
+        )));
     }
     Ok(file)
 }

@@ -18,7 +18,7 @@ pub enum CollectionError {
     #[error("{0}")]
     Invalid(String),
     /// No space is left.
-    #[error("no space left for the collection {}; free space on its file system", .0.display())]
+    #[error("no space left for the collection {}; make room on its file system", .0.display())]
     Full(PathBuf),
     /// Another process or connection holds a lock on the file.
     #[error("the collection {} is locked by another process; stop that process, or make the change through it", .0.display())]

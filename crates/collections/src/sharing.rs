@@ -1,7 +1,7 @@
 //! The interface to the database through which the nodes of a cluster share documents.
 //!
-//! Every changed document has a number that increases over all collections. A collection here is a replica: it knows
-//! the number up to which it has applied the changes of all nodes (`collection/replica.rs`).
+//! Each change of a document is numbered by one counter for all collections. A collection on this node is a replica: it
+//! records the number up to which it has applied the changes of all nodes (`collection/replica.rs`).
 //!
 //! Not here: the database and its rows (sharing, catalog).
 
@@ -22,16 +22,17 @@ pub struct DocumentChange {
     pub body: Option<String>,
 }
 
-/// Numbers of the changes of a collection.
+/// State of a collection in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedState {
-    /// Number of the last change of any collection.
+    /// Number of the last change in the database, whichever collection it changed.
     pub last: i64,
-    /// Number up to which the database may have forgotten removed documents.
+    /// The database may have deleted the rows of documents of this collection that were removed up to this number. A
+    /// replica that has applied fewer changes reads the whole collection again.
     pub purged: i64,
 }
 
-/// The `n`-th part of the documents to write, from 0; an empty part is the end.
+/// Returns a part of the documents to write by its number, from 0; an empty part means that there are no more.
 pub type ChangeParts<'p> = &'p dyn Fn(usize) -> Result<Vec<DocumentChange>, Fault>;
 
 /// Documents of collections that several nodes share. A collection is named by its app and its name.
@@ -45,15 +46,15 @@ pub trait SharedDocuments: Debug + Send + Sync {
     /// Number of the last change, and the collections that were changed after `version`.
     fn changed_since(&self, version: i64) -> Result<(i64, Vec<(String, String)>), Fault>;
 
-    /// Numbers of the changes of a collection.
+    /// State of a collection in the database.
     fn state(&self, collection: (&str, &str)) -> Result<SharedState, Fault>;
 
     /// The next documents that were changed after number `after` and up to number `last`, each with the number of its
     /// last change, ordered by this number; empty at the end.
     fn page(&self, collection: (&str, &str), after: i64, last: i64) -> Result<Vec<(i64, DocumentChange)>, Fault>;
 
-    /// Writes documents for all nodes, all or none; returns the number of the last change. Fails if the collection was
-    /// changed after number `known`. Only inside [`SharedDocuments::exclusively`].
+    /// Writes documents for all nodes, all or none; returns the number of the last of these changes. Fails if the
+    /// collection has changes with numbers above `known`. Only inside [`SharedDocuments::exclusively`].
     fn put(&self, collection: (&str, &str), known: i64, parts: ChangeParts<'_>) -> Result<i64, Fault>;
 
     /// Removes all documents of a collection. Only inside [`SharedDocuments::exclusively`].

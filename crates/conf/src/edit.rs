@@ -18,7 +18,7 @@ pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// Refuses a text that cannot be the name of a stanza.
 pub fn check_stanza(name: &str) -> Result<(), Fault> {
-    let text = "a name has 1 to 1024 bytes, one line, and no blank at its ends";
+    let text = "a name must be a single line of 1 to 1024 bytes that does not begin or end with a blank";
     let is_good =
         !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.trim() == name && !name.chars().any(char::is_control);
     if is_good { Ok(()) } else { Err(Fault::invalid(text).with_context(format_args!("name={name:?}"))) }
@@ -33,14 +33,16 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
         && !key.contains('=')
         && !key.chars().any(|letter| letter.is_control() || letter == BYTE_ORDER_MARK);
     if !is_good_key {
-        let text = "the name of a setting has 1 to 1024 bytes, one line, no = and no blank at its ends";
+        let text = "the name of a setting must be a single line of 1 to 1024 bytes without =, must not begin with [ \
+                    or #, and must not begin or end with a blank";
         return Err(Fault::invalid(text).with_context(format_args!("{key:?}")));
     }
     // Programs disagree on whether a lone carriage return ends a line.
     let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if value.len() > VALUE_BYTES_MAX || value.replace("\r\n", "\n").chars().any(is_odd) {
-        let text =
-            format!("a value has at most {VALUE_BYTES_MAX} bytes and no control characters but tabs and line ends");
+        let text = format!(
+            "a value may have at most {VALUE_BYTES_MAX} bytes, and no control characters but tabs and line ends"
+        );
         return Err(Fault::invalid(text).with_context(key));
     }
     Ok(())

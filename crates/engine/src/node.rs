@@ -123,7 +123,7 @@ pub trait NodeSource: Send + Sync {
     fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         Ok(None)
     }
-    /// Id of the job of a saved search that is `offset` runs before the latest, among the jobs that the user may see.
+    /// Id of a job of a saved search: of the jobs that the user may see, the one `offset` runs before the latest.
     fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
     }

@@ -104,7 +104,7 @@ impl Runner {
         self.execute_with_previews(plan, None)
     }
 
-    /// The rows of a plan; previews are made while the plan runs if a client reads them.
+    /// The rows of a plan. If a client reads previews, they are made while the plan runs.
     pub(crate) fn execute_with_previews(
         &self,
         plan: Plan,
@@ -247,8 +247,8 @@ impl Runner {
         if plan.fold.is_some() || !matches!(&plan.source, Source::Scan(scan) if scan.is_open()) {
             return self.steps(&plan.reduce, context);
         }
-        // If rows are dropped, columns may remain without values, depending on the rows that were read. They are
-        // dropped, too.
+        // If rows are dropped, columns may remain without values, depending on the rows that were read. Columns without
+        // values are also dropped.
         let (first, rest) = plan.reduce.split_at(count_dropping(&plan.reduce));
         let mut steps = self.steps(first, context)?;
         steps.push(row(|| DropEmptyBatchColumns));
@@ -399,7 +399,7 @@ struct PreparedFold {
 }
 
 impl PreparedFold {
-    /// The result rows from the folders of all workers.
+    /// The result rows from the [`Folder`]s of all workers.
     fn finish(self, folders: Vec<Folder>, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         let is_row = |step: &Step| matches!(step, Step::Row { ordered: false, .. });
         let rows = match self.after.iter().all(is_row) && !reads_order(&plan.reduce) {

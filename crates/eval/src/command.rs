@@ -52,11 +52,11 @@ pub trait Reduce: Send + Sync {
     }
     /// The aggregates of the fold; its states have their [layout](AggregatePlan::layout).
     fn aggregates(&self) -> &AggregatePlan;
-    /// Creates the folder for the rows of one worker.
+    /// Creates the [`Folder`] for the rows of one worker.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         Ok(Folder::new(self.aggregates(), context))
     }
-    /// The result rows from the folders of all workers.
+    /// The result rows from the [`Folder`]s of all workers.
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;
     /// Like [`Reduce::finish`], with the rows in any order, for callers to which the order does not matter.
     fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {

@@ -1,4 +1,4 @@
-//! Errors in the settings of a pipeline. Data is never an error.
+//! Errors in the settings of a pipeline. Events never cause an error, whatever they contain.
 
 use quarry_conf::PropsSettings;
 use quarry_event::time::FormatError;
@@ -7,10 +7,10 @@ use thiserror::Error;
 
 use crate::pattern::Pattern;
 
-/// Error of building a pipeline.
+/// A setting with which a pipeline cannot be built.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PipelineError {
-    /// A pattern that neither engine can compile.
+    /// A pattern that neither of the two regex engines can compile.
     #[error("{setting} of [{sourcetype}]: \"{pattern}\" is not a valid pattern ({reason}); correct it in props.conf")]
     Pattern {
         /// The setting with the pattern.

@@ -681,7 +681,8 @@ impl<'a> FieldExtractor<'a> {
         }
     }
 
-    /// Applies a pattern that reads a field, if a value of the field has been found; with several values, to the last.
+    /// Applies a pattern that reads a field to the value of the field found so far, or to the last one if there are
+    /// several.
     fn extract_from_field(&mut self, event: &str, meta: &Metadata, extract: &Extract, pattern: &mut RequestedPattern) {
         let (regex, field) = (&extract.regex, extract.field.as_str());
         if METADATA_FIELDS.contains(&field) {

@@ -24,7 +24,7 @@ pub struct PageRef {
 pub enum CandidateRows {
     /// Any row.
     Any,
-    /// So few rows that looking them up pays off.
+    /// Few rows; looking them up costs less than testing all rows.
     Rare,
     /// No row; the page is read only to count its matching events.
     None,

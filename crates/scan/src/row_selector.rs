@@ -2,9 +2,9 @@
 //! suffice to find the rows that these commands keep. All fields are extracted from these rows alone.
 //!
 //! `where`, `dedup`, `tail` or a sort that keeps few rows, directly after a search, drops most rows, but extracting all
-//! fields of a row costs ten to a hundred times as much as reading one field from a column. So each page is read twice.
-//! First, the commands run on rows of the few fields that decide; then all fields of the remaining rows are extracted
-//! from their texts.
+//! fields of a row costs ten to a hundred times as much as reading one field from a column. Each page is therefore read
+//! twice. First, the commands run on rows of the few fields that decide; then all fields of the remaining rows are
+//! extracted from their texts.
 //!
 //! The commands run again on the whole rows, so the selection may contain rows that they drop, but it must contain
 //! every row that they keep. Not here: the choice of the commands (engine); limits of scans that read few fields

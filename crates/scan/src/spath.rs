@@ -115,7 +115,7 @@ pub(crate) enum PathKind {
     Values(ValuePath),
     /// The scalars for which `spath` without a path creates the field with this name.
     Scalars(String),
-    /// A document in which this path of keys has the same value as in the text: a smaller document, or the whole text.
+    /// A document in which `keys` lead to the same value as in the text: the whole text, or a smaller document.
     Document { path: JsonPath, keys: Vec<String> },
 }
 
@@ -176,7 +176,7 @@ impl PushedPaths {
         Some(PushedPaths { source: input.to_owned(), reading: PathReading::Scalars, paths })
     }
 
-    /// Documents that have the same value at `path`; `None` if the path does not consist of keys.
+    /// Documents in which `path` leads to the same value as in the text; `None` if the path has parts other than keys.
     pub(crate) fn of_documents(input: &str, path: &str, output: &str) -> Option<PushedPaths> {
         let keys: Vec<String> = path.split('.').map(str::to_owned).collect();
         let is_plain = !path.contains(['{', '}', '\\']) && keys.iter().all(|key| !key.is_empty());

@@ -57,7 +57,7 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Hosts of the sample logs, each with its logs: `shop`, and the hosts that the lines of the other logs name.
+/// Hosts of the sample logs, each with its logs: `shop`, and the hosts whose names are in the lines of the other logs.
 const HOSTS: &[(&str, &[LogFile])] = &[
     ("shop", &[LogFile::Access, LogFile::Payments, LogFile::Orders, LogFile::Metrics]),
     ("bastion", &[LogFile::Auth]),

@@ -54,7 +54,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ("max_time", max_time.as_deref()),
     ];
     let mode = if arguments.job.detach { "normal" } else { "blocking" };
-    // A job keeps all fields of its events, because a later request for its result may name any field.
+    // A job keeps all fields of its events, because a later request for its result may select any field.
     let shape = SearchShape { text_only: false, ..search::printed_shape(arguments) };
     let shape = search::shape_parameters(&shape);
     let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];

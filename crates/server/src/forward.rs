@@ -119,7 +119,7 @@ impl Forwarder<'_> {
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.with_routing(routing)) };
         let (listeners, faults) = Listeners::start(data_dir, settings, None, &stores).await?;
         faults.iter().for_each(log::warning);
-        let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+        let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot handle signals: {error}")))?;
         // The inputs start only now, so that a forwarder that cannot listen for events reads no files and runs no
         // programs.
         let programs = start_inputs(data_dir, settings, None, &stores)?;
@@ -178,7 +178,7 @@ impl Forwarder<'_> {
                     log::warning(format!("{fresh} {text}"));
                 }
             };
-            let text = "events go to no group: there is no defaultGroup, or forwardedindex leaves their index out";
+            let text = "events go to no group: there is no defaultGroup, or forwardedindex excludes their index";
             told(self.outlet.figures().unsent, &mut unsent, text);
             let text = "events have fields too long for any receiver, and are lost";
             told(self.outlet.figures().oversized, &mut oversized, text);

@@ -9,7 +9,7 @@ use crate::add::new_index_note;
 
 /// Settings that name one index, or several indexes separated by commas.
 const SETTINGS: [&str; 2] = ["index", "indexes"];
-/// End of the note on a missing index that an input names.
+/// End of the note on an index that an input uses and that does not exist.
 const CREATED_BY_FIRST_EVENT: &str = "is created when the first event arrives";
 
 /// Notes on the inputs of a node, one for each missing index.

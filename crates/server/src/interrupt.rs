@@ -32,7 +32,7 @@ impl Interrupt {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if !HAS_HANDLER.swap(true, Ordering::SeqCst) {
             let installed = ctrlc::set_handler(handle_press);
-            installed.map_err(|error| Failure::Storage(format!("cannot listen to Ctrl-C: {error}")))?;
+            installed.map_err(|error| Failure::Storage(format!("cannot handle Ctrl-C: {error}")))?;
         }
         *current = Some(action);
         Ok(interrupt)

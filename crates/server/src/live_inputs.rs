@@ -179,7 +179,7 @@ impl LiveInputs {
     }
 }
 
-/// Applies the configuration; returns the faults of stanzas that are left out.
+/// Applies the configuration; returns the faults of stanzas that are ignored.
 fn apply(inputs: &mut Inputs, ingest: &Arc<Ingest>, settings: &Arc<InputSettings>, runtime: &Handle) -> Vec<String> {
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
     let sinks: Arc<dyn SinkFactory> = Arc::<Ingest>::clone(ingest);

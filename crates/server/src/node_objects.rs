@@ -101,7 +101,7 @@ fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Resul
     if request.node.uri.is_none() {
         check_known_roles(data_dir, &roles)?;
     } else if roles.is_empty() {
-        return Err(Failure::Usage("a user has at least one role: name it with --role".to_owned()));
+        return Err(Failure::Usage("a user needs at least one role: give it with --role".to_owned()));
     }
     let client = NodeClient::of(&request.node, data_dir, true)?;
     if client.get(&entity_path(&root(request)?, name)).is_ok() {

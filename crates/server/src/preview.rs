@@ -180,7 +180,8 @@ fn zone_notes(settings: &Settings, info: &SourceInfo, preview: &Preview, now: i6
     let future = (ahead > 0).then(|| {
         let lie = if ahead == 1 { "lies" } else { "lie" };
         format!(
-            "note: {ahead} of the events shown {lie} in the future: is that the zone of the file? --zone names another"
+            "note: {ahead} of the events shown {lie} in the future: if the times in the file are in another \
+             zone, name it with --zone"
         )
     });
     later.into_iter().chain(future).collect()

@@ -154,7 +154,7 @@ impl Restart {
 }
 
 /// Arguments with the values of some options replaced, however the options are written: `--mgmt X`, `--mgmt=X`, or with
-/// a single dash. Options that are not given stay absent, because their defaults name a port.
+/// a single dash. Options that are not given stay absent, because their defaults contain a port.
 fn with_addresses(
     mut arguments: impl Iterator<Item = OsString>,
     bound: &[(&'static str, SocketAddr)],

@@ -189,7 +189,7 @@ async fn serve(
     let calls = collector.as_ref().and_then(|collector| collector.calls);
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let (stop, signals) =
-        catch_signals().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+        catch_signals().map_err(|error| Failure::Storage(format!("cannot handle signals: {error}")))?;
     // The inputs start only now, so that a second server, whose ports are in use, reads no files and runs no programs.
     let monitors = watch_files(inputs, &sinks)?;
     let management = ManagementPort { address, sessions: Arc::new(SessionsForPrograms(Arc::clone(&state.auth))) };

@@ -281,7 +281,7 @@ impl SharedFiles for SharedFolder {
             match self.shared_path(path) {
                 Some(name) if bytes > SHARED_BYTES_MAX => {
                     return Err(Fault::invalid(format!(
-                        "{name} has {bytes} bytes, and a file that nodes share has at most {SHARED_BYTES_MAX}"
+                        "{name} has {bytes} bytes; a file that nodes share may have at most {SHARED_BYTES_MAX}"
                     )));
                 }
                 Some(name) => {

@@ -1,6 +1,6 @@
 //! Field flow analysis: determines the fields that a search needs from its events, and whether it returns events.
 //!
-//! Commands are walked from last to first. Before a command, the fields that it creates are not needed; the fields
+//! Commands are examined from last to first. Before a command, the fields that it creates are not needed; the fields
 //! that it reads are needed. Commands that keep only named fields drop all other fields. When in doubt, all fields are
 //! needed: extra fields cost time, missing fields give wrong results.
 

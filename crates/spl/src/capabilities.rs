@@ -1,7 +1,8 @@
 //! The commands that a search runs, including its subsearches, and the capabilities that they require.
 //!
-//! Each command declares its capability ([`crate::commands::CommandInfo`]); this module walks the tree. Not here: texts
-//! that are parsed only when the search runs (`map`, `foreach`, saved searches), which the caller checks.
+//! Each command declares its capability ([`crate::commands::CommandInfo`]); this module visits all nodes of the tree.
+//! Not here: texts that are parsed only when the search runs (`map`, `foreach`, saved searches), which the caller
+//! checks.
 
 use crate::ast::{Command, Pipeline, Span, Stage};
 

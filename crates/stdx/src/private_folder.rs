@@ -3,8 +3,9 @@
 //!
 //! The process's umask ([`set_private_umask`]) covers every new file, whichever crate or library creates it: logs,
 //! buckets, the catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is
-//! walked once ([`make_private`]). The top folder is changed last, so a private top folder means that the walk is
-//! complete. Files the owner wrote below `etc` keep their modes; the private top folder protects them.
+//! made private once, with everything in it ([`make_private`]). The top folder is changed last, so a private top folder
+//! means that everything in it was processed. Files the owner wrote below `etc` keep their modes; the private top
+//! folder protects them.
 
 use std::ffi::OsString;
 use std::fs::{Metadata, Permissions};
@@ -18,7 +19,7 @@ use rustix::fs::Mode;
 const OTHERS_MODE_BITS: u32 = 0o077;
 /// Mode bits of the owner.
 const OWNER_MODE_BITS: u32 = 0o700;
-/// Maximum nesting depth of the walk; deeper entries keep their modes.
+/// Maximum nesting depth of entries that are changed; deeper entries keep their modes.
 const DEPTH_MAX: usize = 64;
 /// The configuration folder, written by the owner.
 const CONFIG_FOLDER: &str = "etc";
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(["", "wal", "objects", "objects/main"].map(|folder| mode(&data.join(folder))), [0o700; 4]);
         assert_eq!(files.map(|file| mode(&data.join(file))), [0o600, 0o600, 0o600, 0o644]);
         assert_eq!(mode(&outside), 0o644, "links are not followed");
-        // A folder that is already private is not walked again.
+        // The entries of a folder that is already private are not processed again.
         open(&data.join("wal/1.log"), 0o644);
         make_private(&data);
         assert_eq!(mode(&data.join("wal/1.log")), 0o644);

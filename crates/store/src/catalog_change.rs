@@ -1,6 +1,6 @@
 //! A change of the catalog, and what follows from its outcome.
 //!
-//! `S` is the state that follows. Not here: commits ([`crate::commit_turn`]).
+//! `S` is the state in memory to which the effects are applied. Not here: commits ([`crate::commit_turn`]).
 
 use std::fmt;
 

@@ -6,7 +6,7 @@
 //! change is decided on a state that may be wrong, so events are neither stored twice nor are the objects of a bucket
 //! deleted that the catalog has made live. The same applies after a panic between the commit and the change of the state.
 //!
-//! Not here: transactions that a repetition cannot make wrong, such as those that store checkpoints or change the state
+//! Not here: transactions that can be repeated without harm, such as those that store checkpoints or change the state
 //! of a remote copy.
 
 use std::sync::{Arc, MutexGuard};

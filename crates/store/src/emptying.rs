@@ -1,11 +1,12 @@
 //! Delays the removal, by retention, of the last events of an index and of events that were too old when they arrived.
 //!
-//! A retention round that would empty an index is more often caused by a wrong setting or clock than intended, and
-//! cannot be undone. Such a removal is therefore reported, and carried out only after it has been due for the
-//! configured time without interruption: once a round would no longer empty the index, because the setting or the clock
-//! was corrected, a later emptying waits anew. The beginning of this delay is stored in the catalog and survives a
-//! restart. An index whose buckets expire one by one is not delayed. A bucket whose events had expired before it was written is kept equally long after
-//! the write, so that an old log can be searched after it is added.
+//! If a retention round would empty an index, the cause is more often a wrong setting or clock than an intention, and
+//! the removal cannot be undone. It is therefore reported, and carried out only after it has been due for the
+//! configured time without interruption. If, in the meantime, a round would not empty the index, because the setting or
+//! the clock was corrected, a later removal waits again for the whole time. The beginning of this delay is stored in
+//! the catalog and survives a restart. An index whose buckets expire one by one is not delayed. A bucket whose events
+//! had expired before it was written is kept equally long after the write, so that an old log can be searched after it
+//! is added.
 //!
 //! This module holds the state; `retire` uses it.
 

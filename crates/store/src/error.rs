@@ -29,7 +29,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Too little disk space is left. Nothing was stored; appends succeed again once there is space.
-    #[error("no space left for {}{}; free space on its file system", path.display(), kept_free(*kept_free_bytes))]
+    #[error("no space left for {}{}; make room on its file system", path.display(), kept_free(*kept_free_bytes))]
     Full {
         /// File or folder that cannot grow.
         path: PathBuf,

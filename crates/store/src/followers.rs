@@ -1,8 +1,8 @@
 //! Followers receive events as they are stored, for searches that show new events at once.
 //!
 //! When a batch is durable, the log thread passes it to the followers of its index. It never waits for them: each
-//! follower has a queue of limited size, and events that do not fit are counted and left out. Without followers,
-//! nothing is copied.
+//! follower has a queue of limited size, and a batch that does not fit is skipped; its events are counted. Without
+//! followers, nothing is copied.
 //!
 //! Not here: searching the events (search).
 
@@ -19,7 +19,7 @@ use crate::sync::lock;
 /// Maximum number of followers of a store; further ones are refused.
 pub const FOLLOWERS_MAX: usize = 256;
 /// Maximum bytes of event text in the queue of one follower, unless a single batch is larger. A batch that does not fit
-/// is left out.
+/// is skipped.
 pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
 
 /// The followers of a store.
@@ -49,7 +49,7 @@ struct Waiting {
 pub struct FollowedEvents {
     /// Batches in the order of arrival, each of one index.
     pub batches: Vec<Arc<EventBatch>>,
-    /// Number of events that were left out since the last call, because the queue was full.
+    /// Number of events that were skipped since the last call, because the queue was full.
     pub missed: u64,
 }
 

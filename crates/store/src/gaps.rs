@@ -51,7 +51,8 @@ struct Gap {
     failure: u64,
 }
 
-/// An append from before anything can fail or wait until it is stored or refused. The parts of an append share it.
+/// Represents an append from its beginning, before anything can fail or wait, until it is stored or refused. All parts
+/// of an append share one value.
 #[derive(Debug)]
 pub(crate) struct AppendTurn {
     number: u64,

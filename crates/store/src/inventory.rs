@@ -241,7 +241,7 @@ impl Store {
     fn verify_objects(&self) -> Vec<Verdict> {
         let blobs = self.shared.readers.blobs();
         let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(Fault::corrupt(reason)) };
-        // Objects are listed before the catalog is read. A row is committed before its object is put, so a listed
+        // Objects are listed before the catalog is read. A row is committed before its object is written, so a listed
         // object without a row belongs to no bucket.
         let listed = match blobs.list() {
             Ok(listed) => listed,

@@ -31,7 +31,7 @@ pub const MERGE_COUNT_MAX: usize = 1_024;
 /// most this share of the limit. Several slabs are therefore closed at once, and the small ones among them can be
 /// sealed in one commit.
 pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
-/// Number of slabs that failed verification and still do not count towards `unsealed_slabs_max`, so that appends go on
+/// Number of slabs that may fail verification without counting towards `unsealed_slabs_max`, so that appends go on
 /// after a few failures. Such slabs stay searchable in memory. Each further failed slab counts as a full slab whatever
 /// its size. When this number plus `unsealed_slabs_max` is reached, appends fail with `SealStalled`.
 pub(crate) const UNCOUNTED_QUARANTINED_SLABS: usize = 4;

@@ -82,11 +82,13 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     Ok(RecoveryResult { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
 }
 
-/// The number after the last one on disk, which is damaged if no number can follow.
+/// The number after `last`, the largest number on disk. If no number can follow, the data is damaged.
 fn following_number(last: u64, what: &str) -> Result<u64, StoreError> {
     last.checked_add(1).ok_or_else(|| StoreError::Corrupt {
         bucket: "catalog and log".to_owned(),
-        reason: format!("they name {what} {last}, after which there is no number; restore them from a copy"),
+        reason: format!(
+            "they contain {what} {last}, the largest possible number, so no {what} can follow; restore them from a copy"
+        ),
     })
 }
 

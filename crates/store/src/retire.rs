@@ -192,7 +192,7 @@ impl Shared {
         if let Some(believed) = clock.take_due()
             && let Err(error) = self.catalog.set_setting(TRUSTED_TIME_SETTING, &believed.to_string())
         {
-            self.report_message(format!("the time of the last retention is not saved: {error}"));
+            self.report_message(format!("cannot save the time of the last retention round: {error}"));
         }
         now
     }
@@ -467,7 +467,7 @@ impl Shared {
                     self.catalog.set_setting(&format!("{EMPTYING}{}", rule.index), &format!("{now} {newest}"))
                 {
                     self.report_message(format!(
-                        "the time since which index {} is to be emptied is not saved: {error}",
+                        "cannot save the time from which the removal of the last events of index {} is due: {error}",
                         rule.index
                     ));
                 }
@@ -487,7 +487,9 @@ impl Shared {
             Err(error) => {
                 // Retried in the next round. No bucket has number 0, so the old time is not used meanwhile.
                 emptying.since.insert(index.to_owned(), (TimeNs::MAX, 0));
-                self.report_message(format!("that index {index} is not to be emptied any more is not saved: {error}"));
+                self.report_message(format!(
+                    "cannot save that the last events of index {index} are no longer due for removal: {error}"
+                ));
             }
         }
     }

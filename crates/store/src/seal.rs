@@ -1,13 +1,15 @@
-//! Sealing: a closed slab is written as a bucket object and verified before its log may be deleted.
+//! Sealing: a closed slab is encoded, verified and written as the objects of a bucket. Only then may its log be
+//! deleted.
 //!
-//! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`,
+//! Order: `begin_seals` (records the objects' names), encode, decode and compare, store the objects, `commit_seals`,
 //! then one critical section that replaces slabs by buckets, then the deletion of log segments that are no longer
-//! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
-//! otherwise thousands of indexes with one event each would need as many waits for the disk.
+//! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because otherwise
+//! thousands of indexes with one event each would need as many waits for the disk.
 //!
-//! After a failed attempt, it is first found out whether its commit took effect ([`crate::commit_turn`]): the objects of
-//! a live bucket are never replaced. A panic counts as a failure that may pass: it is reported, the slabs are tried again,
-//! and meanwhile appends are refused once memory is full.
+//! Before a failed attempt is repeated, the catalog shows whether its commit took effect ([`crate::commit_turn`]),
+//! because the objects of a live bucket are never replaced. A panic of the encoder quarantines its slab, which stays in
+//! memory and in the log. Any other panic counts as transient: it is reported, the slabs are tried again, and meanwhile
+//! appends are refused once memory is full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -118,8 +120,8 @@ fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
     shared.spares.keep_slab(rows, most);
 }
 
-/// Waits for slabs to seal. Returns the oldest slab, or several small slabs that share a commit; `None` when the store
-/// stops.
+/// Waits until slabs are to be sealed. Returns the oldest slab, or several small slabs that share a commit; `None` when
+/// the store stops.
 fn next_slabs(shared: &Shared) -> Option<Vec<Arc<HotSegment>>> {
     let mut state = shared.state();
     loop {
@@ -212,7 +214,7 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
     outcomes
 }
 
-/// Records the names of the objects to be written. A slab that an earlier attempt has sealed has no row.
+/// Records the names of the objects to be written. A slab that an earlier attempt has already sealed gets `None`.
 fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<Option<BucketRow>>, StoreError> {
     // Settles an earlier attempt whose commit had no answer.
     drop(shared.begin_commit()?);
@@ -242,7 +244,8 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     Ok(encoded)
 }
 
-/// Puts the objects of buckets, each given with its position in `outcomes`. Returns the buckets that can be committed.
+/// Writes the objects of buckets, each given with its position in `outcomes`. Returns the buckets that can be
+/// committed.
 fn put(
     shared: &Shared,
     encoded: Vec<(usize, BucketRow, EncodedBucket)>,
@@ -325,8 +328,8 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     }
     let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
     assert!(rows.iter().all(is_stored), "objects are stored before their rows");
-    // The rows are read before the commit lock is taken, because other threads wait for that lock. While it is held,
-    // the rows stay in memory.
+    // Rows of earlier buckets that this commit needs (`state_for_seal`) are loaded before the commit lock is taken,
+    // because other threads wait for that lock. While it is held, they stay in memory.
     drop(shared.state_for_seal(&rows)?);
     let mut turn = shared.begin_commit()?;
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();

@@ -354,7 +354,7 @@ impl ListedParts {
     /// Changes the list in the catalog to `wanted`.
     fn update(&mut self, catalog: &Catalog, wanted: Parts) -> Result<(), StoreError> {
         if self.is_uncertain {
-            // A part that stayed on the list although it is not known here would later pass for unanswered.
+            // A part that stayed on the list although it is not known here would later count as unanswered.
             self.parts = index_by_number(catalog.unanswered_for_certain()?);
             self.is_uncertain = false;
         }

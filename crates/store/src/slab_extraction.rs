@@ -29,7 +29,7 @@ pub trait SlabExtraction: Send + Sync {
     fn fields_to_store(&self, slab: &Arc<dyn Segment>) -> Vec<FieldToStore>;
 
     /// The values of these fields in the events of a slab, and the names of all its fields if rules take names from the
-    /// texts. Fields that cannot be stored, for example because an event has several values, are left out. The same
+    /// texts. Fields that cannot be stored, for example because an event has several values, are omitted. The same
     /// events and rules yield the same values.
     fn extract(&self, events: &EventBatch, names: &[String]) -> Extraction;
 }

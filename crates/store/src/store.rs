@@ -354,7 +354,7 @@ impl Store {
         self.check_room_for(0)
     }
 
-    /// Like [`Store::check_room`], for an append of so many bytes after those that are queued. A caller whose sender
+    /// Like [`Store::check_room`], for an append of `bytes` bytes in addition to the queued ones. A caller whose sender
     /// cannot repeat events checks this before an append, because a queued append that fails for lack of room is gone.
     pub fn check_room_for(&self, bytes: u64) -> Result<(), StoreError> {
         let options = &self.shared.options;
@@ -372,7 +372,7 @@ impl Store {
         let queued = self.writer.as_ref().map_or(0, |writer| writer.queue.bytes());
         let needed = options.free_bytes_min.saturating_add(queued).saturating_add(bytes);
         let free = self.shared.log_files.free_bytes(&options.dir);
-        if free.map_err(|error| StoreError::from_io("measure", &options.dir, &error))? < needed {
+        if free.map_err(|error| StoreError::from_io("determine the free space of", &options.dir, &error))? < needed {
             return Err(StoreError::Full { path: options.dir.clone(), kept_free_bytes: options.free_bytes_min });
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! `admin/NAME`: the names of Splunk's handlers as further paths of collections.
+//! `admin/NAME`: paths with the names of Splunk's handlers, as aliases of the paths of collections.
 //!
-//! Older clients and many searches with `| rest` use these paths. Each row whose path is the collection's path or below
-//! is also served below the alias; links in answers name the collection's path. Not here: endpoints that exist only
-//! below `admin` ([`super::constant_answers`], [`super::node_entries`]).
+//! Older clients and many searches with `| rest` use these paths. Each endpoint at or below the path of a collection is
+//! also served at or below its alias. Links in answers contain the path of the collection. Not here: endpoints that
+//! exist only below `admin` ([`super::constant_answers`], [`super::node_entries`]).
 
 use axum::Extension;
 
 use super::path_parts::FixedPart;
 use super::row::{Endpoint, SERVICES};
 
-/// The path of an alias, and the path of its collection, both after the root.
+/// The path of an alias and the path of its collection, both relative to the root.
 type Alias = (&'static str, &'static str);
 
 /// Folder of the aliases.
@@ -59,7 +59,7 @@ const ALIASES: &[Alias] = &[
     ("admin/udp", "data/inputs/udp"),
     ("admin/users", "authentication/users"),
     ("admin/workflow-actions", "data/ui/workflow-actions"),
-    // A conf by its name, as in `admin/conf-times`.
+    // A conf file by its name: `admin/conf-times` is an alias of `configs/conf-times`.
     ("admin/{file}", "configs/{file}"),
 ];
 

@@ -101,7 +101,7 @@ impl ConditionToken {
 
 /// Refusal of a condition that exceeds the limit `most`.
 fn too_large(most: impl std::fmt::Display) -> ApiError {
-    ApiError::bad_request(format!("search: a condition has at most {most}"))
+    ApiError::bad_request(format!("search: a condition may have at most {most}"))
 }
 
 /// Turns operators that lack an operand into words.

@@ -449,7 +449,7 @@ fn check_macro_call(name: &str, args: &str) -> Result<(), ApiError> {
     let is_word = |arg: &str| arg.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '-'));
     if let Some(arg) = given.iter().find(|arg| !is_word(arg)) {
         return refused(format!(
-            "args={args}: {arg} is not a name of an argument; names have only letters, digits, _ and -"
+            "args={args}: {arg} cannot be the name of an argument; a name must consist of letters, digits, _ and -"
         ));
     }
     match given.iter().enumerate().find(|(at, arg)| given[..*at].contains(arg)) {

@@ -41,9 +41,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, title, access): &(&'static str, &'static str, Access)| {
         let list = list_of((*path, *title));
         let rows = vec![
-            Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", list.clone())
+            Endpoint::new(Method::GET, *path, *access, "Lists facts about the node.", list.clone())
                 .takes(LIST_PARAMETERS),
-            Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows an entry of the node.", list),
+            Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows a fact about the node.", list),
         ];
         entities(rows, &Content::for_path(path, Shape::Map(&Shape::Text)))
     };

@@ -144,7 +144,7 @@ impl PivotSpecification {
         let filters =
             parts(&json, "filters")?.iter().map(|json| Filter::of(json, &object)).collect::<Result<Vec<_>, _>>()?;
         if columns.len() > 1 {
-            return Err(invalid_specification("a pivot has at most one column split"));
+            return Err(invalid_specification("a pivot can have at most one column split"));
         }
         if cells.is_empty() && rows.is_empty() {
             return Err(ApiError::bad_request(EMPTY));

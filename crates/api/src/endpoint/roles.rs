@@ -332,7 +332,7 @@ fn check_name(name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
-        "name={name}: the name of a role has 1 to {NAME_CHARS_MAX} letters, digits, _, - and ."
+        "name={name}: the name of a role must consist of 1 to {NAME_CHARS_MAX} letters, digits, _, - and ."
     )))
 }
 

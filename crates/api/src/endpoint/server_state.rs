@@ -498,7 +498,9 @@ async fn put(State(state): State<ApiState>, caller: Caller, Settings(form): Sett
     let severity = Severity::from_word(word)
         .ok_or_else(|| ApiError::bad_request(format!("severity={word}: give info, warn or error")))?;
     if name.len() > BULLETIN_BYTES_MAX || text.len() > BULLETIN_BYTES_MAX {
-        return Err(ApiError::bad_request(format!("a message and its name have {BULLETIN_BYTES_MAX} bytes at most")));
+        return Err(ApiError::bad_request(format!(
+            "a message and its name may each have at most {BULLETIN_BYTES_MAX} bytes"
+        )));
     }
     if name.starts_with(FAULT_PREFIX) {
         return Err(ApiError::bad_request(format!(

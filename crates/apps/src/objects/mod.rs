@@ -284,7 +284,9 @@ fn check_conf(conf: &str) -> Result<(), ObjectError> {
     if conf.chars().all(is_good) {
         return Ok(());
     }
-    Err(ObjectError::Invalid(format!("{conf}: names of configuration files contain only letters, digits, _ and -")))
+    Err(ObjectError::Invalid(format!(
+        "{conf}: the name of a configuration file must consist of letters, digits, _ and -"
+    )))
 }
 
 /// Whether a viewer may see the private files of `user`.

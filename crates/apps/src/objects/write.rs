@@ -309,7 +309,10 @@ impl Objects {
         let known = self.app_acl(app);
         let sharing = change.sharing.unwrap_or(known.sharing);
         if !matches!(sharing, ObjectSharing::App | ObjectSharing::Global) {
-            return Err(ObjectError::Invalid(format!("sharing={}: an app is shared as app or global", sharing.word())));
+            return Err(ObjectError::Invalid(format!(
+                "sharing={}: an app can be shared only as app or global",
+                sharing.word()
+            )));
         }
         let readers = change.readers.as_ref().unwrap_or(&known.readers);
         let writers = change.writers.as_ref().unwrap_or(&known.writers);

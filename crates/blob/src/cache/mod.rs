@@ -198,8 +198,8 @@ impl BlockCache {
         self.shrink(&mut state, left);
     }
 
-    /// Changes the maximum size, and evicts blocks if the disk has too little free space. Others fill the disk, too, so
-    /// the cache must give way even if nothing is written to it.
+    /// Changes the maximum size, and evicts blocks if the disk has too little free space. The cache must give way even
+    /// if nothing is written to it, because other files also fill the disk.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         let mut state = lock(&self.state);

@@ -66,10 +66,11 @@ pub(crate) struct Part {
 /// Keys of a listing that are still to come.
 pub(crate) type Keys = BoxStream<'static, object_store::Result<ObjectMeta>>;
 
-/// Some objects of a listing.
+/// A part of a listing, without objects whose keys are not valid names below the prefix.
 pub(crate) struct Listing {
     pub(crate) objects: Vec<ListedObject>,
-    /// The last key of these objects, or of other objects among them; `None` if there were none.
+    /// The last key of this part of the listing, which may belong to an object that is left out; `None` if the part is
+    /// empty.
     pub(crate) last: Option<Path>,
     /// Rest of the listing; `None` at the end.
     pub(crate) rest: Option<Keys>,

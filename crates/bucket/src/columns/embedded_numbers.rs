@@ -29,7 +29,7 @@ const TEXTS_PER_REST_MIN: usize = 8;
 const HEX_DIGITS_MAX: usize = 15;
 const DECIMAL_DIGITS_MAX: usize = 18;
 
-/// The number comes before the rest.
+/// The number comes before the rest of the text.
 const NUMBER_FIRST: u8 = 0;
 /// The rest comes before the number.
 const NUMBER_LAST: u8 = 1;

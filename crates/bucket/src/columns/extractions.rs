@@ -3,11 +3,11 @@
 //!
 //! Like an index-time field (`super::fields`), a field has a column without a parent, or a column below another that
 //! shows which events have the field. If most of its values are parts of the texts, the field has a template column of
-//! codes, and the parts for each code are listed here. The number stored for a field with several values per event is
-//! the number of its column plus the number of all columns, also if the column has codes for parts of the texts; the
-//! number stored for a field whose parts follow from the template of the text is twice the number of all columns, and
-//! one more if the field has several values per event. Blocks of older versions, and of slabs without such fields
-//! and names, end before the list.
+//! codes, and the parts for each code are listed here. The number that is stored for a field shows its form. For a
+//! field with one value per event, it is the number of its column. For a field with several values per event, the count
+//! of all columns is added, even if the column has codes for parts of the texts. For a field whose parts follow from
+//! the template of the text, the number is twice the count of all columns, plus one if the field has several values per
+//! event. Blocks of older versions, and of slabs without such fields and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 

@@ -115,7 +115,7 @@ pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Gives columns the location of the equal columns, once that location is known.
+    /// Gives each column that shares the values of an earlier column the location of that column, once it is known.
     pub(crate) fn share_equal_columns(&mut self) {
         for (column, equal) in std::mem::take(&mut self.copies) {
             self.stored[column as usize] = self.stored[equal as usize].clone();
@@ -265,9 +265,9 @@ pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Checks that every column has a parent that precedes it and has templates, and that a template names only children of
-/// its column, each at most once. The first column and the columns of index-time and stored search-time fields need no
-/// parent.
+/// Checks that every column has a parent that precedes it and has templates, and that the variables of a template
+/// belong to children of its column, each child at most once. The first column and the columns of index-time and stored
+/// search-time fields need no parent.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     let has_fields = !template_set.fields.is_empty() || !template_set.extractions.is_empty();
@@ -292,7 +292,7 @@ fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
             for variable in template.variables() {
                 let child = template_set.columns.get(variable as usize);
                 if child.is_none_or(|child| child.parent != Some(u32_of(number))) || named_in[variable as usize] == at {
-                    return Err(Malformed(format!("a template of column {number} cannot name column {variable}")));
+                    return Err(Malformed(format!("a template of column {number} cannot contain column {variable}")));
                 }
                 named_in[variable as usize] = at;
             }

@@ -203,7 +203,7 @@ pub(super) fn bytes_after_cells(end: &[u8], len: u64) -> Result<Option<u64>, Mal
     Ok(Some(after))
 }
 
-/// Checksums of the blocks before the parameters: of the magic and all fingerprints.
+/// Checksums of the blocks before the parameters; these blocks contain the magic and all fingerprints.
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
     /// Position where the last block ends.

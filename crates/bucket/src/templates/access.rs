@@ -153,7 +153,7 @@ pub(super) fn split_request(text: &[u8], from: usize, close: usize, variables: &
     true
 }
 
-/// Whether a text without its quotes is a request.
+/// Whether the bytes `from..close` of a text, those between two quotes, are a request.
 #[inline]
 pub(super) fn is_request(text: &[u8], from: usize, close: usize) -> bool {
     // Checked first, because most texts do not end in a digit.

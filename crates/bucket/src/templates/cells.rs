@@ -17,7 +17,7 @@ use super::outline::lookup::OutlineTemplates;
 use super::outline::{OutlineVariable, Role};
 use crate::limits::MAX_FIELD_COLUMNS;
 
-/// Texts of a sample that decides whether texts are split into cells.
+/// Number of texts in the sample that decides whether texts are split into cells.
 const SAMPLE_TEXTS: usize = 1_024;
 /// Minimum percentage of the bytes of the sampled texts that are in cells.
 const CELL_BYTES_PERCENT_MIN: usize = 50;
@@ -174,8 +174,8 @@ fn push_gap(text: &[u8], start: usize, end: usize, name: u16, pieces: &mut Vec<O
     }
 }
 
-/// Whether the texts of the events with such metadata, of which there are `count`, consist mainly of their fields, in
-/// few arrangements. A sample decides.
+/// Whether the texts of some events consist mainly of their fields, in few arrangements. `is_of` selects these `count`
+/// events by their metadata codes; only a sample of them is examined.
 pub(super) fn are_cells(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> bool {
     if events.fields.is_empty() {
         return false;

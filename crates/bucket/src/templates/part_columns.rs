@@ -36,8 +36,8 @@ const SEQUENCES_MAX: usize = 512;
 const TRIED_MAX: usize = 8;
 /// Maximum number of occurrences of a value in a text that are tried.
 const OCCURRENCES_MAX: usize = 16;
-/// The field is not stored like this if more than one in this many values is not a part of the text, or, if events have
-/// several values, if any value is not.
+/// A field is stored like this only if at most one in this many of its values is not a part of the text. If events have
+/// several values, each of them must be a part of the text.
 const OWN_VALUES_DIVISOR: usize = 4;
 /// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
 /// column does not hold.

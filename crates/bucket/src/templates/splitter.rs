@@ -693,7 +693,7 @@ fn variable_role(literal: &[u8]) -> &[u8] {
     &tail[first..]
 }
 
-/// Whether a role names its variable.
+/// Whether a role contains a word.
 fn has_word(role: &[u8]) -> bool {
     role == b"[" || role.iter().any(|byte| BYTE_CLASSES[usize::from(*byte)] & WORD != 0)
 }

@@ -25,7 +25,7 @@ enum Place {
     Unread,
     /// The events lack the field.
     Absent,
-    /// For each value of an event, these sequences of parts, each of which makes up the value in all events so far.
+    /// For each value of an event, the sequences of parts that have made up the value in all events so far.
     Parts(Vec<Vec<Vec<TemplatePart>>>),
 }
 

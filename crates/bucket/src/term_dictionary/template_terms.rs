@@ -190,12 +190,12 @@ enum Piece<'a> {
     Variable(u32),
 }
 
-/// The terms of one template that its variables' columns do not have.
+/// The terms of a template, except those that the columns of its variables contribute.
 #[derive(Debug, Default)]
 struct TemplateTerms<'a> {
-    /// Literals whose tokens end within them, whatever the values of the variables are.
+    /// Literals beyond whose ends no token extends, whatever the values of the variables are.
     literals: Vec<&'a [u8]>,
-    /// Neighbouring pieces whose borders tokens may straddle.
+    /// Sequences of neighbouring pieces in which tokens may straddle the borders.
     runs: Vec<Vec<Piece<'a>>>,
 }
 
@@ -260,16 +260,16 @@ fn cut_literal(bytes: &[u8]) -> [&[u8]; 3] {
     [&bytes[..first], &bytes[first..last], &bytes[last..]]
 }
 
-/// A step for the next value of a template, in the order of its variables.
+/// A step by which [`Filler`] handles a value that has a certain template.
 #[derive(Debug)]
 enum FillStep<'a> {
-    /// Rebuild and tokenise these pieces.
+    /// Concatenate these pieces, with the next values of their variables, and tokenise the text.
     Add(&'a [Piece<'a>]),
-    /// Pass over a value that only runs of other templates contain.
+    /// Skip the next value of this column: its variable is in runs of other templates, but not in a run of this one.
     Skip(usize),
 }
 
-/// The steps of each template of a column whose runs are to be rebuilt.
+/// The steps for each template of a column, by the number of the template. `terms` has the runs of each template.
 fn fill_steps<'a>(templates: &[Template], terms: &'a [TemplateTerms<'a>], columns: usize) -> Vec<Vec<FillStep<'a>>> {
     let mut is_filled = vec![false; columns];
     for piece in terms.iter().flat_map(|terms| terms.runs.iter().flatten()) {
@@ -295,8 +295,7 @@ fn fill_steps<'a>(templates: &[Template], terms: &'a [TemplateTerms<'a>], column
     templates.iter().zip(terms).map(steps_of).collect()
 }
 
-/// Rebuilds those parts of a column's values that tokens of several parts may straddle, and adds their tokens page by
-/// page.
+/// Rebuilds the texts of the runs for each value of a template column, and adds their tokens page by page.
 fn add_straddling_tokens(slab: &TemplateSlab, number: usize, terms: &[TemplateTerms<'_>], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {
@@ -319,8 +318,8 @@ fn add_straddling_tokens(slab: &TemplateSlab, number: usize, terms: &[TemplateTe
     }
 }
 
-/// Rebuilds the values of columns one after the other. The values of each variable are in the order of its parent's
-/// values.
+/// Rebuilds texts of runs, value by value. The values of a variable's column are in the order of the parent column's
+/// values, so the position of the next value in each column is sufficient.
 struct Filler<'a> {
     slab: &'a TemplateSlab,
     /// Index of the next value of each column.

@@ -1,10 +1,10 @@
 //! The catalog in PostgreSQL (13 or newer): a schema of its own in a database that many stores may share.
 //!
 //! One process writes at a time. It holds an advisory lock in its session. Every writing transaction first stores its
-//! number in the row of `writer`, which must name this process's run. So
-//! - a second process on the same schema is refused, and a process that was replaced as the writer cannot write any
-//!   more;
-//! - after reconnecting, that row shows whether a transaction whose `COMMIT` had no answer was committed. The lock is
+//! number in the row of `writer`, which must name this process's run. Therefore:
+//! - A second process on the same schema is refused, and a process that was replaced as the writer cannot write any
+//!   more.
+//! - After reconnecting, that row shows whether a transaction whose `COMMIT` had no answer was committed. The lock is
 //!   taken before the row is read, so that no transaction of the lost session is still running.
 //!
 //! When the connection is lost, a transaction is retried after growing pauses, unless it turns out to be committed. It

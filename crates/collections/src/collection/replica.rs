@@ -143,9 +143,9 @@ impl Collection {
 
     fn older_database(&self, version: i64, state: SharedState) -> CollectionError {
         let reason = format!(
-            "the database with the shared documents knows {} changes, and collection {} has applied {version}: it is an \
-             older copy, or a standby that had not received them. Return to the previous server, or remove {} to take \
-             all documents from the database",
+            "the last change in the database with the shared documents is number {}, but collection {} has already \
+             applied number {version}: the database is an older copy, or a standby that had not received all changes. \
+             Return to the previous server, or remove {} to take all documents from the database",
             state.last,
             self.name,
             self.path.display()
@@ -227,7 +227,7 @@ impl Collection {
         copy_file(connection, &copy).map_err(|failure| failure.at(&self.path))?;
         log::warning(format!(
             "collection {}: documents here and in the database of the cluster differ: those of the database are used, \
-             the file as it was is {}",
+             and the original file is kept as {}",
             self.name,
             copy.display()
         ));

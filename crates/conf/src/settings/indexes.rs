@@ -406,7 +406,7 @@ fn check_index_name(index: &str) -> Result<(), Fault> {
     if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
         let shown: String = index.chars().take(INDEX_NAME_BYTES_MAX).flat_map(char::escape_debug).collect();
         return Err(Fault::invalid(format!(
-            "index {shown}: a name has lower-case letters, digits, _ and -, and no leading -"
+            "index {shown}: a name must consist of lower-case letters, digits, _ and -, and must not begin with -"
         )));
     }
     if index.len() > INDEX_NAME_BYTES_MAX {

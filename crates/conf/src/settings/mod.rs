@@ -1,4 +1,4 @@
-//! Typed settings of the conf files other than props.conf. Missing and invalid ones have their defaults; only
+//! Typed settings of the conf files other than props.conf. Missing and invalid settings have their defaults; only
 //! [`volumes`] reports errors.
 
 pub mod authorize;

@@ -302,7 +302,9 @@ fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, 
         return Ok(Some(VolumeSettings { location: VolumeLocation::Folder(folder.to_owned()) }));
     }
     let on = path.strip_prefix("s3://").map(|on| on.trim_matches('/')).filter(|on| !on.is_empty());
-    let on = on.ok_or_else(|| Fault::invalid(format!("path = {path}: a remote volume is at s3://CONTAINER/PREFIX")))?;
+    let on = on.ok_or_else(|| {
+        Fault::invalid(format!("path = {path}: the path of a remote volume must be s3://CONTAINER/PREFIX"))
+    })?;
     let (container, prefix) = on.split_once('/').unwrap_or((on, ""));
     let key = match (values.optional("remote.s3.access_key"), values.optional("remote.s3.secret_key")) {
         (Some(id), Some(secret)) => Some(VolumeKey { id, secret }),
@@ -391,7 +393,10 @@ mod tests {
     fn unsupported_settings_are_reported_with_their_position() {
         let remote = "[volume:cold]\nstorageType = remote\npath = s3://c\n";
         for (text, fault) in [
-            ("[volume:x]\nstorageType = remote\npath = /x\n", "[volume:x]: path = /x: a remote volume is at s3://"),
+            (
+                "[volume:x]\nstorageType = remote\npath = /x\n",
+                "[volume:x]: path = /x: the path of a remote volume must be s3://",
+            ),
             ("[volume:x]\nstorageType = remote\npath = file://x\n", "with three slashes"),
             (&*format!("{remote}remote.s3.access_key = id\n"), "go together"),
             (&*format!("{remote}remote.s3.encryption = sse-kms\n"), "needs remote.s3.kms.key_id"),

@@ -81,8 +81,9 @@ impl Blocking for EventStats {
     }
 }
 
-/// Ranges of rows that get at most [`VALUES_PER_BATCH_MAX`] values each, but at least one row: `values()` may have a
-/// million values, which every row of its group gets.
+/// Divides the rows into ranges to which at most [`VALUES_PER_BATCH_MAX`] values are added, or that have a single row.
+/// The limit is needed because `values()` may have a million values, and all of them are added to every row of the
+/// group.
 fn parts_of(added: &[ArrayRef], places: &UInt32Array) -> Vec<Range<usize>> {
     let count = |place: u32| added.iter().map(|column| rows::count_values(column, place as usize)).sum::<usize>();
     let (mut parts, mut start, mut values) = (Vec::new(), 0, 0);

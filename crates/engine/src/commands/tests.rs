@@ -32,8 +32,8 @@ fn reduce_of(search: &str) -> Arc<dyn Reduce> {
 /// The memory of a search.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// The table with ordered rows, from one folder or from one folder per batch. Each folder has one of `shares` equal
-/// shares of the memory.
+/// The table with ordered rows, folded by one `Folder` or by one `Folder` per batch. Each of them has one of `shares`
+/// equal shares of the memory.
 fn table(search: &str, batches: &[RecordBatch], workers: bool, shares: usize) -> Vec<String> {
     let slicing = Slicing { workers: Some(shares), ..Slicing::default() };
     let dataflow = Arc::new(Dataflow::new(MEMORY_BYTES, None).unwrap().with_slicing(&slicing));

@@ -102,7 +102,7 @@ impl Reduce for Top {
     }
 }
 
-/// A row of the result: a counted combination, or the rest of a group.
+/// A row of the result: a counted combination, or the sum of all other combinations of a group (`useother`).
 struct ResultRow {
     place: u32,
     group: u32,

@@ -83,7 +83,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Gri
         stop.check_cancelled()?;
         let (Some(x), Some(name)) = (rows.text(row, &mut scratch), names.text(row, &mut other)) else { continue };
         let at = match command.grouped {
-            // With `grouped=true`, consecutive rows with one row key form a row; a different key starts another one.
+            // With `grouped=true`, consecutive rows with the same row key form one row of the result.
             true if last.as_deref() == Some(x) => first.len() - 1,
             true => first.len(),
             false => row_keys.intern(x.as_bytes()) as usize,

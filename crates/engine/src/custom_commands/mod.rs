@@ -39,8 +39,8 @@ pub trait CommandSource: Send + Sync {
     fn app(&self, _name: &str) -> String {
         String::new()
     }
-    /// Starts the program of a command. Older programs do not report their type: they generate rows if they are the
-    /// first command.
+    /// Starts the program of a command; `is_first` tells whether the command is the first of its search. A program of
+    /// the older protocol does not report whether it generates rows: it does so if its command is the first.
     fn start(&self, name: &str, _is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         Err(Fault::not_found(format!("there is no program for the command {name}")))
     }

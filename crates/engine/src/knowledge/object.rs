@@ -312,8 +312,9 @@ impl ModelObject {
         }
     }
 
-    /// The search for the events of the object that meet `filter`, whose names [`ModelObject::resolve_names`] has
-    /// already resolved: a condition, and the commands after it, which provide the calculated fields in `wanted`.
+    /// The search for the events of the object that meet `filter`: a condition, and the commands after it, which
+    /// provide the calculated fields in `wanted`. The names in `filter` must already be resolved
+    /// ([`ModelObject::resolve_names`]).
     pub(crate) fn search(
         &self,
         filter: &SearchExpr,

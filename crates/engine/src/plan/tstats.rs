@@ -448,7 +448,9 @@ impl TstatsPlan {
             let mut aggregate = aggregate.clone();
             if let AggregateArg::Field(field) = &mut aggregate.arg {
                 let meant = self.field_of(&field.text);
-                // Wildcard parts are inserted into the name as written.
+                // `expand_wildcards` replaces the pattern in the aggregate's name by the field or, if `renamed` is set,
+                // fills the wildcards of the name. The name contains the pattern as written, not `meant`, so it must be
+                // filled.
                 aggregate.renamed |= field.text.contains('*') && meant != field.text;
                 field.text = meant;
             }

@@ -7,7 +7,8 @@
 //! Each half checks the rows against the exchange, because the rows may come from another node. The rows of several
 //! workers form one stream: events merged newest first, groups in any order.
 //!
-//! Not here: transport and merging of rows; undivided plans, whose workers pass folders in memory.
+//! Not here: transport and merging of rows; undivided plans, whose workers pass their
+//! [`Folder`](quarry_eval::aggregate::Folder)s in memory.
 
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
@@ -61,7 +62,7 @@ impl Runner {
 }
 
 impl PreparedFold {
-    /// A folder with the states of all workers.
+    /// A [`Folder`] with the states of all workers.
     pub(super) fn folder_of(&self, states: RowIter, context: &CommandContext) -> Result<Folder, EngineError> {
         let mut folder = self.reduce.folder(context)?;
         for states in states {

@@ -286,7 +286,7 @@ impl SnapshotSource for Memory {
     }
 }
 
-/// Examples whose events were put on an S3 server, each below a prefix of its own.
+/// Examples whose events were uploaded to an S3 server, each below a prefix of its own.
 static EXAMPLES_ON_S3: AtomicU64 = AtomicU64::new(0);
 
 struct SealedStore {

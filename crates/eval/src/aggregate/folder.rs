@@ -1,8 +1,9 @@
-//! Folding the rows of one worker, and merging the folders of all workers into the values of groups.
+//! [`Folder`] folds the rows of one worker into groups; the folders of all workers are merged into the values of
+//! groups. In this module, a *folder* is always such a value, never a directory.
 //!
-//! A folder accepts batches of any slices. Folders that fit into memory together are merged there and finished without
-//! serializing states. A folder that grows beyond its share spills its states and starts over; then the states of all
-//! folders are merged partition by partition ([`super::spill`]).
+//! A folder accepts batches of any slices of a snapshot. Folders that fit into memory together are merged there and
+//! finished without serializing states. A folder that grows beyond its share spills its states and starts over; then
+//! the states of all folders are merged partition by partition ([`super::spill`]).
 
 use std::sync::Arc;
 

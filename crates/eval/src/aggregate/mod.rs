@@ -1,5 +1,5 @@
-//! Splittable aggregation: each worker folds the rows it reads ([`folder`]), folders are merged, the result is
-//! finished.
+//! Splittable aggregation: each worker folds the rows that it reads into groups ([`Folder`]), the groups of all workers
+//! are merged, and the values of the merged groups are computed.
 //!
 //! Every stats function is a row of [`functions`]: a short list of *state columns* ([`StateColumn`]). Each column
 //! holds one state per group, folds in values and merges the states of two workers ([`fold`]), and has a serialized

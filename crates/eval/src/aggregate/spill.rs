@@ -2,8 +2,9 @@
 //!
 //! A batch of states is partitioned by a hash of its group keys into [`PARTITIONS`] partitions, which are kept in
 //! memory or in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a
-//! folder of its own, one at a time. A partition that does not fit is spilled again with another hash. Some time after
-//! the search was told to finish, no further partition is merged, so that the result has complete groups, but not all.
+//! [`Folder`] of its own, one at a time. A partition that does not fit is spilled again with another hash. Some time
+//! after the search was told to finish, no further partition is merged, so that the result has complete groups, but not
+//! all.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -101,7 +102,7 @@ impl MergedFolders {
         }
     }
 
-    /// The folder with the merged states of the next partition; `None` at the end.
+    /// The [`Folder`] with the merged states of the next partition; `None` at the end.
     fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
         let (stop, work, has_merged) = (Arc::clone(&self.context.stop), self.work, self.has_merged);
         // At least one partition is merged. A cancelled merge fails.

@@ -64,7 +64,7 @@ fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
     batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
 }
 
-/// Distribution of the rows over folders.
+/// Distribution of the rows over [`Folder`]s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Distribution {
     /// All slices in one folder.

@@ -113,7 +113,7 @@ impl<'a> Row<'a> {
 }
 
 impl ExprNode {
-    /// Whether the result is a condition for all rows.
+    /// Whether the result is a truth value or null in every row.
     pub fn is_condition(&self) -> bool {
         match self {
             ExprNode::Constant(value) => matches!(value, Value::Bool(_)),

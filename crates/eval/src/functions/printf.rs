@@ -61,7 +61,7 @@ pub(super) fn printf<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 }
 
 impl Conversion {
-    /// Parses flags, width and precision; returns the rest.
+    /// Parses flags, width and precision; returns the text after them.
     fn read<'f, 'v, 'a: 'v>(&mut self, format: &'f str, values: &mut impl Iterator<Item = &'v Value<'a>>) -> &'f str {
         let mut rest = format;
         while let Some(flag) = rest.chars().next() {

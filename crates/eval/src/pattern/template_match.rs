@@ -401,7 +401,7 @@ pub struct Planner {
     dependence_cache: dependence::DependenceCache,
     /// Cached successors of configurations over single variables.
     outcome_cache: dependence::OutcomeCache,
-    /// Cached beginnings of walks.
+    /// Cached beginnings of the runs of dependence analysis over templates.
     walk_prefixes: dependence::WalkPrefixes,
     /// Number of times the automaton's cache was cleared; state ids are valid only until the next time.
     cache_clears: usize,

@@ -7,7 +7,7 @@
 //! ([`super::present_columns`]).
 //!
 //! The sort of a search that was told to finish ends early ([`sort_rows_in_time`]): rows that are not in a sorted run
-//! by then are dropped, and the first of the others are returned.
+//! by then are dropped, and the first rows of the sorted runs are returned.
 //!
 //! Not here: sort keys (engine).
 

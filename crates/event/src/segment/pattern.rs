@@ -69,7 +69,8 @@ impl WordPattern {
                 return true;
             }
             let one_try = self.bound == WordBound::Whole && !self.leading_star;
-            // If wildcards may match anything, a later start leaves less text for the rest and cannot succeed either.
+            // If wildcards may match anything, a later start leaves less text for the other parts of the pattern and
+            // cannot succeed either.
             if one_try || (starts && self.crosses_majors && !rest.is_empty()) {
                 return false;
             }

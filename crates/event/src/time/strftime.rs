@@ -32,8 +32,9 @@ pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String
     Fields::new(time, tz).write_format(format, out);
 }
 
-/// Formats a time outside the range of [`TimeNs`]: years 0 to 9999. Later times, such as milliseconds mistaken for
-/// seconds, become the last second of 9999 on the zone's clock. `None` before the year 0, and for NaN.
+/// Formats a time that may lie outside the range of [`TimeNs`], in the years 0 to 9999. Later times, such as
+/// milliseconds mistaken for seconds, become the last second of 9999 on the zone's clock. `None` before the year 0, and
+/// for NaN.
 pub fn strftime_out_of_range(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
     /// The seconds of 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const SECONDS: (i64, i64) = (-62_167_219_200, 253_402_300_799);

@@ -1,7 +1,7 @@
 //! Decimal arithmetic: sums, differences and products of numbers as written are exact.
 //!
-//! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. Users
-//! see decimals, and a double represents at most one decimal with up to fifteen digits. So the decimal is recovered
+//! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. Users see
+//! decimals, and a double represents at most one decimal with up to fifteen digits. Therefore the decimal is recovered
 //! from the double ([`Decimal::of`]), the computation is done on integers, and the result is converted to the nearest
 //! double. Numbers with more digits (`10/3`) are not decimals; they are computed in doubles.
 //!

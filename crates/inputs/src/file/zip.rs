@@ -55,7 +55,7 @@ fn damaged_error(text: &str) -> io::Error {
 fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut record = vec![0; bytes];
     file.read_exact_at(&mut record, at).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => damaged_error("a record extends beyond its end"),
+        io::ErrorKind::UnexpectedEof => damaged_error("a record extends beyond the end of the archive"),
         _ => error,
     })?;
     Ok(record)
@@ -179,7 +179,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     }
     let local = read_at(file, entry.at, LOCAL_BYTES)?;
     if !local.starts_with(LOCAL_MAGIC) {
-        return Err(damaged_error("its file is not at the offset in its directory"));
+        return Err(damaged_error("its directory states an offset at which there is no file"));
     }
     let header = LOCAL_BYTES as u64 + read_integer(&local, 26, 2) + read_integer(&local, 28, 2);
     let begin = entry.at.saturating_add(header);

@@ -3,8 +3,8 @@
 //! A sender whose connection breaks before the answer cannot know whether its events were stored, and sends them again.
 //! If the collector saw the connection end before the answer was sent, the same body on the same channel gets that
 //! answer, and its events are not stored again, however many of its answers are lost. A body repeated after its answer
-//! was sent is a new request, whose events are stored again. So is a body that equals a request from long ago, because
-//! it is more likely another event with the same text.
+//! was sent is a new request, whose events are stored again. A body that equals a request from long ago is also a new
+//! request, because it is more likely another event with the same text.
 //!
 //! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
 //! written, which only the sender can notice.

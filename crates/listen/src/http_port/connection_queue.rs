@@ -44,7 +44,7 @@ impl ConnectionQueue {
         self.locked().by_age.first_key_value().map(|(age, _)| *age)
     }
 
-    /// Requests the oldest connection of two lists to close; returns false if both are empty.
+    /// Asks the oldest connection of two lists to close; returns false if both are empty.
     pub(super) fn close_oldest_of(&self, other: &ConnectionQueue) -> bool {
         let is_older = match (self.oldest(), other.oldest()) {
             (Some(mine), Some(other)) => mine < other,
@@ -54,7 +54,7 @@ impl ConnectionQueue {
         first.close_oldest() || second.close_oldest()
     }
 
-    /// Requests the oldest connection to close; returns false if there is none.
+    /// Asks the oldest connection to close; returns false if there is none.
     pub(crate) fn close_oldest(&self) -> bool {
         let oldest = self.locked().by_age.pop_first();
         oldest.inspect(|(_, close)| close.notify_one()).is_some()

@@ -57,9 +57,10 @@ fn explain_refusal(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
     let (first, fields) = head.split_once("\r\n")?;
     let why = match first.split(' ').nth(1)? {
         "400" => "the request cannot be read: its first line or a header field is not valid HTTP/1.1\n".to_owned(),
-        "414" => format!("the address of the request is too long: a head has {head_bytes} bytes at most\n"),
+        "414" => format!("the address of the request is too long: a head may have {head_bytes} bytes at most\n"),
         "431" => format!(
-            "the head of the request is too large: it has {head_bytes} bytes and {FIELDS_MAX} header fields at most\n"
+            "the head of the request is too large: it may have at most {head_bytes} bytes and {FIELDS_MAX} header \
+             fields\n"
         ),
         _ => return None,
     };

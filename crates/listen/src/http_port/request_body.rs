@@ -28,7 +28,7 @@ pub(super) struct Pace {
 pub(super) struct Unread(Arc<Mutex<Option<Incoming>>>);
 
 impl Unread {
-    /// Takes the rest; `None` if everything was read or the body is still in use.
+    /// Takes the unread part of the body; `None` if everything was read or the body is still in use.
     pub(super) fn take(&self) -> Option<Incoming> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -21,14 +21,14 @@ const LEFT_BYTES_MAX: u64 = 1 << 20;
 /// The unread rest of an HTTP/1 request. HTTP/2 does not need this, because the stream is reset.
 pub(super) struct UnreadBody {
     unread: Unread,
-    /// Maximum time for which the rest is discarded.
+    /// Maximum time for which the unread part of a body is read and discarded.
     longest: Duration,
     /// Whether the client waits for `100 Continue`.
     is_awaited: bool,
 }
 
 impl UnreadBody {
-    /// Creates the rest of a request with these headers.
+    /// The unread body of a request with these headers.
     pub(super) fn new(unread: Unread, headers: &HeaderMap, longest: Duration) -> UnreadBody {
         UnreadBody { unread, longest, is_awaited: headers.contains_key(EXPECT) }
     }
@@ -46,7 +46,7 @@ impl UnreadBody {
     }
 }
 
-/// Discards the rest of a body; returns true if the body ended within the limit.
+/// Reads and discards the unread part of a body; returns true if the body ended within the limit.
 async fn discard_rest(mut left: Incoming) -> bool {
     let mut bytes = 0;
     while let Some(frame) = poll_fn(|context| Pin::new(&mut left).poll_frame(context)).await {

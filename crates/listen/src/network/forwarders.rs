@@ -161,8 +161,8 @@ impl Session<'_> {
     async fn run(mut self, connection: &mut dyn Connection) -> Result<(), SessionError> {
         let ended = self.exchange(connection).await;
         let flushed = if ended.is_ok() { self.flush_channels(true).await } else { Ok(()) };
-        // Whatever ended the session, the forwarder sends again what is not acknowledged, so that what is stored is
-        // acknowledged. A forwarder that has disconnected receives nothing.
+        // Stored events are acknowledged whatever ended the session, because the forwarder sends everything else again.
+        // A forwarder that has disconnected receives nothing.
         let (ids, stored) = tokio::task::block_in_place(|| self.take_acknowledged(true));
         if !matches!(ended, Err(SessionError::Deaf)) {
             drop(answer(connection, &wire::acknowledgment(&ids)).await);

@@ -118,7 +118,7 @@ impl Limits {
             (&self.dropped, "datagrams were lost: they arrived faster than they were stored (see _rcvbuf)"),
             (
                 &self.refused_events,
-                "events of forwarders were dropped: their index does not exist (such as _internal), or the store refuses them for good",
+                "events of forwarders were dropped: their index does not exist (such as _internal), or the store permanently refuses them",
             ),
             (
                 &self.repeated,

@@ -1,14 +1,16 @@
 //! Connected Quarry forwarders, one connection each.
 //!
-//! A disconnected forwarder reconnects at once, while appends of its old connection may still be in progress. Its last
-//! stored number is looked up only when the old connection has ended, so that nothing is stored twice.
+//! A disconnected forwarder reconnects at once, while appends of its old connection may still be in progress. The
+//! number of the forwarder's last stored batch is looked up only when the old connection has ended, so that no batch is
+//! stored twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedMutexGuard, watch};
 
-/// Maximum number of remembered forwarders; beyond it, those without a connection are forgotten.
+/// Maximum number of remembered forwarders. Once it is reached, forwarders without a connection are forgotten; if all
+/// are connected, a new one is refused.
 const SENDERS_MAX: usize = 65_536;
 
 /// All connected forwarders.

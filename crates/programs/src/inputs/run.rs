@@ -1,7 +1,7 @@
 //! Runs one input: its program is started, read and ended repeatedly.
 //!
-//! The saved mark is the position after the last event before which no event is lost. Once events of a run are lost,
-//! the mark no longer moves in that run, so that the next run reads them again.
+//! The saved mark is a position up to which every event is stored. Once an event of a run cannot be stored, the mark no
+//! longer moves in that run, so that the next run reads this event again.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ use crate::group::{Pipes, Program, ProgramGroup, spawn};
 const READ_BYTES: usize = 64 << 10;
 /// Interval at which a wait for output checks for shutdown.
 const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Number of [`SHUTDOWN_CHECK_INTERVAL`]s without output after which the last event is complete.
+/// After this many [`SHUTDOWN_CHECK_INTERVAL`]s without output, the last event counts as complete.
 const QUIET_TICKS: usize = 10;
 /// Time within which a program must terminate when asked; its output is read until then.
 const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;

@@ -173,7 +173,8 @@ fn clean_owned_name(cleans: bool, name: &str) -> String {
     name_of_key(cleans, name).into_owned()
 }
 
-/// The name of a field for a name in a text or in the settings; empty if nothing of it may be in a name.
+/// The field name made from a key in the text or in the settings: cleaned if `cleans` is set (`CLEAN_KEYS`). Empty if
+/// cleaning leaves no character.
 fn name_of_key(cleans: bool, name: &str) -> Cow<'_, str> {
     if cleans { clean_name(name) } else { Cow::Borrowed(name) }
 }
@@ -411,7 +412,8 @@ fn parse_references(text: &str) -> Vec<NamePart> {
     found
 }
 
-/// The composition of a field name; a name without groups is cleaned once and for all.
+/// The composition of a field name. A name without references to groups is cleaned here, so that this is not repeated
+/// for each match.
 fn parse_name(rule: &ReportRule, name: &str) -> Vec<NamePart> {
     match parse_references(name).as_slice() {
         [NamePart::Text(text)] => vec![NamePart::Text(clean_owned_name(rule.cleans_names, text))],
@@ -498,7 +500,8 @@ impl FieldExtractor<'_> {
         }
     }
 
-    /// The requested part of a transform, once all requested fields are known.
+    /// The part of a transform that the requested fields need. It is determined once, so all fields must have been
+    /// requested before.
     fn requested_report(&mut self, report: &Arc<Report>) -> Arc<RequestedReport> {
         if let Some(known) = self.requested_reports.iter().find(|known| Arc::ptr_eq(&known.report, report)) {
             return Arc::clone(known);

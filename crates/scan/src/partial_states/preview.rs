@@ -1,7 +1,7 @@
 //! Previews of a report, made from copies of all workers' states while the workers continue folding.
 //!
 //! When a preview is due, the first worker to notice opens a round and contributes a copy of its states; the other
-//! workers contribute before their next page. When a worker that has contributed starts another page, it joins the
+//! workers contribute before their next page. When a worker that has contributed starts another page, it merges the
 //! copies, so that no worker waits; a slow worker is represented by its states of an earlier round. Copies count as
 //! search memory, and a fold with too many groups has no previews.
 //!
@@ -36,7 +36,7 @@ pub(super) struct PreviewRounds<'a> {
     context: &'a CommandContext,
     /// Number of the latest round.
     number: AtomicU64,
-    /// Whether the states of the latest round have not been joined yet.
+    /// Whether the states of the latest round have not been merged yet.
     is_open: AtomicBool,
     is_over: AtomicBool,
     worker_states: Mutex<WorkerStates>,

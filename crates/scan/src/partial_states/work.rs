@@ -1,8 +1,9 @@
 //! Folds windows: from their cached states if any, otherwise page by page. New states are cached if possible.
 //!
-//! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States
-//! are stored only if the whole search has succeeded. A search that was stopped, met damage or had messages for the
-//! user (limits reached, values skipped) stores no states, because the next search must report the same messages.
+//! A window's state is merged into the worker's [`Folder`], which folds its rows into groups. Caching therefore costs
+//! one merge of groups per window. States are stored only if the whole search has succeeded. A search that was stopped,
+//! met damage or had messages for the user (limits reached, values skipped) stores no states, because the next search
+//! must report the same messages.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,8 +28,8 @@ pub struct WindowCommands<'a> {
     pub summary_commands: &'a [MakeRowCommand],
 }
 
-/// Folds the windows of a scan, newest first; returns the workers' folders. While the workers run, `previewer` can
-/// request copies of their states.
+/// Folds the windows of a scan, newest first; returns the [`Folder`] of each worker. While the workers run, `previewer`
+/// can request copies of their states.
 pub fn fold_windows(
     scan: &EventScan,
     windows: &[Window],
@@ -123,7 +124,7 @@ struct FoldWork<'a> {
     commands: Vec<Box<dyn RowCommand>>,
     summary_commands: Vec<Box<dyn RowCommand>>,
     folder: Folder,
-    /// Folder of the current slice, if the slice is folded separately so that its state can be cached.
+    /// The [`Folder`] of the current slice if that is folded separately, so that its state can be cached.
     apart: Option<Folder>,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,

@@ -1,8 +1,9 @@
 //! Encoding of a slab's summary: one block per column over all pages, then a directory of blocks and pages.
 //!
-//! Texts are coded by one dictionary per column and slab, so that a fold sees equal texts at the same address on every
-//! page. Integers, floats, booleans and timestamps keep their type, because their text form may lose precision. Blocks
-//! are compressed; blocks and directory have checksums. The layout is documented in docs/formats/summary.md.
+//! A column of texts has one dictionary for the whole slab. A fold can therefore compare texts of different pages by
+//! their addresses in the dictionary. Integers, floats, booleans and timestamps keep their type, because their text
+//! form may lose precision. Blocks are compressed; blocks and directory have checksums. The layout is documented in
+//! docs/formats/summary.md.
 //!
 //! Not here: storage; reading ([`super::decode`]).
 

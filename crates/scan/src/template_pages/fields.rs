@@ -27,8 +27,9 @@ use crate::fields::AutoExtraction;
 
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
-/// Placeholder for key-value extraction, if no value of the variable ends with a byte of a key, so that the next key
-/// begins after the placeholder. The byte does not end a value either, because the variable may be inside a value.
+/// Placeholder in key-value extraction for a variable whose values never end with a byte that a key may contain: the
+/// next key then begins after the placeholder. The placeholder does not end a value either, because the variable may be
+/// inside a value.
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
@@ -39,8 +40,8 @@ const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldLocation {
     pub place: ValueLocation,
-    /// Columns whose values may contain the field's name as a key; the text of such rows must be read
-    /// ([`super::key_end`]).
+    /// Columns whose values may contain the field's name as a key. For rows with such a value, the event's text must be
+    /// read ([`super::key_end`]).
     pub ambiguous_columns: Box<[u32]>,
 }
 
@@ -114,7 +115,7 @@ pub(super) struct Sample<'a> {
     pub(super) text: String,
     /// The range of each part in `text`.
     parts: Vec<Range<usize>>,
-    /// Whether some variables are optional pairs.
+    /// Whether the template has a variable that is an optional pair.
     has_optional_pairs: bool,
 }
 
@@ -138,7 +139,8 @@ impl<'a> Sample<'a> {
         Sample::with(template_set, template, |_| false, |_| PLACEHOLDER)
     }
 
-    /// Like [`Sample::new`], but for key-value pairs: each variable that is an optional pair is replaced by a pair.
+    /// Like [`Sample::new`], but for the extraction of key-value pairs: a sample of the pair takes the place of each
+    /// variable that is an optional pair.
     pub(super) fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
         let is_optional = |column: u32| optional_pairs::pair_forms(template_set, column).is_some();
         Sample::with(template_set, template, is_optional, pair_placeholder)
@@ -509,8 +511,8 @@ impl Sample<'_> {
         inside.iter().all(|(at, traits)| *at != last || !traits.lasts.intersects(BRACKETS))
     }
 
-    /// Whether every opening quote (after an equals sign) that has no closing quote in the sample and begins no value
-    /// stays unclosed, whatever values the variables have.
+    /// Looks at opening quotes (after an equals sign) that begin no value, because the sample has no closing quote for
+    /// them. Whether they have no closing quote in any event, whatever the values of the variables are.
     fn quotes_stay_open(&self, regions: &[ValueRegion]) -> bool {
         let bytes = self.text.as_bytes();
         let begins_value = |at: usize| regions.iter().any(|region| region.quoted && region.range.start == at);
@@ -528,7 +530,7 @@ impl Sample<'_> {
         let outside = |at: &usize| !regions.iter().any(|region| region.range.contains(at));
         let equals = memchr::memchr_iter(b'=', bytes).filter(outside);
         for at in equals {
-            // With the first byte of a value right after it, the sign may form another operator.
+            // Together with the first byte of a value right after it, the sign may form another operator, such as `==`.
             if let Some(column) = self.variable_at(at + 1) {
                 let traits = self.traits(column);
                 if traits.min_len == 0 || traits.firsts.contains(b'=') || traits.firsts.contains(b'"') {

@@ -1,8 +1,8 @@
 //! Needle searches: rare words are found in template slabs without locating fields.
 //!
 //! Locating the fields of a search, for which patterns are planned for every template, takes longer than extracting the
-//! fields from the texts of a few events. So if the words of the condition leave few rows of a page, the texts of these
-//! rows are rebuilt and tested. After the first page with more such rows, the fields of its slab are located.
+//! fields from the texts of a few events. If the words of the condition leave few rows of a page, the texts of these
+//! rows are therefore rebuilt and tested. After the first page with more such rows, the fields of its slab are located.
 //!
 //! If an earlier search has located the fields, they are read from columns at once.
 

@@ -321,8 +321,8 @@ impl Probe {
             Some(whole) if bounded => (!whole.leading_star, !whole.trailing_star),
             _ => (false, false),
         };
-        // A match is bounded by the bytes next to it or by its own first or last byte; outside of the time, any byte
-        // may follow.
+        // A match is bounded by the bytes next to it or by its own first or last byte. Any byte may precede or follow
+        // the time.
         let is_edge = |at: usize| {
             let [before, after] = [at.checked_sub(1), Some(at)].map(|at| at.and_then(|at| sample.get(at)));
             before.zip(after).is_none_or(|(before, after)| is_breaker(*before) || is_breaker(*after))

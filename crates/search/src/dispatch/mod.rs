@@ -119,8 +119,8 @@ impl JobStore {
         }
     }
 
-    /// The jobs of a data directory used by this process alone: small results stay in memory until they expire, there
-    /// are too many newer ones or the process ends.
+    /// The jobs of a data directory used by this process alone: small results stay in memory until they expire, until
+    /// there are too many newer results, or until the process ends.
     pub fn for_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> JobStore {
         let mut jobs = JobStore::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());

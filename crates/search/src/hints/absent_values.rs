@@ -34,7 +34,8 @@ const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
 /// Fields that other hints handle.
 const EXCLUDED_FIELDS: [&str; 4] = ["index", "sourcetype", "host", "source"];
 
-/// Notes on values that the search's conditions name but no event has; `scope` is a condition on the searched indexes.
+/// Notes on values that occur in the search's conditions but in no event; `scope` is a condition on the searched
+/// indexes.
 pub(super) fn absent_value_notes(
     fields: &[&str],
     commands: &[Stage],

@@ -123,10 +123,10 @@ impl FromStr for Bytes {
             "mb" => 1_000_000,
             "g" | "gib" => 1 << 30,
             "gb" => 1_000_000_000,
-            _ => return Err("a size is a number followed by B, KiB, MiB or GiB"),
+            _ => return Err("a size must be a number followed by B, KiB, MiB or GiB"),
         };
         let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-        bytes.filter(|bytes| (1..=Bytes::MAX).contains(bytes)).map(Bytes).ok_or("a size is between 1 B and 4 GiB")
+        bytes.filter(|bytes| (1..=Bytes::MAX).contains(bytes)).map(Bytes).ok_or("a size must be between 1 B and 4 GiB")
     }
 }
 
@@ -147,11 +147,11 @@ impl FromStr for Seconds {
             "" | "s" => 1,
             "m" => 60,
             "h" => 3600,
-            _ => return Err("a time is a number followed by s, m or h"),
+            _ => return Err("a time must be a number followed by s, m or h"),
         };
         let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
         let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
-        seconds.map(|seconds| Seconds(Duration::from_secs(seconds))).ok_or("a time is between 1 s and 24 h")
+        seconds.map(|seconds| Seconds(Duration::from_secs(seconds))).ok_or("a time must be between 1 s and 24 h")
     }
 }
 

@@ -106,7 +106,7 @@ fn trusted_roots(file: Option<&Path>, is_none_needed: bool) -> Result<Vec<Certif
     let found: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let found = found.map_err(|error| wrong(&error))?;
     if found.is_empty() {
-        return Err(wrong(&"no certificate in PEM form is in it"));
+        return Err(wrong(&"it contains no certificate in PEM format"));
     }
     Ok(found.into_iter().map(certificate).collect())
 }

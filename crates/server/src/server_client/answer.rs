@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for Rows<'_, '_> {
         while let Some(row) = rows.next_element::<Vec<CellTexts>>()? {
             let row: AnswerRow = row.into_iter().map(|values| values.0).collect();
             if row.len() != self.0.fields.len() {
-                return Err(A::Error::custom("a row has another number of values than there are fields"));
+                return Err(A::Error::custom("the number of values in a row differs from the number of fields"));
             }
             bytes += row.iter().flatten().map(String::len).sum::<usize>();
             part.push(row);

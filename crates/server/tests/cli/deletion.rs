@@ -94,7 +94,7 @@ fn deletions_survive_a_kill() {
     let (place, server) = world();
     let (admin, dora) = (key(&place, "admin"), key(&place, "dora"));
     let before = count(&place, &admin, "index=main");
-    // So few events do not trigger a rewrite of a bucket in the background.
+    // The deletion of so few events does not cause a rewrite of the bucket in the background.
     let is_deleted = "index=main (hot n<4) OR (line=*7)";
     let doomed = count(&place, &admin, is_deleted);
     assert!(doomed > 10 && doomed < before, "{doomed} of {before}");

@@ -11,9 +11,9 @@ use crate::hostile_connections::resident_mb;
 use crate::server::{Server, ask, begin};
 use crate::support::{Place, RunOutput, lines, wait_until};
 
-/// Number of concurrent clients in a storm.
+/// Number of concurrent clients in tests with many clients.
 const STORM: usize = 64;
-/// Maximum memory that a storm may take in total, in MB.
+/// Maximum memory of the server in these tests, in MB.
 const STORM_MB_MAX: u64 = 1_000;
 const LOGIN: &str = "/services/auth/login";
 const SEARCH: &str = "search=search+*+%7C+stats+count&exec_mode=oneshot";
@@ -122,7 +122,7 @@ fn new_sessions_do_not_end_other_sessions_of_the_user() {
     let server = Server::start(&place);
     let keys: Vec<String> = (0..150).map(|_| key_of(&login(&place, "admin", "changeme"))).collect();
     assert!(is_in(&place, &format!("Splunk {}", keys[149])));
-    assert!(is_in(&place, &format!("Splunk {}", keys[0])), "the sessions are fewer than a user may have");
+    assert!(is_in(&place, &format!("Splunk {}", keys[0])), "a user may have more than 150 sessions");
     let last = format!("Splunk {}", keys[149]);
     assert!(ask(&place, "POST", "/services/auth/logout", &last, "").starts_with("HTTP/1.1 200"));
     assert!(!is_in(&place, &last));
@@ -356,7 +356,7 @@ fn foreign_folders_are_refused_and_keep_their_modes() {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, *mode, "{arguments:?}");
         }
     }
-    // A data directory that contains the owner's notes is not refused.
+    // Once the folder is a data directory, a foreign entry such as `pages` no longer causes a refusal.
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     place.run(&["add", "oneshot", &log]).expect_success();
 }

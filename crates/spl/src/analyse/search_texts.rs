@@ -10,9 +10,9 @@ const TEXTS_MAX: usize = 64;
 pub struct SearchedText {
     /// The text, without stars.
     pub text: String,
-    /// Whether the text may begin inside a word, because the pattern starts with `*`.
+    /// Whether the text may begin inside a word, because a `*` precedes it in the pattern.
     pub begins_inside: bool,
-    /// Whether the text may end inside a word.
+    /// Whether the text may end inside a word, because a `*` follows it in the pattern.
     pub ends_inside: bool,
 }
 

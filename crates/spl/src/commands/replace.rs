@@ -48,7 +48,7 @@ impl Syntax for ReplaceCommand {
             if stars(&to) > 0 && stars(&to) != stars(&from) {
                 let message = format!("replace: `{}` and `{}` differ in their number of `*`", from.text, to.text);
                 let remark = Diagnostic::error(message, to.span);
-                return Err(remark.with_hint("the new value has as many `*` as the old one, or none"));
+                return Err(remark.with_hint("the new value must have as many `*` as the old one, or none"));
             }
             command.pairs.push((from.text, to.text));
         }

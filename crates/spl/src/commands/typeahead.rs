@@ -23,7 +23,7 @@ const OPTIONS: OptionNames = OptionNames {
 const DEFAULT_SUGGESTIONS_MAX: usize = 50;
 /// Field with a suggestion.
 const CONTENT_FIELD: &str = "content";
-/// Metadata fields of every event whose names and values `typeahead` suggests.
+/// The metadata fields, which every event has. `typeahead` suggests their names and their values.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
 /// `typeahead prefix=TEXT [count=N] [index=INDEX]...`.
@@ -31,7 +31,7 @@ const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 pub struct TypeAheadCommand {
     /// The search that lists the suggestions.
     pub search: Pipeline,
-    /// Whether the search reads index-time fields only.
+    /// Whether the search reads no fields but index-time fields.
     pub is_indexed: bool,
 }
 
@@ -112,7 +112,7 @@ impl TypeAheadCommand {
 /// Commands that count the words of events, and the values of those [`EVENT_FIELDS`] whose names begin with the prefix.
 fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> ParseResult<Vec<Command>> {
     if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
-        let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.span());
+        let remark = Diagnostic::error("typeahead: the prefix must be the beginning of one word", make.span());
         return Err(remark.with_hint("write prefix=err or prefix=sourcetype=acc"));
     }
     let literal: String =

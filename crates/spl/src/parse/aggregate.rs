@@ -203,7 +203,7 @@ impl Parser<'_> {
             if (0.0..=100.0).contains(&percent) {
                 return Ok(StatsFunction::Percentile { percent, kind, method: PercentileMethod::default() });
             }
-            return Err(Diagnostic::error(format!("{command}: a percentile lies between 0 and 100"), span));
+            return Err(Diagnostic::error(format!("{command}: a percentile must lie between 0 and 100"), span));
         }
         self.report_unsupported(format!("function:stats:{name}"));
         if name == "eval" {

@@ -1,8 +1,8 @@
 //! Eval expressions and assignments.
 //!
 //! Precedence, loosest first: OR, XOR, AND, NOT, comparison, `.` `+` `-`, `*` `/` `%`, sign. Long chains of one
-//! associative operator become balanced trees and other chains are limited, so no text produces a tree too deep to
-//! walk.
+//! associative operator become balanced trees and other chains are limited, so no text produces a tree too deep for
+//! recursive functions.
 
 use super::cursor::{ParseResult, Parser, Word};
 use crate::ast::{

@@ -58,7 +58,7 @@ impl Loading {
     /// Adds a bucket. If the bucket is in motion, some step of the store looks for it without naming its index. Its row
     /// and the other rows of its cell must then be in memory.
     pub(crate) fn add(&mut self, mut bucket: SealedBucket, in_motion: bool) {
-        // All buckets of an index share its name.
+        // All buckets of an index share one allocation of the index's name.
         match self.indexes.get_key_value(&bucket.row.index) {
             Some((index, _)) => bucket.row.index = Arc::clone(index),
             None => drop(self.indexes.insert(Arc::clone(&bucket.row.index), LoadingIndex::new())),

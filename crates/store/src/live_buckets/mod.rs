@@ -52,7 +52,7 @@ impl Cells {
         origin / self.origins.max(1)
     }
 
-    /// First origins of a cell.
+    /// The range of first origins that a cell contains.
     fn origins_of(self, cell: u64) -> RangeInclusive<u64> {
         let first = cell.saturating_mul(self.origins.max(1));
         first..=first.saturating_add(self.origins.max(1) - 1)
@@ -313,7 +313,7 @@ impl LiveBuckets {
 
     /// Adds a bucket.
     pub(crate) fn add(&mut self, mut bucket: SealedBucket) -> Arc<SealedBucket> {
-        // All buckets of an index share its name.
+        // All buckets of an index share one allocation of the index's name.
         if let Some((index, _)) = self.indexes.get_key_value(&bucket.row.index) {
             bucket.row.index = Arc::clone(index);
         }
@@ -426,7 +426,8 @@ impl LiveBuckets {
         numbers.filter_map(|(_, number)| self.buckets.get(number))
     }
 
-    /// First origin of the bucket that arrived `steps` buckets before `place`; 0 if there are fewer.
+    /// First origin of the `steps`-th bucket before `place`, in the order of first origins; 0 if fewer buckets precede
+    /// `place`.
     pub(crate) fn place_before(&self, index: &str, place: u64, steps: usize) -> u64 {
         let earlier = self.indexes.get(index).map(|it| it.by_arrival.range(..(place, 0)));
         earlier.and_then(|earlier| earlier.rev().nth(steps.saturating_sub(1))).map_or(0, |(first, _)| *first)
@@ -479,8 +480,8 @@ impl LiveBuckets {
         totals
     }
 
-    /// Every index with its sums and its first and last time. An index whose rows are not all in memory appears several
-    /// times.
+    /// Every index with its sums and its first and last time. An index can appear twice: once for the rows in memory,
+    /// once for the rows that are not.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (&Arc<str>, Totals, (i64, i64))> {
         let unloaded = self.unloaded.iter().flat_map(|(index, ranges)| {
             let sums = ranges.iter().copied().reduce(UnloadedRange::join);

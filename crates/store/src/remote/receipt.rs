@@ -1,10 +1,10 @@
 //! The receipt of a bucket: a small object next to the bucket's two objects on a volume, with everything that the
 //! catalog knows about the bucket.
 //!
-//! The receipt is put last, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from receipts
-//! ([`super::rebuild`]). A receipt also names the buckets that were merged into its bucket, because their objects may
-//! still exist. The receipt contains the rows of deleted events, and its key contains the number of these rows. When
-//! more events are deleted, a new receipt replaces the old one.
+//! The receipt is uploaded last, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from
+//! receipts ([`super::rebuild`]). A receipt also names the buckets that were merged into its bucket, because their
+//! objects may still exist. The receipt contains the rows of deleted events, and its key contains the number of these
+//! rows. When more events are deleted, a new receipt replaces the old one.
 //!
 //! A receipt consists of a line of JSON and a line with the XXH3-64 of the first line.
 

@@ -1,12 +1,12 @@
-//! Deletes orphaned objects on volumes, such as an object whose put completed after its deletion.
+//! Deletes orphaned objects on volumes, such as an object whose upload completed after its deletion.
 //!
 //! Orphans are found by a listing. For each bucket, the catalog is read after the objects were listed, and once more
 //! before they are deleted; the catalog prevails over the listing. A bucket's row is committed before its first object
-//! is put, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another catalog
-//! occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
+//! is uploaded, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another
+//! catalog occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
 //! ([`crate::RemoteOptions::orphan_grace_secs`]), measured by the clock of the volume from the newest object of their
-//! bucket, and complete buckets with a receipt are never deleted but reported:
-//! `quarry bucket rebuild-catalog` finds them. Objects of other data directories are ignored.
+//! bucket, and complete buckets with a receipt are never deleted but reported: `quarry bucket rebuild-catalog` finds
+//! them. Objects of other data directories are ignored.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -175,7 +175,7 @@ impl Shared {
                 FoundKind::Part(part) => object.key != ObjectKind::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {
                     let is_known = row.remote.as_ref().and_then(|copy| copy.receipt) == Some(of);
-                    // A receipt that another thread may be putting or deleting now is skipped.
+                    // A receipt that another thread may be uploading or deleting now is skipped.
                     let is_current = deleted.is_none_or(|deleted| of >= deleted);
                     !(is_known || is_current) && object.key == receipt_key(&row, &found.folder, of)
                 }

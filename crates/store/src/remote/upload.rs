@@ -1,4 +1,4 @@
-//! Puts sealed buckets on the volumes of their indexes, each with its receipt.
+//! Uploads sealed buckets to the volumes of their indexes, each with its receipt.
 //!
 //! The oldest buckets are uploaded first, several at once. Before upload, objects are read back from disk and verified
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
@@ -116,8 +116,8 @@ impl Shared {
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
         self.catalog.begin_uploads(&numbers, &place.volume, &place.path)?;
-        // The catalog, not its answer, says which uploads have begun: an earlier call may have been committed without
-        // an answer.
+        // The uploads that have begun are read from the catalog, not taken from its answer: an earlier call may have
+        // been committed without an answer.
         buckets.iter().try_for_each(|bucket| self.adopt_copies(bucket))?;
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.lock_queue().buckets.retain(|number| !numbers.contains(number));
@@ -169,7 +169,7 @@ impl Shared {
         Ok(group)
     }
 
-    /// The oldest waiting buckets of one location, which is none of `postponed`. Removes buckets that need no upload from
+    /// The oldest waiting buckets of one location that is not in `postponed`. Removes buckets that need no upload from
     /// the queue.
     fn oldest_uploads(&self, postponed: &BTreeSet<RemotePath>) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
@@ -223,8 +223,8 @@ impl Shared {
         Ok(drawn)
     }
 
-    /// Puts the objects of a bucket whose upload has been recorded as begun, and records that the upload is complete.
-    /// For an uploaded bucket, puts a new receipt.
+    /// Uploads the objects of a bucket whose upload has been recorded as begun, and records that the upload is
+    /// complete. For a bucket that is already uploaded, uploads a new receipt.
     fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
         let (row, deleted) = (&bucket.row, bucket.deleted_events());
@@ -244,7 +244,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the objects of a bucket and then its receipt. If the local copy is damaged, reports that and returns
+    /// Uploads the objects of a bucket and then its receipt. If the local copy is damaged, reports that and returns
     /// `false`.
     pub(super) fn put_objects(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<bool, StoreError> {
         let row = &bucket.row;

@@ -191,12 +191,12 @@ impl RecordScanner<'_> {
     }
 }
 
-/// Truncates a torn tail.
+/// Truncates a file to `len` bytes, to remove an incomplete record at its end.
 pub(crate) fn truncate_file(path: &Path, len: u64) -> Result<(), StoreError> {
     let shorten = || -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;
         file.set_len(len)?;
         file.sync_all()
     };
-    shorten().map_err(|error| StoreError::from_io("cut back", path, &error))
+    shorten().map_err(|error| StoreError::from_io("truncate", path, &error))
 }

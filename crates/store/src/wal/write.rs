@@ -95,7 +95,7 @@ impl LogWriter {
             return Ok(());
         }
         let free = self.disk.free_bytes(&self.folder);
-        let free = free.map_err(|error| StoreError::from_io("measure", &self.folder, &error))?;
+        let free = free.map_err(|error| StoreError::from_io("determine the free space of", &self.folder, &error))?;
         if free < self.free_bytes_min.saturating_add(bytes) {
             return Err(StoreError::Full { path: self.folder.clone(), kept_free_bytes: self.free_bytes_min });
         }
@@ -108,7 +108,7 @@ impl Current {
     fn truncate_to_valid(&mut self) -> Result<(), StoreError> {
         if self.uncut {
             let cut = self.file.truncate(self.len);
-            cut.map_err(|error| StoreError::from_io("cut back", &self.path, &error))?;
+            cut.map_err(|error| StoreError::from_io("truncate", &self.path, &error))?;
             self.uncut = false;
         }
         Ok(())

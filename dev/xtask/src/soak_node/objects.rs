@@ -3,8 +3,8 @@
 //!
 //! An object has a name and one setting that identifies its last change. A change without an answer may or may not have
 //! been made, so the editor tracks the possible states of each object, and reads the object again if several states are
-//! possible. Rows of a finished job are read when it is done, and must never change afterwards. So that they do not
-//! expire before the last check, half of the jobs have a lifetime of a day and the others are saved.
+//! possible. Rows of a finished job are read when it is done, and must never change afterwards. To outlive the last
+//! check, half of the jobs have a lifetime of a day, and the others are saved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! A 122-bit id that occurs four times in a bucket hardly repeats within a slab. While slabs are added, candidate
 //! columns are coded provisionally against a table of the whole bucket, and the size of their ordinary chunks is
-//! measured. After the last slab, the smaller form is written. The logical type of a column does not change: only the
-//! storage of its values differs, so searches treat it as an ordinary number column.
+//! measured. After the last slab, the smaller of the two forms is written. Only the storage of the values differs: for
+//! searches, such a column is an ordinary column of numbers.
 //!
 //! Numbers that fill one template together, such as the five parts of a UUID, form one entry with several components.
 //!

@@ -73,7 +73,7 @@ struct Key {
 /// Role of a variable, which determines its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Role named by the literal before the variable.
+    /// Role determined by the literal before the variable.
     Literal,
     /// Free text with an equals sign, which automatic field extraction may take for a pair.
     Equals,

@@ -1,10 +1,10 @@
-//! Documents of collections that several nodes share, as versioned rows beside the shared files.
+//! Documents of collections that several nodes share, as versioned rows in the database of the shared files.
 //!
-//! Every changed document takes a number from the counter in `document_clock`, and its row keeps the number of its last
-//! change. A node that knows the documents of a collection up to a number asks for the rows with higher ones. Removed
-//! documents stay as rows without a body, so that other nodes learn of the removal; once there are many, the oldest are
-//! deleted, and `collection.purged` says up to which number. A node that knows less than that reads the whole
-//! collection again.
+//! Each change of a document takes the next number of a counter for all collections (`document_clock`), and the row of
+//! a document has the number of its last change. A node that has applied the changes of a collection up to a number
+//! asks for the rows with higher numbers. Removed documents stay as rows without a body, so that other nodes learn of
+//! the removal; once there are many, the oldest are deleted, and `collection.purged` is the highest number of a deleted
+//! row. A node that has applied only changes with lower numbers reads the whole collection again.
 //!
 //! A node that changes documents holds an advisory lock, states the number up to which it knows the collection, and is
 //! refused if another node has changed the collection since.
@@ -67,12 +67,12 @@ pub struct SharedDocument {
     pub body: Option<String>,
 }
 
-/// Numbers of the changes of a collection.
+/// State of a collection in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedCollectionState {
-    /// Number of the last change of any collection.
+    /// Number of the last change in the database, whichever collection it changed.
     pub last: i64,
-    /// Number up to which rows of removed documents may be missing.
+    /// Number up to which the collection's rows of removed documents may be missing.
     pub purged: i64,
 }
 
@@ -85,8 +85,8 @@ pub enum DocumentPutResult {
     Conflict,
 }
 
-/// The `n`-th part of the documents to write, from 0; an empty part is the end. Parts are requested again if a
-/// connection is lost.
+/// Returns a part of the documents to write by its number, from 0; an empty part means that there are no more. Parts
+/// are requested again if a connection is lost.
 pub type DocumentParts<'p> = &'p dyn Fn(usize) -> Result<Vec<SharedDocument>, CatalogError>;
 
 /// The documents that the nodes of a cluster share.
@@ -133,7 +133,7 @@ impl SharedDocumentTable {
         })
     }
 
-    /// Numbers of the changes of a collection.
+    /// Numbers of the last change in the database and of the newest deleted row of the collection.
     pub fn state(&self, app: &str, name: &str, since: Option<i64>) -> Result<SharedCollectionState, CatalogError> {
         self.sessions.read(since, |session| {
             let act = CatalogTransaction::on(session);
@@ -160,8 +160,8 @@ impl SharedDocumentTable {
         })
     }
 
-    /// Writes documents of a collection, all or none; durable when this returns. `known` is the number up to which the
-    /// writer, which holds the lock, knows the collection.
+    /// Writes documents of a collection, all or none; durable when this returns. The caller holds the lock, and has
+    /// applied the collection's changes up to number `known`.
     pub fn put(
         &self,
         (app, name): (&str, &str),

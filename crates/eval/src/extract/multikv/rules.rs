@@ -107,7 +107,8 @@ impl TableRule {
         }
     }
 
-    /// Passes the rows of the next table to `see`; returns the end of the table, if there is one.
+    /// Passes the rows of the next table to `see` and returns the line after the table; `None` if there is no further
+    /// table.
     fn table(&self, lines: &[&str], from: usize, named: bool, see: CellVisitor<'_>) -> Option<usize> {
         let mut line = from;
         if let Some(pre) = &self.pre {

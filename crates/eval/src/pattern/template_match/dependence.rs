@@ -242,7 +242,7 @@ impl TemplatePosition {
     }
 }
 
-/// One walk over a template.
+/// One *walk*: a run of the expression over the parts of a template, from the possible starts of a match.
 struct Walk<'a> {
     planner: &'a Planner,
     template: &'a TemplateReader<'a>,
@@ -267,7 +267,7 @@ struct Walk<'a> {
     reached: TemplatePosition,
     /// Successors found by earlier walks.
     known: OutcomeCache,
-    /// Beginnings of earlier walks.
+    /// Cached beginnings of earlier walks.
     prefixes: WalkPrefixes,
 }
 

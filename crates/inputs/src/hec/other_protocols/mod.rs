@@ -383,7 +383,7 @@ fn elastic_status(status: StatusCode) -> StatusCode {
 /// An error in Elasticsearch's format, which its clients display.
 fn elastic_error(error: BodyError) -> Response {
     let (status, reason) = match error {
-        BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
+        BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body may have at most {bytes} bytes")),
         BodyError::DecodedTooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, decoded_too_large_text(bytes)),
         BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW_TEXT.to_owned()),
         BodyError::Refused(answer) => {

@@ -1,7 +1,8 @@
 //! A test of an extracted field, for every event of a page: yes, no or undecided.
 //!
-//! Its filter is the one that tests fields extracted from texts. Depending on the slab's [`FieldPlan`], the test runs
-//! once per distinct text of a dictionary, on typed numbers, or on the values of each page.
+//! It applies the same filter ([`RowFilter`]) as the test of fields extracted from texts. Depending on the slab's
+//! [`FieldPlan`], the test runs once per distinct text of a dictionary, on typed numbers, or on the values of each
+//! page.
 
 use std::sync::Arc;
 
@@ -27,10 +28,13 @@ use crate::template_pages::text_arrays::text_array;
 pub(super) struct FieldTest {
     pub(super) name: String,
     filter: RowFilter,
-    /// A stricter test, which compares numbers as texts, if the event text must decide about numbers with another
-    /// spelling.
+    /// The same test with numbers compared as texts. `Some` if a number of the test also equals its other spellings,
+    /// but only in events whose text contains it as a word ([`NumberEquality::Word`]). Rows that satisfy only `filter`
+    /// are then left undecided.
     by_text: Option<RowFilter>,
-    /// Values that the text must also contain as written.
+    /// The values of the test, if the text of a matching event must contain them in this spelling
+    /// ([`appears_verbatim`]); otherwise empty. Rows whose value only equals one of them in another spelling are left
+    /// undecided.
     as_written: Vec<String>,
     /// The comparison, if the test is a single comparison.
     pub(super) compare: Option<(CompareOp, String)>,
@@ -169,14 +173,15 @@ impl FieldTest {
         if asks_composites && !plan.composite.is_empty() {
             self.test_composites(field, plan, &keys, &mut each, page)?;
         }
-        // The text decides if the field occurs more than once, or if a value may contain the field's name as a key.
+        // Two kinds of rows are left undecided: those in which the field occurs more than once, and those in which a
+        // value may contain the field's name as a key.
         let repeated = page.rows_with_multiple_values(&field.repeatable_columns)?;
         let ambiguous = ambiguous_rows(field, page)?;
         repeated.into_iter().chain(ambiguous).for_each(|row| each[row as usize] = UNDECIDED);
         Ok(Outcome::Each(each))
     }
 
-    /// Tests the field's values in undecided rows in which they are made from columns ([`FieldPlan::composite`]).
+    /// Tests the undecided rows in which the field's values must be computed from columns ([`FieldPlan::composite`]).
     fn test_composites(
         &self,
         field: &FieldLocations,
@@ -211,7 +216,8 @@ impl FieldTest {
             Some(unwritten) if unwritten.contains(&false) => Some(page.metas()?),
             _ => None,
         };
-        // Rules may produce a value that the text does not contain; other values occur in the text as searched for.
+        // Values that rules produce need not be in the text. Any other value must be in the text in the spelling
+        // searched for.
         let is_free = |row: u32| match (unwritten, &metas) {
             (Some(unwritten), Some(metas)) => unwritten.get(metas[row as usize] as usize) == Some(&true),
             (unwritten, _) => unwritten.is_some(),

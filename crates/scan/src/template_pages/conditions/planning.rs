@@ -1,8 +1,8 @@
 //! Planning of a field test for one slab: by key (an extraction class and a template), by code of a dictionary, on
 //! numbers, or on the texts of each page.
 //!
-//! If a value is equal as a number but not as a text, the event text decides. So numbers are compared as numbers only
-//! if the comparison of their texts always agrees.
+//! If a value is equal as a number but not as a text, the event text decides. Numbers are therefore compared as numbers
+//! only if the comparison of their texts always agrees.
 
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ impl FieldTest {
         })
     }
 
-    /// The answers for the values of a column whose numbers of occurrences the slab stores.
+    /// The answers for the distinct values of a column, if the slab stores how often each of them occurs.
     fn test_counted_values(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
         let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
         match (test, counts.values(), &slab.template_set.columns[column as usize].kind) {

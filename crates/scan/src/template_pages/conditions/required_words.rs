@@ -37,9 +37,9 @@ const FRUITLESS_PAGES_MAX: usize = 3;
 #[derive(Default)]
 pub(crate) struct RequiredWords {
     pub(crate) words: Vec<String>,
-    /// Sourcetypes whose events may pass without any of the words.
+    /// Sourcetypes whose events may pass the test although their text contains none of the words.
     pub(crate) except: Vec<String>,
-    /// Whether events with index-time fields may pass without any of the words.
+    /// Whether events with index-time fields may pass the test although their text contains none of the words.
     pub(crate) may_be_indexed: bool,
 }
 
@@ -158,7 +158,7 @@ impl Conditions {
     }
 
     /// Tests the rows of a page by the words of the condition alone, without the locations of fields: the answer is
-    /// undecided for rows that may pass, and no for all other rows. Must not be used for pages with index-time fields.
+    /// undecided for rows that may match, and no for all other rows. Must not be used for pages with index-time fields.
     pub(in crate::template_pages) fn rows_with_words(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         self.possible_rows(&self.root, page)
     }

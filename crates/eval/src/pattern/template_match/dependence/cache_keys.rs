@@ -1,4 +1,5 @@
-//! Keys of the caches of dependence analysis: what a walk can see of a window, and of a single variable.
+//! Keys of the caches of dependence analysis: the properties of a window, and of a single variable, on which a walk can
+//! depend.
 //!
 //! Windows and variables of different templates have equal keys if no walk can tell them apart. Lists of values and of
 //! forms are compared by identity: their contents would take longer to compare than the walk.
@@ -87,8 +88,8 @@ impl<T: ?Sized> Hash for Identity<T> {
 pub(in crate::pattern::template_match) type OutcomeCache =
     HashMap<PassedVariable<Configuration>, Option<Vec<Configuration>>, foldhash::fast::FixedState>;
 
-/// Cached dependence of windows. The key is everything that the walk can see, which is the same in many templates;
-/// parts are counted from the window's first. `None` if the analysis has no result.
+/// Cached dependence of windows. The key consists of all properties on which the walk depends, and is the same in many
+/// templates, because parts are numbered from the first part of the window. `None` if the analysis has no result.
 pub(in crate::pattern::template_match) type DependenceCache =
     HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
@@ -114,8 +115,8 @@ impl Planner {
         }
     }
 
-    /// Everything that a walk over a window can see of its template, encoded with as much detail as the expression
-    /// distinguishes.
+    /// The properties of a template on which a walk over the window depends, encoded with as much detail as the
+    /// expression distinguishes.
     pub(super) fn cache_key(&mut self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let mut view = Vec::with_capacity(256);
@@ -181,7 +182,7 @@ fn put_number(number: usize, view: &mut Vec<u8>) {
     view.extend(u32_of(number).to_le_bytes());
 }
 
-/// Encodes everything that a walk can see of the traits of a variable except its forms.
+/// Encodes the traits of a variable on which a walk can depend, except its forms.
 fn put_traits(traits: &ValueTraits, view: &mut Vec<u8>) {
     for bytes in [traits.bytes, traits.firsts, traits.lasts] {
         bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));

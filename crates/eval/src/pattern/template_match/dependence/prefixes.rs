@@ -1,8 +1,8 @@
-//! Cached beginnings of walks. Many templates of a slab begin with the same parts, and the templates of an inner value
-//! are all planned with the same parts around them. A walk therefore continues after the last part that it shares with
-//! an earlier walk.
+//! Cached beginnings of *walks*, the runs of an expression over the parts of a template ([`super::Walk`]). Many
+//! templates of a slab begin with the same parts, and the templates of an inner value are all planned with the same
+//! parts around them. A walk therefore continues after the last part that it shares with an earlier walk.
 //!
-//! Not here: results of whole walks, and of single variables ([`super::cache_keys`]).
+//! Not here: cached results of whole walks and of single variables ([`super::cache_keys`]).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::pattern::template_match::{FlatPart, TemplatePosition};
 
 /// Maximum number of cached beginnings.
 const PREFIXES_MAX: usize = 2_048;
-/// A beginning with more threads than this is not cached.
+/// Maximum number of threads of the expression after a cached beginning.
 const THREADS_MAX: usize = 256;
 
 /// Beginnings of walks: the nodes of a tree in which a child continues its parent by one part.
@@ -28,14 +28,14 @@ pub(in crate::pattern::template_match) struct WalkPrefixes {
     states: Vec<PrefixState>,
 }
 
-/// A walk after some part.
+/// State of a walk after one of the parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixState {
     pub(super) configurations: Vec<Configuration>,
     pub(super) layers: Vec<Arc<Layer>>,
 }
 
-/// A walk from its start, or after a further part.
+/// A beginning of a walk: its start, or a cached beginning (by its number) and the part that continues it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum PrefixKey {
     /// The first and the last start of a match, and the kind of the byte before the first.
@@ -44,7 +44,7 @@ pub(super) enum PrefixKey {
     Variable(u32, Box<VariableKey>),
 }
 
-/// Everything that a walk can see of a variable. Lists are compared by identity.
+/// All properties of a variable on which a walk depends. Lists are compared by identity.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct VariableKey {
     bytes: [[u64; 4]; 3],
@@ -54,7 +54,7 @@ pub(super) struct VariableKey {
 }
 
 impl PrefixKey {
-    /// The walk of number `before`, continued over a part.
+    /// The beginning with number `before`, continued by a part.
     pub(super) fn of_part(before: u32, part: &FlatPart) -> PrefixKey {
         match part {
             FlatPart::Literal(bytes) => PrefixKey::Literal(before, bytes.clone()),
@@ -75,13 +75,13 @@ impl VariableKey {
 }
 
 impl WalkPrefixes {
-    /// The number and the state of a walk.
+    /// The number of a cached beginning, and the state after it.
     pub(super) fn find(&self, key: &PrefixKey) -> Option<(u32, &PrefixState)> {
         let number = *self.known.get(key)?;
         self.states.get(number as usize).map(|state| (number, state))
     }
 
-    /// Caches the state of a walk, and returns its number; `None` if it is not cached.
+    /// Caches the state after a beginning and returns the number of the beginning; `None` if it is not cached.
     pub(super) fn insert(
         &mut self,
         key: PrefixKey,
