@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(asked(second.as_ref(), "9.9.9.9", &[]), Some(Location::default()));
         let missing = AddressDatabase::new(folder.path(), Some("$SPLUNK_HOME/share/gone.mmdb".to_owned()));
         let fault = missing.open().err().unwrap().to_string();
-        assert!(fault.contains("share/gone.mmdb") && !fault.contains("SPLUNK"), "{fault}");
+        assert!(fault.contains("gone.mmdb") && !fault.contains("share") && !fault.contains("SPLUNK"), "{fault}");
         std::fs::write(share.join("towns.mmdb"), "no database").unwrap();
         assert!(own.open().is_err());
     }

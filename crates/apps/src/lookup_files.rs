@@ -432,8 +432,8 @@ fn model_file(name: &str) -> String {
 /// Number of tables that this process has begun to write; makes temporary names unique.
 static WRITE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A file of a lookup folder as messages show it: its name and its app. Users of a server need not know where the server
-/// keeps its files.
+/// A file of a lookup folder as messages show it: its name and its app. Users of a server need not know where the
+/// server keeps its files.
 fn shown_file(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let app =

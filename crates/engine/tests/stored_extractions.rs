@@ -469,13 +469,14 @@ fn fields_of_several_values_are_stored_as_lists() {
 /// Windows events as text: names and values on lines, some names twice, values that differ from event to event.
 fn logon(at: u64) -> String {
     let id = |salt: u64| format!("0x{:x}", (at + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24);
-    let name = if at % 7 == 0 { "rest".to_owned() } else { format!("user{}", at % 1_009) };
+    let subject = if at % 7 == 0 { "rest".to_owned() } else { id(1) };
+    let name = format!("user{}", at % 1_009);
     let verb = ["GET", "POST"][(at % 2) as usize];
     let area = at % 4;
     match at % 3 {
         0 => format!(
             "{verb} Logon area{area}\nSubject:\n\tword:\t{}\nNew:\n\tword:\t{name}\n\tLogon ID:\t{}",
-            id(1),
+            subject,
             id(2)
         ),
         1 => format!("{verb} Logoff area{area}\nSubject:\n\tword:\t{}\n\tLogon ID:\t{}", id(3), id(4)),

@@ -161,8 +161,8 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// The control over a subsearch that ends early after `time_max_s` seconds, or with the search around it; 0 means no
-    /// limit. The limit has no effect without a clock.
+    /// The control over a subsearch that ends early after `time_max_s` seconds, or with the search around it; 0 means
+    /// no limit. The limit has no effect without a clock.
     pub fn for_subsearch(outer: &Arc<Stop>, time_max_s: u64) -> Stop {
         let time_max_ns = i64::try_from(time_max_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
         let now_ns = outer.clock().filter(|_| time_max_s > 0).map(|clock| clock.elapsed_ns());
@@ -320,14 +320,14 @@ impl Stop {
 
     /// Whether a command that began its work at `start` receives no more rows, if its rows are not events.
     pub fn should_end_rows(&self, start: WorkStart) -> bool {
-        match self.keeps_rows() {
+        match self.is_keeping_rows() {
             true => self.is_cancelled(),
             false => self.should_end_work(start),
         }
     }
 
-    fn keeps_rows(&self) -> bool {
-        self.keeps_rows.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.keeps_rows())
+    fn is_keeping_rows(&self) -> bool {
+        self.keeps_rows.load(Ordering::Relaxed) || self.outer.as_ref().is_some_and(|outer| outer.is_keeping_rows())
     }
 
     /// Begins the work of a command that calls [`Stop::should_end_work`].

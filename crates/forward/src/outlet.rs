@@ -244,3 +244,40 @@ impl Sink for OutletSink {
 
 // The largest event with its overhead must fit a compressed batch.
 const _: () = assert!(EVENT_BYTES_MAX * 2 <= quarry_inputs::s2s::batch::PLAIN_BYTES_MAX);
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{Layers, OutputSettings};
+    use quarry_event::Metadata;
+    use quarry_stdx::ManualClock;
+
+    use super::*;
+    use crate::spool::SpoolOptions;
+
+    #[test]
+    fn a_batch_is_counted_when_it_is_queued() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, _) = Spool::open(SpoolOptions {
+            folder: folder.path().to_owned(),
+            limit_bytes: 1 << 20,
+            free_bytes_min: 0,
+            groups: Vec::new(),
+            drop_after: None,
+            clock: ManualClock::shared(0),
+            new_name: "name".to_owned(),
+        })
+        .unwrap();
+        let routes = Routes::new(&OutputSettings::new(&Layers::new([]))).unwrap();
+        let outlet = Outlet::new(Arc::clone(&spool), Arc::new(routes));
+        let mut batch = EventBatch::default();
+        let [index, host, source, sourcetype] = ["main", "h", "s", "t"].map(Arc::from);
+        let meta = batch.intern(&Metadata { index, host, source, sourcetype });
+        batch.push(b"text", 0, meta);
+        assert!(outlet.append(batch.clone()).is_ok());
+        let counted = outlet.figures();
+        assert_eq!((counted.events, counted.bytes), (1, 4));
+        spool.stop();
+        assert!(outlet.append(batch).is_err());
+        assert_eq!(outlet.figures(), counted);
+    }
+}

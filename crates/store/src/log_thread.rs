@@ -152,10 +152,10 @@ impl LogThread {
     fn append_group(&mut self, group: Vec<PendingAppend>) {
         let written: Vec<(usize, usize)> = group.iter().map(|append| (append.set, append.record.len())).collect();
         let group = self.refuse_gaps(group);
-        if !group.is_empty() {
-            self.write(group);
+        match group.is_empty() {
+            true => self.queue.subtract_written(&written),
+            false => self.write(group, &written),
         }
-        self.queue.subtract_written(&written);
     }
 
     /// Refuses appends of files with a missing earlier part.
@@ -170,14 +170,18 @@ impl LogThread {
         kept
     }
 
-    fn write(&mut self, mut group: Vec<PendingAppend>) {
+    /// Writes a group and answers its appends; `queued` has the set and bytes of all appends taken from the queue.
+    fn write(&mut self, mut group: Vec<PendingAppend>, queued: &[(usize, usize)]) {
         if self.writer.current_bytes().is_some_and(|bytes| bytes >= self.shared.options.log_segment_bytes) {
             self.rotate();
         }
         let bytes: usize = group.iter().map(|append| append.record.len()).sum();
         let buckets = self.plan(&mut group);
         let records = group.iter().flat_map(|append| append.record.parts(&append.batch));
-        match self.writer.write_group(self.next_lsn, records, bytes as u64) {
+        let outcome = self.writer.write_group(self.next_lsn, records, bytes as u64);
+        // Before any append is answered, because its caller may check for room next, and queued bytes need room.
+        self.queue.subtract_written(queued);
+        match outcome {
             Ok(()) => {
                 let end = self.next_lsn + group.len() as u64;
                 self.note_durable(end - 1);

@@ -201,6 +201,6 @@ mod tests {
             ("summarize", "1"),
         ]));
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[1].starts_with("Argument \"colour\" is not supported"));
+        assert!(told[0].starts_with("Argument \"colour\" is not supported"));
     }
 }

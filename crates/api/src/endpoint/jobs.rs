@@ -681,7 +681,7 @@ mod tests {
             ),
             ("error | eval é=1 | top é", "error", "eval é=1", "top é"),
             ("| stats count", "", "", "stats count"),
-            ("| makeresults | eval a=1", "| makeresults", "eval a=1", ""),
+            ("| makeresults | eval a=1", "", "", "makeresults | eval a=1"),
             ("", "", "", ""),
         ] {
             let parts = SearchParts::of(text);

@@ -507,58 +507,14 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
 pub(super) mod tests {
     use std::sync::Arc;
 
-    use quarry_conf::{Layers, NetworkInput, PropsResolver};
     use quarry_event::{EventBatch, IndexedField, Metadata};
-    use quarry_inputs::network::AccessList;
     use quarry_inputs::s2s::batch::BatchPacker;
     use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
     use quarry_inputs::{EventStore, Receipt};
-    use quarry_pipeline::EventTyping;
-    use quarry_stdx::ManualClock;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::sync::{mpsc, watch};
 
-    use super::super::{Limits, Names, ReadSlots, Senders, Shared};
+    use super::super::tests::{Nowhere, port_of};
     use super::*;
-    use quarry_inputs::InputSettings;
-
-    /// A store that no event reaches.
-    pub(in crate::network) struct Nowhere;
-
-    impl EventStore for Nowhere {
-        fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-            Err(AppendError::Stopping)
-        }
-
-        fn check_index(&self, _: &str) -> Result<(), Fault> {
-            Ok(())
-        }
-    }
-
-    /// A port whose events go to `store`, its clock, and what keeps it open.
-    pub(in crate::network) fn port_of(
-        store: Arc<dyn EventStore>,
-    ) -> (Port, Arc<ManualClock>, (watch::Sender<bool>, mpsc::Receiver<()>)) {
-        let layers = Layers::new([]);
-        let input = NetworkInput::for_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
-        let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
-        let settings = Arc::new(InputSettings {
-            layers,
-            props: Arc::clone(&props),
-            clock: clock.clone(),
-            host: "h".to_owned(),
-            zone: jiff::tz::TimeZone::UTC,
-            descriptors: 1_024,
-        });
-        let (stop, stopping) = watch::channel(false);
-        let (alive, ended) = mpsc::channel(1);
-        let (turns, limits) = (Arc::new(ReadSlots::new()), Arc::new(Limits::new()));
-        let (names, senders) = (Arc::<Names>::default(), Arc::<Senders>::default());
-        let shared =
-            Arc::new(Shared { settings, forwarder_tokens: None, turns, limits, names, senders, stopping, alive });
-        let typing = Arc::new(EventTyping::new(props));
-        (Port { input, access: AccessList::default(), store, typing, shared }, clock, (stop, ended))
-    }
 
     fn session_of(port: &Port, numbers: Option<Numbers>) -> Session<'_> {
         let (index, host, source, sourcetype) = Default::default();

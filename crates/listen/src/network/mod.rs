@@ -14,6 +14,8 @@ mod names;
 mod read_slots;
 mod senders;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod udp;
 
 use std::collections::BTreeMap;

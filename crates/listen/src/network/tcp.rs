@@ -266,3 +266,25 @@ pub(super) fn log_lost(port: &Port, from: &dyn std::fmt::Display, error: &Append
     port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
     log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::super::tests::{FailsLater, port_of};
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn events_that_are_lost_after_the_end_of_a_connection_are_counted() {
+        let (port, _clock, _open) = port_of(Arc::new(FailsLater));
+        let peer = SocketAddr::from(([192, 0, 2, 1], 514));
+        let stream = RawStream::new(Arc::new(port.template(peer)), "h".to_owned());
+        let appender = Appender::new(Arc::clone(&port.store));
+        let permit = port.shared.limits.acquire().unwrap();
+        let (mut sender, mut connection) = tokio::io::duplex(1 << 10);
+        sender.write_all(b"one\ntwo").await.unwrap();
+        drop(sender);
+        Session { port: &port, stream, appender, permit, peer }.run(&mut connection).await;
+        assert_eq!(port.shared.limits.lost.load(Ordering::Relaxed), 1);
+    }
+}

@@ -296,8 +296,21 @@ impl Drops {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use super::super::forwarders::tests::{Nowhere, port_of};
+    use super::super::tests::{FailsLater, Nowhere, port_of};
     use super::*;
+
+    #[test]
+    fn events_that_are_lost_when_a_socket_closes_are_counted() {
+        let (port, _clock, _open) = port_of(Arc::new(FailsLater));
+        let port = Arc::new(port);
+        let address = SocketAddr::from(([127, 0, 0, 1], 514));
+        let (packs, arrived) = sync_channel(1);
+        let (spent, _spares) = sync_channel(1);
+        packs.send(Pack { bytes: b"text".to_vec(), ends: vec![(4, address.ip())] }).unwrap();
+        drop(packs);
+        extract_events(&PortGroup(vec![Arc::clone(&port)].into()), address, &arrived, &spent);
+        assert_eq!(port.shared.limits.lost.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn a_socket_that_is_flooded_closes() {

@@ -134,11 +134,10 @@ impl Shared {
     fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.local_copies_lock);
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
-        // An eviction that was recorded without an answer is completed as well.
-        if bucket.copies.state() != Some(RemoteState::Evicting) {
-            return Ok(());
+        match bucket.copies.state() {
+            Some(RemoteState::Evicting) => self.end_eviction(bucket),
+            _ => Ok(()),
         }
-        self.end_eviction(bucket)
     }
 
     /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.

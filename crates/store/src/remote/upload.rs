@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quarry_bucket::{BucketReader, MemoryObject};
-use quarry_catalog::{CatalogError, RemoteCopy, RemoteState};
+use quarry_catalog::{BucketState, CatalogError, RemoteCopy, RemoteState};
 use quarry_stdx::number::usize_of;
 
 use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, receipt_key, stem};
@@ -280,9 +280,9 @@ impl Shared {
         Ok(self.readers.remotes().volume(&place.volume)?.put(&key, &receipt.encode())?)
     }
 
-    /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed.
-    /// Memory then also has the result of an earlier change that was committed without an answer, or that could not be
-    /// read back.
+    /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed in the
+    /// catalog. The state in memory follows the catalog even then, because an earlier change may have been committed
+    /// without an answer.
     pub(super) fn change_copies(
         &self,
         bucket: &SealedBucket,
@@ -302,9 +302,11 @@ impl Shared {
 
     /// Like [`Shared::adopt_copies`]; the caller holds `commit`.
     fn read_copies(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
-        if let Some(row) = self.catalog.bucket(bucket.row.number)? {
+        let row = self.catalog.bucket(bucket.row.number)?.filter(|row| row.state == BucketState::Live);
+        let mut state = self.state();
+        if let Some(row) = row.filter(|_| state.sealed.contains(bucket.row.number)) {
             bucket.copies.set(row.remote, row.other);
-            self.state().sealed.recount(bucket);
+            state.sealed.recount(bucket);
         }
         Ok(())
     }

@@ -406,10 +406,13 @@ fn crash_during_log_repair_duplicates_nothing() {
 fn files_that_only_resemble_segments_are_ignored() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
-    for name in ["7.log", "00000000000000000001 (copy).log", "18446744073709551615.log"] {
-        fs::copy(&log, log.with_file_name(name)).unwrap();
+    let others = ["7.log", "00000000000000000001 (copy).log", "18446744073709551615.log"];
+    let others = others.map(|name| log.with_file_name(name));
+    for other in &others {
+        fs::copy(&log, other).unwrap();
     }
     assert_eq!(texts(&all(&open(&options))), expected("main", 0..RECORDS));
+    assert!(others.iter().all(|other| other.exists()), "they are kept");
 }
 
 #[test]

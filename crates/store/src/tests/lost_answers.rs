@@ -3,18 +3,20 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quarry_blob::DirectoryStore;
-use quarry_catalog::{Catalog, PostgreSqlLocation, PostgreSqlSettings};
+use quarry_blob::{DirectoryStore, MemoryBlobStore};
+use quarry_catalog::{Catalog, PostgreSqlLocation, PostgreSqlSettings, RemoteState};
 use quarry_event::SentRequest;
 use quarry_pgworld::{Cut, CuttingProxy, PostgreSql};
 use quarry_stdx::{ManualClock, SystemClock};
 use tempfile::{TempDir, tempdir};
 
 use super::deletion::{find_events, remaining_texts};
+use super::remote::Objects;
 use super::sample::batch;
-use super::{all, append, expected, open, small, texts};
+use super::{all, append, expected, open, remote, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
 /// Maximum number of attempts while the server notices that a connection was lost.
@@ -25,6 +27,8 @@ struct World {
     dir: TempDir,
     proxy: CuttingProxy,
     place: PostgreSqlLocation,
+    /// The volume of the indexes, if they have one.
+    volume: Option<Arc<Objects>>,
 }
 
 impl World {
@@ -34,11 +38,25 @@ impl World {
         let url = server.url_through(proxy.address());
         let settings = PostgreSqlSettings { url, wait: Duration::ZERO, ..PostgreSqlSettings::default() };
         let place = PostgreSqlLocation::new(&settings, &data_dir::new_schema()).unwrap();
-        World { dir: tempdir().unwrap(), proxy, place }
+        World { dir: tempdir().unwrap(), proxy, place, volume: None }
+    }
+
+    fn with_volume() -> World {
+        World { volume: Some(Objects::around(Arc::new(MemoryBlobStore::default()))), ..World::new() }
+    }
+
+    /// Makes the volume reachable or unreachable.
+    fn set_volume_down(&self, is_down: bool) {
+        self.volume.iter().for_each(|volume| volume.is_down.store(is_down, Ordering::SeqCst));
     }
 
     fn options(&self) -> StoreOptions {
-        StoreOptions { sealers: 1, ..small(&self.dir.path().join("data")) }
+        let dir = self.dir.path().join("data");
+        let options = match &self.volume {
+            Some(volume) => remote::options(&dir, volume.clone(), 1 << 30),
+            None => small(&dir),
+        };
+        StoreOptions { sealers: 1, ..options }
     }
 
     fn open(&self) -> Arc<Store> {
@@ -70,9 +88,18 @@ fn for_each_lost_answer(
     act: impl Fn(&World, &Store) -> Result<(), StoreError>,
     check: impl Fn(&World, &Store),
 ) {
+    for_each_lost_answer_in(World::new, prepare, act, check);
+}
+
+fn for_each_lost_answer_in(
+    new: fn() -> World,
+    prepare: impl Fn(&World, &Store),
+    act: impl Fn(&World, &Store) -> Result<(), StoreError>,
+    check: impl Fn(&World, &Store),
+) {
     let mut failures = 0;
     for commit in 1.. {
-        let world = World::new();
+        let world = new();
         let store = world.open();
         prepare(&world, &store);
         let before = world.proxy.cuts();
@@ -195,6 +222,31 @@ fn retired_buckets_stay_retired() {
         },
         |_, store| store.remove_events_of("main").map(drop),
         |_, store| assert!(texts(&all(store)).is_empty()),
+    );
+}
+
+#[test]
+fn uploads_and_evictions_go_on() {
+    for_each_lost_answer_in(
+        World::with_volume,
+        |world, store| {
+            // The upload thread fails and pauses.
+            world.set_volume_down(true);
+            seal(store, 0);
+            store.upload_all().unwrap_err();
+        },
+        |world, store| {
+            world.set_volume_down(false);
+            store.upload_all()?;
+            store.evict_cache(None)
+        },
+        |_, store| {
+            // If the end of an eviction is not recorded, the next start does that; the local copy is deleted already.
+            let is_evicted = |state: Option<RemoteState>| state.is_some_and(|state| !state.is_local_complete());
+            let states = remote::states(store);
+            assert!(states.len() == 1 && states.iter().copied().all(is_evicted), "{states:?}");
+            assert_eq!(texts(&all(store)), expected("main", 0..8));
+        },
     );
 }
 

@@ -120,7 +120,8 @@ impl BlobStore for LateVolume {
         }
         for name in names {
             let modified_ns = written[&name];
-            visit(ListedObject { name, bytes: 0, modified_ns });
+            let bytes = self.store.open(&name)?.len();
+            visit(ListedObject { name, bytes, modified_ns });
         }
         let hook = self.after_listing.0.lock().unwrap().take();
         hook.into_iter().for_each(|hook| hook());

@@ -163,7 +163,8 @@ impl BlobStore for FaultyVolume {
         let written = self.written.lock().unwrap().clone();
         for name in self.store.list()? {
             let modified_ns = written[&name];
-            visit(ListedObject { name, bytes: 0, modified_ns });
+            let bytes = self.store.open(&name)?.len();
+            visit(ListedObject { name, bytes, modified_ns });
         }
         Ok(())
     }
