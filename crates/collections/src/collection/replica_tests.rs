@@ -287,7 +287,10 @@ fn older_databases_are_refused() {
     let SharingNode { folder, collections } = node;
     drop(collections);
     let refused = Collections::of_data_dir(folder.path()).share_through(older).unwrap_err();
-    assert!(refused.to_string().contains("knows 1 changes, and collection towns has applied 2"), "{refused}");
+    assert!(
+        refused.to_string().contains("is number 1, but collection towns has already applied number 2"),
+        "{refused}"
+    );
 }
 
 #[test]

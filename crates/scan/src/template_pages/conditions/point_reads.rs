@@ -75,8 +75,8 @@ impl FieldTest {
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
             match field.locations.get(key as usize) {
-                // The text of the event decides if a pattern may find the field, if a value may itself contain the
-                // field's name as a key, or if the field occurs more than once.
+                // In three cases, the text of the event must be examined: a pattern may find the field, a value may
+                // itself contain the field's name as a key, or the field occurs more than once.
                 _ if field.is_patterned(key) || field.is_ambiguous(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(

@@ -37,9 +37,9 @@ const FRUITLESS_PAGES_MAX: usize = 3;
 #[derive(Default)]
 pub(crate) struct RequiredWords {
     pub(crate) words: Vec<String>,
-    /// Sourcetypes whose events may pass the test although their text contains none of the words.
+    /// Sourcetypes with events that can meet the condition although their text contains none of the words.
     pub(crate) except: Vec<String>,
-    /// Whether events with index-time fields may pass the test although their text contains none of the words.
+    /// Whether events with index-time fields can meet the condition although their text contains none of the words.
     pub(crate) may_be_indexed: bool,
 }
 
