@@ -241,7 +241,9 @@ impl RangedFilter {
     }
 }
 
+/// The last bytes of the sidecar; all of them if it is shorter, because a damaged one may state any number.
 fn read_end(object: &dyn ReadAt, bytes: u64) -> Result<Bytes, BucketError> {
+    let bytes = bytes.min(object.len());
     Ok(object.read_at(object.len() - bytes, usize::try_from(bytes).unwrap_or(usize::MAX))?)
 }
 
