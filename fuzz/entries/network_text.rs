@@ -34,7 +34,7 @@ pub(crate) fn run(data: &[u8]) {
             stream.begin(NOW).expect("the rules are those built in");
             stream.push(piece, &mut out);
         }
-        stream.finish(&mut out);
+        stream.finish(NOW, &mut out).expect("the rules are those built in");
         assert!(stream.is_idle());
     } else {
         let mut senders = Datagrams::new(template, choice & 8 == 0, choice & 16 == 0);
