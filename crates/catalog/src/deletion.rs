@@ -49,8 +49,8 @@ impl Catalog {
         })
     }
 
-    /// Whether exactly these events of the bucket are recorded as deleted, once every earlier transaction has ended,
-    /// including one whose commit had no answer.
+    /// Whether exactly these events of the bucket are recorded as deleted. Waits until every earlier transaction has
+    /// ended, including one to whose commit the database did not respond.
     pub fn is_deleted_for_certain(&self, deletion: &DeletionRow) -> Result<bool, CatalogError> {
         self.write(|act| Ok(recorded_sum(act, deletion)? == deletion.sum()))
     }
@@ -84,7 +84,7 @@ fn read(row: &mut Row) -> StepResult<(DeletionRow, i64)> {
     Ok((deletion, sum))
 }
 
-/// Drops the deleted events of a bucket that is no longer on record.
+/// Removes the row of a bucket's deleted events if the catalog no longer contains the bucket.
 pub(crate) fn drop_deletion_of_forgotten(act: &CatalogTransaction<'_>, bucket: u64) -> StepResult<()> {
     let delete = "DELETE FROM deletion WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)
         RETURNING checksum";

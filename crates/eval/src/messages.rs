@@ -85,9 +85,10 @@ impl Messages {
         match self.groups_lost.load(Ordering::Relaxed) {
             0 => {}
             count => all.push(format!(
-                "multivalue BY fields: more than {GROUPS_PER_ROW_MAX} combinations of values in {count} row{}, of which \
-                 only the first are in the results: group by fewer fields, or expand one with mvexpand",
-                if count == 1 { "" } else { "s" }
+                "multivalue BY fields: {count} {} more than {GROUPS_PER_ROW_MAX} combinations of values, and only the \
+                 first {GROUPS_PER_ROW_MAX} of a row are in the results: group by fewer fields, or expand one with \
+                 mvexpand",
+                if count == 1 { "row has" } else { "rows have" }
             )),
         }
         all

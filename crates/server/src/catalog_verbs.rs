@@ -1,6 +1,7 @@
 //! `quarry catalog migrate`: moves the catalog of a data directory to PostgreSQL, or back to a file.
 //!
-//! Users, knowledge objects and documents of collections that nodes share are updated in both locations.
+//! If nodes share users, knowledge objects and documents of collections, the data directory and the database exchange
+//! their latest changes: before a move to a file, and after a move to PostgreSQL.
 //!
 //! The verb runs in this process, and needs the server to be stopped, because a running server has the catalog open.
 

@@ -47,7 +47,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     warn_probable_mistakes(cli, arguments)?;
     let mut lines = std::io::BufReader::new(remote.follow(&form)?);
     if terminal::is_interactive() {
-        log::info(format!("showing new events of `{}` as they arrive; Ctrl-C ends it", arguments.text));
+        log::info(format!("showing new events of `{}` as they arrive; press Ctrl-C to stop", arguments.text));
     }
     let (mut shown, mut line) = (0, String::new());
     while arguments.maxout == 0 || shown < arguments.maxout {
@@ -66,7 +66,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
             log::note(message["text"].as_str().unwrap_or_default());
         }
         if row["preview"] == true {
-            return Err(table_error("this search"));
+            return Err(table_error(
+                "but the result of this search is a table: remove the command that makes the table",
+            ));
         }
         let result = &row["result"];
         if result.is_object() {
@@ -82,12 +84,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     Ok(0)
 }
 
-/// The error of a search whose result is a table; `maker` is the command that makes the table.
-fn table_error(maker: &str) -> Failure {
-    Failure::Usage(format!(
-        "-f shows events as they arrive, and {maker} turns them into a table: leave it out, or create a job with \
-         search_mode=realtime"
-    ))
+/// The error of a search whose result is a table; `cause` names the cause and the first remedy.
+fn table_error(cause: &str) -> Failure {
+    Failure::Usage(format!("-f shows events as they arrive, {cause}, or create a job with search_mode=realtime"))
 }
 
 /// Writes an event as a line of JSON, as `-o ndjson` does.
@@ -134,9 +133,11 @@ fn warn_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone
 
 /// Refuses options, formats and commands that apply only to searches that end.
 fn check(arguments: &SearchArgs) -> Result<(), Failure> {
-    let refused = |what: &str| Err(Failure::Usage(format!("{what}: -f shows new events as they arrive; leave it out")));
+    let refused = |what: &str| Err(Failure::Usage(format!("-f shows new events as they arrive: remove {what}")));
     if !arguments.files.is_empty() {
-        return Err(Failure::Usage("-f shows what a server receives; a file is followed by `tail -f`".into()));
+        return Err(Failure::Usage(
+            "-f shows the events that a server receives; to follow a file, use `tail -f`".into(),
+        ));
     }
     for (name, time) in [("--earliest", &arguments.earliest), ("--latest", &arguments.latest)] {
         if time.as_deref().is_some_and(|time| time != "rt") {
@@ -148,7 +149,8 @@ fn check(arguments: &SearchArgs) -> Result<(), Failure> {
     }
     let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
     if let Some(stage) = transforming_command(&commands) {
-        return Err(table_error(&format!("`{}`", stage.command.name())));
+        let name = stage.command.name();
+        return Err(table_error(&format!("and `{name}` turns them into a table: remove `{name}`")));
     }
     search::check_words(arguments)
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     let store = match open_read_only(&cli.data_dir, &settings) {
         Ok(store) => Some(store),
         Err(error) => {
-            messages.push(format!("nothing is counted: {error}"));
+            messages.push(format!("buckets, slabs and pages are not counted: {error}"));
             None
         }
     };
@@ -272,7 +272,11 @@ fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
     let order = if events.in_order { "newest first" } else { "in any order, by all workers" };
     let mut lines = vec![
         format!("indexes  {}", events.indexes.join(" ")),
-        format!("time     {} to {}", time(events.range.earliest, "the first"), time(events.range.latest, "the last")),
+        format!(
+            "time     {} to {}",
+            time(events.range.earliest, "the first event"),
+            time(events.range.latest, "the last event")
+        ),
         format!("terms    {}", events.terms),
         format!("fields   {fields}"),
     ];
@@ -284,7 +288,7 @@ fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
     }
     lines.push(format!("read     {order}; pruned by {}", prunes_by(events).join(", ")));
     if let Some(read) = &events.summaries {
-        let rest = if read.slabs < read.slabs_total { "; events of the others" } else { "" };
+        let rest = if read.slabs < read.slabs_total { "; events of the other slabs" } else { "" };
         lines.push(format!("summary  {} of {} slabs from {}{rest}", read.slabs, read.slabs_total, read.object));
     }
     if !events.pruning_steps.is_empty() {

@@ -69,15 +69,18 @@ pub enum StoreError {
         data: PathBuf,
     },
     /// A catalog cannot be created, because it exists already.
-    #[error("there is a catalog already, {}; if it cannot be restored, move it away first", path.display())]
+    #[error(
+        "there is a catalog already: {}; if it is damaged and you have no copy to restore, move it away first",
+        path.display()
+    )]
     CatalogExists {
         /// The catalog.
         path: PathBuf,
     },
     /// The catalog is in a database, but no database is configured.
     #[error(
-        "according to {}, the catalog is in PostgreSQL, schema {schema}: set [catalog] url in server.conf, or bring the \
-         catalog back into the data directory with `quarry catalog migrate sqlite`", path.display()
+        "according to {}, the catalog is in PostgreSQL, schema {schema}: set [catalog] url in server.conf; to bring \
+         the catalog back into the data directory, then also run `quarry catalog migrate sqlite`", path.display()
     )]
     CatalogInPostgreSql {
         /// The file that names the schema.
@@ -104,19 +107,24 @@ pub enum StoreError {
         place: String,
     },
     /// The catalog is to be copied to or from a database, but no database is configured.
-    #[error("server.conf has no [catalog] url to copy the catalog to or from: postgresql://USER@HOST:PORT/DATABASE")]
+    #[error(
+        "no database is configured to copy the catalog to or from: set [catalog] url = \
+         postgresql://USER@HOST:PORT/DATABASE in server.conf"
+    )]
     NoDatabase,
     /// A catalog cannot be rebuilt from volumes because the data directory already contains data.
     #[error(
-        "{} holds data, which a catalog rebuilt from volumes would lack; move the folder away first, and restore \
-         buckets that were not uploaded with `quarry bucket thaw`", data.display()
+        "{} holds data that would be missing from a catalog rebuilt from volumes: move the folder away first; \
+         afterwards, use `quarry bucket thaw` to restore its buckets that were not uploaded", data.display()
     )]
     DataWithoutCatalog {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
     /// The operation needs a remote volume, but none is configured.
-    #[error("indexes.conf has no remote volume; put its stanza [volume:NAME] and the remotePath of indexes there")]
+    #[error(
+        "indexes.conf has no remote volume: add a stanza [volume:NAME], and set remotePath in the stanzas of indexes"
+    )]
     NoVolumes,
     /// The destination of a migration is not the configured location of the index.
     #[error(

@@ -97,8 +97,8 @@ impl Product {
     }
 }
 
-/// Installs the server that tests use with `go install`, unless it is installed: versitygw takes two minutes to build,
-/// MinIO eight. Without go or a network, a message says so, and tests report that they are skipped.
+/// Unless it is installed already, installs the server that tests use, with `go install`: versitygw takes two minutes
+/// to build, MinIO eight. Without Go or a network, a message says so, and tests report that they are skipped.
 pub fn install() {
     let product = Product::from_environment();
     if program(product).is_some() {

@@ -2,10 +2,11 @@
 //!
 //! Files of a cycle can only be understood, tested and moved together, so its size is limited ([`CYCLE_FILES_MAX`]).
 //! Crates over the limit are listed in `dev/xtask/circles.txt` with the size of their largest cycle, which may not
-//! grow. Imports are read from the syntax tree; a re-export counts as an import of the file that defines the name, so a
-//! facade (`lib.rs`, `mod.rs`) creates no cycles. Names in a `macro_rules!`, such as the rows of a table from which a
-//! dispatch is generated, are not counted, because the dispatch uses them only through a trait. Not detected: names
-//! that macros assemble, and methods called on a value without naming its type.
+//! grow. Imports are read from the syntax tree. An import of a re-exported name counts as an import of the file that
+//! defines the name, and re-exports themselves do not count, so a facade (`lib.rs`, `mod.rs`) creates no cycles. Names
+//! in a `macro_rules!`, such as the rows of a table from which a dispatch is generated, are not counted, because the
+//! dispatch uses them only through a trait. Not detected: names that macros assemble, and methods called on a value
+//! without naming its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -345,7 +346,7 @@ fn module_of(file: &str) -> Segments {
     stem.split('/').map(str::to_owned).collect()
 }
 
-/// Product files in a directory, sorted by name.
+/// Source files other than tests, below a directory, in order of name.
 fn list(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();

@@ -71,7 +71,7 @@ pub(super) fn reject_window(
     match parse_window(state, caller, parameters)? {
         None => Ok(()),
         Some(_) => Err(ApiError::bad_request(format!(
-            "{what} ends when it has read everything, and a real-time search does not end: leave exec_mode out"
+            "{what} waits for the end of the search, but a real-time search does not end: omit exec_mode"
         ))),
     }
 }
@@ -138,7 +138,7 @@ fn export_source(
     window: &RealTimeWindow,
     is_backfilled: bool,
 ) -> Result<Option<ExportSource>, SearchError> {
-    // The time range is the window, so the request's bounds are removed.
+    // The window replaces the time range of the request.
     let params = SearchParams { earliest: None, latest: None, ..params };
     if LiveReport::is_report(&service, &params)? {
         return LiveReport::new(&service, params, window, is_backfilled)

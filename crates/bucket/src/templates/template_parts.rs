@@ -75,7 +75,8 @@ impl TemplateLocator<'_> {
         };
     }
 
-    /// The parts of the values in the events of each template; `None` if values of an event have a column in common.
+    /// The parts of the values in the events of each template; `None` if every sequence of a value uses a column of an
+    /// earlier value, or if the values of an event have too many parts.
     fn into_parts(self) -> Option<TextParts> {
         let parts = self.places.into_iter().map(|place| match place {
             Place::Unread | Place::Absent => Some(None),
@@ -86,8 +87,9 @@ impl TemplateLocator<'_> {
     }
 }
 
-/// The simplest sequence of each value of an event, joined. A value that is one variable is a column, so this is the
-/// best sequence; columns of earlier values are avoided.
+/// The simplest sequence of each value of an event, joined. Prefers sequences with a variable, then those with the
+/// fewest parts: a single variable is best, because the value can then be read from one column. Sequences that use a
+/// column of an earlier value are skipped.
 fn simplest_of(of_values: Vec<Vec<Vec<TemplatePart>>>) -> Option<Vec<TemplatePart>> {
     let is_variable = |part: &TemplatePart| matches!(part, TemplatePart::Variable(_));
     let mut chosen: Vec<Vec<TemplatePart>> = Vec::with_capacity(of_values.len());

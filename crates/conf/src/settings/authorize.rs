@@ -58,7 +58,7 @@ const ROLE_ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "patterns of indexes that may not be searched; overrides all others",
+        "patterns of indexes that may not be searched, even if other settings or roles allow them",
     ),
     row("deleteIndexesAllowed", Kind::Text, "", "", "patterns of indexes from which events may be deleted"),
     row("srchFilter", Kind::Text, "", "", "terms that all events of its users' searches must match"),

@@ -6,8 +6,8 @@ use crate::layers::{Layers, MergedStanza};
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::values::Values;
 
-/// Settings of datamodels.conf. Some of Splunk's settings are reported as having no effect, because summaries of an
-/// older definition are never read and missing summaries are always built.
+/// Settings of datamodels.conf. `acceleration.allow_old_summaries` and `acceleration.manual_rebuilds` are unsupported:
+/// summaries of an older definition are never read, and missing summaries are always built.
 pub static DATAMODELS: ConfTable = ConfTable {
     conf: "datamodels",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],

@@ -3,9 +3,9 @@
 //!
 //! Without a fold, events are exchanged, newest first, with the columns that the scan reads. Operations pushed down to
 //! the scan, such as a sort, a `dedup` or the condition of a `where`, only omit events that cannot be in the result.
-//! With a fold, groups are exchanged in the layout of the fold's partial states, even if the scan makes fewer rows to
-//! be folded (by counts of equal events, summaries or cached states). Rows are checked against the exchange wherever
-//! they are sent or received.
+//! With a fold, groups are exchanged in the layout of the fold's partial states, even if the scan passes fewer rows to
+//! the fold because it counts equal events or reads summaries or cached states. Rows are checked against the exchange
+//! wherever they are sent or received.
 //!
 //! A plan has one *round* of exchange, or two if its fold depends on the times of all rows, as for a `timechart` that
 //! chooses its span. In the first of two rounds, workers return the times of their rows. [`Plan::with_times`] adds
@@ -102,9 +102,9 @@ pub enum ColumnContent {
     TextValue,
     /// A field of the event.
     Field,
-    /// Time of the first row.
+    /// Smallest `_time` of a worker's rows.
     FirstTime,
-    /// Time of the last row.
+    /// Largest `_time` of a worker's rows.
     LastTime,
     /// A key of the group: the text of this field.
     Key(String),
@@ -341,8 +341,8 @@ impl Exchange {
 }
 
 impl fmt::Display for Exchange {
-    /// Writes the meaning of the rows, then their columns: groups by their keys, with the states of each aggregate in
-    /// parentheses.
+    /// Writes the meaning of the rows and then their columns. Groups are written as their keys and their aggregates,
+    /// with the states of each aggregate in parentheses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rows {
             ExchangedRows::Events => write!(f, "events, newest first: ")?,

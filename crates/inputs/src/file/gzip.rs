@@ -84,8 +84,8 @@ fn describe_error<R: BufRead>(error: io::Error, member: &mut GzDecoder<R>) -> io
         }
         // After a wrong trailer, the decoder returns end of file; after any other error, it returns the error again.
         io::ErrorKind::InvalidInput if member.header().is_some() && matches!(member.read(&mut [0]), Ok(0)) => {
-            let text = "its checksum or length does not match; events read from it may be wrong, and the repaired file \
-                        will be added from its start";
+            let text = "its checksum or length does not match: events already read from it may be wrong; once it is \
+                        repaired, it is read again from its start";
             io::Error::new(io::ErrorKind::InvalidData, text)
         }
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => io::Error::other(error.to_string()),

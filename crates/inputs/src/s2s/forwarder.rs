@@ -233,7 +233,7 @@ impl Forwarder {
                 self.zone = zone_of(&text, now);
                 Ok(())
             }
-            Message::Greeting { .. } | Message::Note | Message::Acknowledged(..) => Ok(()),
+            Message::Greeting { .. } | Message::Acknowledged(..) => Ok(()),
             Message::Batch(number, bytes) => {
                 if self.sender.is_none() {
                     return Err(S2sError::Malformed("a batch of a sender that has not identified itself"));

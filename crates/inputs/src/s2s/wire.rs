@@ -1,8 +1,8 @@
 //! Splits a forwarder's connection into greetings, frames and packets.
 //!
-//! The decoder returns nothing when it needs more bytes. It never buffers more than one frame or packet, and every
-//! length is checked against its limit before memory is allocated. Compressed streams are decompressed in small steps,
-//! so that a few bytes cannot expand to much memory.
+//! The decoder returns `None` if the next message is incomplete, and keeps its bytes until more arrive. Every length is
+//! checked against its limit before memory is allocated, so an incomplete frame or packet has a maximum size.
+//! Compressed streams are decompressed in small steps, so that a few bytes cannot expand to much memory.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -50,19 +50,17 @@ pub enum Message {
     },
     /// Closes a channel.
     CloseChannel(u64),
-    /// Text of a channel.
+    /// A piece of a channel's text.
     Event(Event),
     /// A compressed batch of a Quarry forwarder, with its number.
     Batch(u64, Vec<u8>),
     /// Inclusive range of acknowledged numbers.
     Acknowledged(u64, u64),
-    /// A message that has no effect here.
-    Note,
     /// The forwarder's time zone as text.
     Zone(Vec<u8>),
 }
 
-/// Text of a channel of version 4.
+/// A piece of a channel's text, from a packet (protocol version 4, which is agreed on in the frames of version 3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// Number of the channel.
@@ -177,7 +175,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decompresses some bytes; returns true if there are more.
+    /// Decompresses some bytes; returns true if decoding can go on: bytes were added, or the compressed stream ended.
     fn unpack(&mut self) -> Result<bool, S2sError> {
         let Some((unpacker, packed)) = &mut self.packed else { return Ok(false) };
         if packed.is_empty() {

@@ -1,8 +1,9 @@
-//! Plans of `EXTRACT-` rules for all their requested groups at once.
+//! Match plans of `EXTRACT-` rules for all their requested groups at once.
 //!
-//! A rule is planned for each field separately, so that a group whose location depends on values does not affect other
-//! groups. In most templates all groups have fixed locations, and one plan answers for all fields of the rule. If such
-//! plans turn out to be rare, the attempts end.
+//! A *match plan* states where the groups of a rule lie in the texts of a template. A rule has a match plan for each
+//! field, so that a group whose location depends on values does not affect other groups. In most templates all groups
+//! have fixed locations, and one plan, which is tried first, answers for all fields of the rule. If such plans turn out
+//! to be rare, they are no longer tried.
 //!
 //! Not here: how a rule determines the location of a single field ([`super::extracts`]).
 

@@ -1,7 +1,8 @@
 //! Address, credentials and TLS settings for another node.
 //!
-//! Passwords are never sent unencrypted to another machine. The certificate must be valid for the host and signed by a
-//! CA of the system or of `--ca-cert`, unless `--insecure` turns verification off.
+//! Passwords are never sent unencrypted to another machine. Unless `--insecure` turns verification off, the node's
+//! certificate must be valid for its host and signed by a CA: one in the file of `--ca-cert`, or without this option
+//! one that the system trusts.
 
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -35,7 +36,7 @@ pub(super) fn parse_base(uri: &str) -> Result<String, Failure> {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
     let address = rest.trim_end_matches('/');
     if !matches!(scheme, "https" | "http") || address.contains(['/', '?', '#', '@']) {
-        return Err(wrong("give scheme, host and port alone"));
+        return Err(wrong("give only scheme, host and port"));
     }
     // If an IPv6 address has no port, its last colon is inside the brackets.
     let (host, port) = match address.rsplit_once(':') {
@@ -84,7 +85,7 @@ pub(super) fn agent(node: &NodeArgs) -> Result<ureq::Agent, Failure> {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        // Nodes are contacted without a proxy, as Splunk's clients do.
+        // Splunk's clients do not use a proxy either.
         .proxy(None)
         .tls_config(tls);
     Ok(config.build().into())

@@ -52,7 +52,7 @@ fn plans_without_data_are_explained_and_errors_have_positions() {
     let answer = place.run(&["spl", "explain", "a | dedup user | stats count", "--earliest", "-1d@d"]);
     assert_eq!(answer.code, 0, "{answer:?}");
     assert!(answer.out.contains("read     in any order, by all workers; pruned by index, time, terms"), "{answer:?}");
-    assert!(answer.out.contains("note: nothing is counted"), "{answer:?}");
+    assert!(answer.out.contains("note: buckets, slabs and pages are not counted"), "{answer:?}");
     let fault = place.run(&["spl", "explain", "a | where x >"]);
     assert_eq!(fault.code, 3, "{fault:?}");
     assert!(fault.err.contains('^'), "{fault:?}");

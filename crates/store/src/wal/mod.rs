@@ -3,7 +3,8 @@
 //! A segment is a file named after the sequence number (lsn) of its first record: a header and framed records. Only the
 //! newest segment is appended to, so only it can have a torn tail. The layout is in docs/formats/wal.md.
 //!
-//! Not here: the choice of a record's bucket (`log_thread`), deletion of segments (`log_files`).
+//! Not here: the choice of a bucket for each batch of events ([`crate::log_thread`]); the rule for deleting segments
+//! ([`crate::log_files`]).
 
 pub(crate) mod mark;
 pub(crate) mod read;

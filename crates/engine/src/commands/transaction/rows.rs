@@ -1,8 +1,8 @@
 //! Output rows of `transaction`.
 //!
-//! A finished transaction waits until no open or future transaction can precede it. It then becomes a row, in the
-//! search's memory or spilled to a file. If too many transactions would have to wait, rows are made out of order and
-//! sorted at the end.
+//! Rows are output newest first, by the times of the first events of the transactions. A finished transaction therefore
+//! waits until no open or future transaction can have a later time. It then becomes a row, in the search's memory or
+//! spilled to a file. If too many transactions would have to wait, rows are made out of order and sorted at the end.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -43,7 +43,8 @@ struct FinishedTransaction {
     bytes: usize,
 }
 
-/// Final state of a transaction: complete (`closed_txn`), or an event without a transaction (`_txn_orphan`).
+/// Final state of a transaction: whether it is complete (`closed_txn`), and whether it is a single event that belongs
+/// to no transaction (`_txn_orphan`).
 #[derive(Clone, Copy)]
 pub(super) struct FinalState {
     pub(super) closed: bool,
@@ -95,8 +96,8 @@ impl ClosedRows {
         self.waiting.len() >= self.next_check.0 || self.waiting_bytes >= self.next_check.1.min(self.bytes_max)
     }
 
-    /// Turns transactions into rows once no transaction at `latest` or earlier can precede them; turns all transactions
-    /// into rows if too many would remain.
+    /// Rows are output newest first, and all further transactions are at `latest` or earlier: turns the transactions at
+    /// `latest` or later into rows, or all transactions if too many would remain.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,
@@ -205,8 +206,8 @@ fn batch_of_rows(
     batch_of(columns, count)
 }
 
-/// The values of a field: the texts of all events (`_raw`), the values of one event after the other (a list), or the
-/// distinct values.
+/// A field of each transaction: for `_raw`, the texts of all events; for a list, the values of one event after the
+/// other; otherwise the distinct values, sorted.
 fn field_column(closed: &[FinishedTransaction], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
     let (is_raw, is_list) = (name == "_raw", is_list(name, command));
     let mut column = ColumnBuilder::new(closed.len());
