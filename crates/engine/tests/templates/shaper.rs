@@ -18,9 +18,9 @@ const COUNTED: usize = 24;
 /// Options of splitting texts into templates and columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitOptions {
-    /// Bytes that separate words. A word becomes a variable; these bytes stay literals.
+    /// Bytes that separate words; they are part of the literals.
     pub(crate) breaks: &'static [u8],
-    /// Number of bytes at the start of each word that stay in the literal before the variable.
+    /// Number of bytes at the start of a word that stay in the literal, before its variable.
     pub(crate) shift: usize,
     /// Whether only words with digits become variables.
     pub(crate) digits_only: bool,

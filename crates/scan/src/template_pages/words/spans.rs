@@ -31,7 +31,7 @@ const SPAN_VARIABLES_MAX: usize = 12;
 /// Maximum number of integers from the smallest to the largest number of a column for which an answer is computed for
 /// each of these integers in advance.
 const CACHED_NUMBERS_MAX: u64 = 1_024;
-/// Maximum number of alignments that are kept for a span. If there are more, none is kept, and every row is searched.
+/// Maximum number of alignments that are kept for a span. If there are more, none is kept, and no row is ruled out.
 const ALIGNMENTS_MAX: usize = 16;
 
 /// Adjacent parts of a template.
