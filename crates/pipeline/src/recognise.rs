@@ -5,9 +5,9 @@
 //! can match, so that a typical line takes a few comparisons. The result depends on earlier lines only through the
 //! preferred order of day and month.
 //!
-//! The first text with both date and time of day wins; next in precedence are a lone date, with a lone time of day if
-//! there is one, a lone time of day, and a bare ten-digit number. Not here: filling the gaps of a timestamp
-//! ([`crate::timestamp`]).
+//! The first timestamp with both date and time of day is used; without one, the first of these that the text contains:
+//! a lone date, completed by a lone time of day if there is one; a lone time of day; a bare ten-digit number, which may
+//! be an epoch. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
 
 mod clock;
 mod epoch;
@@ -24,8 +24,8 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 pub(crate) const YEAR_MIN: i16 = 1971;
 /// Last plausible year.
 pub(crate) const YEAR_MAX: i16 = 2099;
-/// Maximum difference in seconds between two times in a line that both belong to its event, such as those of the
-/// writer's and the sender's clock.
+/// Maximum difference in seconds, besides the offset of a time zone, between an epoch and another time in its line that
+/// are taken for the same moment: the clocks of the writer and the sender may differ.
 const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
 /// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.
@@ -155,8 +155,8 @@ impl Stamp {
 /// The recognisers, with the limits derived from the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// The year after the current one: the last year that is read from two digits at the start of a date, or after a
-    /// time of day.
+    /// The year after the current one: the last year accepted for a two-digit year at the start of a date, and for a
+    /// four-digit year after a time of day.
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,

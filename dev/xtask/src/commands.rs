@@ -56,7 +56,9 @@ fn check_description(row: &Row, text: &str, faults: &mut Vec<String>) {
     let description = text.split_once("const INFO").map_or("", |(_, rest)| rest);
     match quoted_after(description, "names: &[") {
         Some(name) if name == row.name => {}
-        Some(name) => faults.push(format!("{file}: its usual name is `{name}`; name the file so")),
+        Some(name) => {
+            faults.push(format!("{file}: the first of its `names` is `{name}`; rename the file to {name}.rs"))
+        }
         None => faults.push(format!("{file}: it has no `INFO` with `names`")),
     }
     let page = quoted_after(description, "page: Some(").unwrap_or(&row.name);

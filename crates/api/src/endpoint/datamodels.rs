@@ -1,11 +1,11 @@
-//! `datamodel/model` and `datamodel/pivot`: data models of apps and users, and searches for pivots over them.
+//! `datamodel/model`: data models of apps and users.
 //!
 //! A model is the file `data/models/NAME.json` of its app or user; its acceleration is a stanza of datamodels.conf.
 //! Bundled models cannot be changed; a bundled model is listed unless another model of the same name is visible. A
 //! definition is validated as in a search, and stored without members that follow from other members
 //! ([`quarry_engine::stored_model`]).
 //!
-//! Not here: searching models (engine), the syntax of pivots ([`super::pivots`]).
+//! Not here: searching models (engine), `datamodel/pivot` ([`super::pivots`]).
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};

@@ -1,8 +1,9 @@
 //! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists the search's jobs,
 //! `suppress` suppresses its alerts for some time, and `scheduled_times` lists its scheduled times.
 //!
-//! `dispatch.*` settings of the request, or else of the saved search, control the job; likewise, `args.NAME` replaces
-//! `$NAME$` in the search. Not here: schedules and alerts, which do not run yet, as the answers say.
+//! The settings `dispatch.*` control the job, and `args.NAME` replaces `$NAME$` in the search; both are taken from the
+//! request or else from the saved search. Schedules and alerts do not run yet, so `reschedule` and `notify` are
+//! refused with an explanation.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -210,7 +211,7 @@ async fn dispatch(
         },
         ..SearchParams::default()
     };
-    // A lifetime in periods of the schedule is ignored, because it does not apply to a manual run.
+    // The lifetime may be a number of periods of the schedule (`2p`). Then it is ignored: it applies to scheduled runs.
     let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
     let asked = JobOptions {
         id: None,

@@ -17,8 +17,8 @@ use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 const MAX_COUNTED_VALUES: usize = 64;
 /// Maximum number of templates of a counted column whose values are templates.
 const MAX_COUNTED_TEMPLATES: usize = 512;
-/// Difference between the smallest and the largest counted number of a column below which a table maps numbers to their
-/// positions.
+/// If the smallest and the largest counted number of a column differ by less than this, a table maps each number to its
+/// position; otherwise the position is searched for.
 const MAX_TABLE_RANGE: usize = 4_096;
 /// Number of slots of the table by which most repeated numbers are recognised without a search; a power of two.
 const FOUND_SLOTS: usize = 256;
@@ -83,8 +83,8 @@ fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     (!distinct.is_empty()).then_some(distinct)
 }
 
-/// For each of these ascending numbers, by its offset from the first: the count of smaller numbers. `None` if the range
-/// is large. Looking a number up in a table is faster than searching for it.
+/// A table with the position of each of these ascending numbers, indexed by the number's offset from the first number;
+/// `None` if the table would be too large. Reading a position from a table is faster than searching for it.
 fn codes_by_offset(distinct: &[i64]) -> Option<Vec<u8>> {
     const { assert!(MAX_COUNTED_VALUES <= u8::MAX as usize, "a byte holds a number's position") };
     let (first, last) = (*distinct.first()?, *distinct.last()?);
@@ -164,10 +164,12 @@ fn read_values(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<CountedValu
             }
             return Ok(CountedValues::Numbers(numbers.into()));
         }
-        ColumnKind::Texts => (0, 0),
+        ColumnKind::Texts => return Err(Malformed::new("a column of texts has counts")),
     };
     match (1..=most).contains(&codes) {
         true => Ok(CountedValues::Codes(u32_of(codes))),
-        false => Err(Malformed(format!("a column of {codes} codes is not counted"))),
+        false => Err(Malformed(format!(
+            "a column with {codes} distinct values has counts, but only columns with 1 to {most} can have them"
+        ))),
     }
 }

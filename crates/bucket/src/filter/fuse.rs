@@ -18,7 +18,7 @@ const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 const ATTEMPTS_MAX: u32 = 64;
 /// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
-/// Filters share lengths if these exceed the needs of the smaller filter by at most one part in this many.
+/// A filter can have known lengths if their front length exceeds the one it needs by at most one part in this many.
 const SHARED_EXCESS_DIVISOR: u32 = 8;
 /// A filter whose lengths other filters may share gets one spare segment per this many segments; none if it has fewer.
 const SPARE_DIVISOR: u32 = 32;
@@ -156,7 +156,8 @@ pub(super) fn are_probes_in_bounds(segment_length: u32, front_length: u32, cells
         && front + u64::from(CELLS_PER_KEY - 1) * segment <= cells.min(u64::from(u32::MAX))
 }
 
-/// Segment length and front length of the first attempt for this many keys.
+/// Segment length and front length that this many keys need. If building fails with them, further attempts use more
+/// cells ([`attempt_lengths`]).
 fn initial_lengths(keys: usize) -> (u32, u32) {
     let count = keys.max(2) as f64;
     let power = (count.ln() / 3.33f64.ln() + 2.25) as u32;
@@ -192,8 +193,8 @@ fn attempt_lengths(attempt: u32, keys: usize) -> Option<(u32, u32)> {
 
 /// State of the cells while keys are peeled off.
 struct Peeling {
-    /// For each cell, four times the number of its keys, plus the XOR of the cell's indexes (0 to 2) among the three
-    /// cells of each key.
+    /// For each cell, two numbers in one byte. The upper six bits are the number of its keys; the lower two bits are
+    /// the XOR, over these keys, of the cell's position (0 to 2) among the three cells of the key.
     counts: Vec<u8>,
     /// XOR of the keys of each cell.
     keys: Vec<u64>,

@@ -36,7 +36,7 @@ impl Execute for FitCommand {
     }
 }
 
-/// Learns from all rows.
+/// Buffers all rows, fits the model to them or to a sample, and adds the predictions.
 struct Fit {
     command: FitCommand,
     /// Store of the models.
@@ -129,7 +129,8 @@ impl Fit {
             output: self.command.output.clone(),
         };
         let start = context.stop.begin_work();
-        // A model that is stored is fitted completely: `into` is a side effect, so no rows are cut.
+        // If the search is finalised, fitting ends early. Exception: with `into`, the search writes
+        // (`Stop::keep_rows`), and `should_end_rows` then ends the fit only if the search is cancelled.
         let control =
             FitControl { stop: &|| context.stop.is_cancelled(), should_end: &|| context.stop.should_end_rows(start) };
         fit(&request, control)

@@ -18,13 +18,13 @@ const COUNTED: usize = 24;
 /// Options of splitting texts into templates and columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitOptions {
-    /// Bytes between which a text is split.
+    /// Bytes that separate words; they are part of the literals.
     pub(crate) breaks: &'static [u8],
-    /// Bytes of a variable that stay in the literal before it.
+    /// Number of bytes at the start of a word that stay in the literal, before its variable.
     pub(crate) shift: usize,
     /// Whether only words with digits become variables.
     pub(crate) digits_only: bool,
-    /// Whether diverse values become nested templates.
+    /// Whether columns with values that contain blanks become nested templates.
     pub(crate) nested: bool,
     /// Whether numbers stay texts.
     pub(crate) no_numbers: bool,

@@ -105,7 +105,7 @@ impl ChangeScanner {
         }
         let mut scan = match std::fs::read_to_string(&stored) {
             Ok(text) => parse_scan(&text).unwrap_or_else(|| {
-                self.report_fault(&format!("{}: is damaged; every file is reported as added", stored.display()));
+                self.report_fault(&format!("{} is damaged; every file is reported as added", stored.display()));
                 SavedScan::default()
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => SavedScan::default(),

@@ -176,8 +176,9 @@ impl FieldRules {
         }]
     }
 
-    /// The bytes that surround the values of a field in event texts, if patterns take these values from the text as
-    /// whole tokens. Transforms that split this very field at breakers find whole tokens as well.
+    /// The bytes that surround the values of a field in event texts; `None` unless every rule that produces the field
+    /// takes whole tokens from the text. Transforms that split the field itself at breakers do not matter: they make
+    /// whole tokens of whole tokens.
     fn borders_of_source(&self, field: &str) -> Option<BorderBytes> {
         let mut borders = Vec::new();
         for rule in self.props().rules_extracting(field) {

@@ -51,8 +51,8 @@ enum Condition {
 }
 
 impl Conditions {
-    /// Compiles a condition. `numbers` determines how numbers are compared, `written` returns the words that a text
-    /// must contain to match a test.
+    /// Compiles a condition. `numbers` determines how numbers are compared. `written` returns the words that every text
+    /// that matches an expression contains.
     pub(crate) fn new(
         expr: &SearchExpr,
         numbers: NumberRule<'_>,

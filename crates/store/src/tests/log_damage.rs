@@ -326,7 +326,7 @@ fn files_reread_after_damage_keep_their_new_checkpoints() {
     let store = open(&options);
     assert_eq!((offset(&store, "a"), offset(&store, "b")), (9, 10));
     drop(store);
-    // After a second damage, the checkpoints that were dropped after the first damage do not return.
+    // The newest segment is damaged, too. The checkpoints that the first damage made invalid stay invalid.
     let newest = logs(dir.path()).pop().unwrap();
     let mut bytes = fs::read(&newest).unwrap();
     bytes[32 + 60] ^= 1;
@@ -382,8 +382,8 @@ fn crash_during_log_repair_duplicates_nothing() {
     assert_eq!(texts_and_damage(&open(&options)).0, without(&[1, 3]));
     let segments = logs(dir.path());
     assert_eq!(segments.len(), 3);
-    // The damaged segment is put back beside the last and then beside the last two segments made from it, as if its
-    // replacement had been interrupted.
+    // The damaged segment is put back twice, as if its replacement by three segments had been interrupted: first when
+    // only the third segment exists, then when the second and third exist.
     let middle = fs::read(&segments[1]).unwrap();
     fs::remove_file(&segments[1]).unwrap();
     for with_middle in [false, true] {

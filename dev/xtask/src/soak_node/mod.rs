@@ -12,8 +12,8 @@
 //! their channel may be found twice if the disk failed to store the records of answers; otherwise, this may happen to
 //! at most one request in 50 kills. Then bits are flipped in a copy of the data: [`damage`].
 //!
-//! Some worlds include a forwarder ([`forwarder`]); some have only files that are rotated in all ways
-//! ([`watched_files`]), and some, or all with `--volumes`, have their buckets on remote volumes ([`volumes`]).
+//! Some worlds have other contents: a forwarder ([`forwarder`]), only watched files that are rotated in several ways
+//! ([`watched_files`]), or buckets on remote volumes ([`volumes`]; with `--volumes`, all worlds are of this kind).
 //!
 //! Not here: generated searches (`soak-searches`). Timing differs from run to run, so a seed determines the actions but
 //! not their times.
@@ -158,7 +158,10 @@ fn run_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> 
     let is_too_often = totals.doubled * DOUBLED_KILL_IN > totals.kills.max(DOUBLED_KILL_IN) * senders::EVENTS_MAX;
     if is_too_often || totals.doubled_unrecorded * DOUBLED_IN > totals.repeated {
         let (doubled, unrecorded, repeated) = (totals.doubled, totals.doubled_unrecorded, totals.repeated);
-        return Err(format!("{doubled} and {unrecorded} of {repeated} events that were sent again are stored twice"));
+        return Err(format!(
+            "too many of {repeated} events that were sent again are stored twice: {doubled} after a kill, and \
+             {unrecorded} because the disk failed to record answers"
+        ));
     }
     Ok(())
 }
@@ -166,7 +169,8 @@ fn run_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> 
 /// Prints the totals and the findings.
 fn print(totals: &Totals) {
     println!(
-        "soak-node: {} log rotations with {} lines, all stored once, and {} of {} that may have been truncated before they were read",
+        "soak-node: {} log rotations; {} lines, all stored once; of further lines that may have been truncated before \
+         they were read, {} of {} stored, each once",
         totals.rotations, totals.rotated, totals.doubtful_found, totals.doubtful
     );
     println!(
@@ -231,7 +235,7 @@ struct Totals {
     changes: u64,
     /// Answered writes of documents.
     documents: u64,
-    /// Lines of logs that are rotated in all ways.
+    /// Lines of watched files in [`watched_files`] that must be found.
     rotated: u64,
     rotations: u64,
     /// Lines that may have been truncated before they were read.
@@ -368,7 +372,8 @@ fn one_world(
     Ok(totals)
 }
 
-/// The faults of all rounds between the first and the last in which an event was sent.
+/// The faults of the rounds from the first to the last in which an event was sent, including both. Bit `n` of `rounds`
+/// is set if the event was sent in round `n`.
 fn faults_between(faults: &[Fault], rounds: u32) -> &[Fault] {
     let (first, end) = (rounds.trailing_zeros() as usize, (u32::BITS - rounds.leading_zeros()) as usize);
     faults.get(first..end.min(faults.len())).unwrap_or_default()

@@ -1,11 +1,14 @@
 //! Outlines: templates for part of a text, with everything else as free text in between.
 //!
-//! If messages are sentences, there are as many whole-text templates as messages, multiplied by the combinations of
-//! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template. Words that
-//! are *anchors* are literals, and `key=value` pairs are variables. The text between two anchors or pairs is one
-//! variable, however many words it has; only numbers at the beginning of such a text are variables of their own. All
-//! lines after the first are one variable. The remaining literals are therefore few, and texts with the same literals
-//! share a template.
+//! If messages are sentences, templates of whole texts are too many: each wording needs one for each combination of
+//! optional keys and further lines. An [`Outline`] splits a text without knowing its template. Words that are *anchors*
+//! are literals, and `key=value` pairs are variables. The text between two anchors or pairs is one variable, however
+//! many words it has; only numbers at the beginning of such a text are variables of their own. All lines after the
+//! first are one variable. The remaining literals are therefore few, and texts with the same literals share a template.
+//!
+//! A *chunk* is the text from one delimiter ([`DELIMITER`]: blanks, quotes, brackets, some punctuation) to the next,
+//! without punctuation at its end. A comma between two digits does not end a chunk. A chunk with a digit is a number,
+//! any other chunk a word.
 //!
 //! In the Common Event Format (CEF), a value extends to the next key, so that it may contain blanks.
 //!
@@ -37,7 +40,7 @@ const KEY_BYTES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Outline {
     anchors: Vec<Anchor>,
-    /// Number of an anchor plus one for each slot ([`word_slot`]); 0 for an empty slot.
+    /// For each slot ([`word_slot`]): the number of its anchor, plus one; 0 if the slot is empty.
     slots: Box<[u8; ANCHOR_SLOTS]>,
     keys: Vec<Key>,
     value_extent: ValueExtent,
@@ -79,7 +82,8 @@ pub(super) enum Role {
     Equals,
     /// The pair of an optional key in this run of pairs.
     Member { run: u8, key: u8 },
-    /// Pairs of a run that are new or in a different order.
+    /// The pairs of a run from the first one that is unknown or not in the order of the keys. The whole run, if a
+    /// required pair is missing or quoted differently.
     Rest { run: u8 },
     /// All lines but the first.
     Lines,
@@ -130,9 +134,9 @@ struct Pair {
 /// Part of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// A chunk without digits.
+    /// A chunk without digits, such as `failed`.
     Word,
-    /// A chunk that contains digits.
+    /// A chunk that contains digits, such as `10.0.0.1`.
     Number,
     /// Text in quotes.
     Quoted,

@@ -1,5 +1,5 @@
-//! The plan of a field test for one slab: plain data, cached with the slab, that [`super::planning`] creates and
-//! [`super::field_test`] runs. A *key* is an extraction class and a template.
+//! The plan of a field test for one slab: plain data that is cached with the slab. [`super::planning`] creates a plan,
+//! [`super::field_test`] runs it. A *key* is the combination of an extraction class and a template.
 
 /// Evaluation of a field test in one slab.
 pub(in crate::template_pages) struct FieldPlan {
@@ -14,7 +14,8 @@ pub(in crate::template_pages) struct FieldPlan {
     pub(super) divided: bool,
     /// Whether the field is computed for some events.
     pub(super) computed: bool,
-    /// Whether values of other columns may contain the field's name as a key; rows with such values are read as text.
+    /// Whether values of other columns may contain a pair `NAME=value` with the field's name; rows with such values are
+    /// read as text.
     pub(super) ambiguous: bool,
     /// Whether the test depends on a single column.
     pub(super) alone: bool,

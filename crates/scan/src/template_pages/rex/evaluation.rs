@@ -1,8 +1,8 @@
 //! Runs a pattern on the window of one row (the part of its text in which the pattern may match), using the row's
 //! values there.
 //!
-//! If the existence of a match determines the groups, the groups are copied from their positions; otherwise the pattern
-//! runs on the text of the window.
+//! If the groups have the same positions in every match, they are copied from there once a match is known to exist;
+//! otherwise the pattern runs on the text of the window.
 
 use std::str::Utf8Error;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 //! concatenated and searched, row by row. If the answer depends on one variable with few values, the search runs once
 //! per value and slab.
 //!
-//! If a span contains only one end of a part, the text continues beyond the cut, so the cut does not bound a match.
+//! A span contains only the end of a long first part, and only the start of a long last part. Where a part is cut, its
+//! text continues outside the span, so the cut is not a boundary of a match.
 
 use std::sync::Arc;
 
@@ -27,9 +28,10 @@ const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
 const SPAN_VARIABLES_MAX: usize = 12;
-/// Maximum number of distinct values in a column of numbers for which answers are computed by value.
+/// Maximum number of integers from the smallest to the largest number of a column for which an answer is computed for
+/// each of these integers in advance.
 const CACHED_NUMBERS_MAX: u64 = 1_024;
-/// Maximum number of alignments of a span that are told apart.
+/// Maximum number of alignments that are kept for a span. If there are more, none is kept, and no row is ruled out.
 const ALIGNMENTS_MAX: usize = 16;
 
 /// Adjacent parts of a template.
@@ -84,13 +86,14 @@ impl EdgeContext {
 #[derive(Debug)]
 pub(super) struct TemplateSpan {
     span: Span,
-    /// For each template, whether the span can raise its answer.
+    /// For each template, whether the span is part of it and can change the template's answer from no (or undecided)
+    /// towards yes.
     counts: Vec<bool>,
     /// Tests that every match passes; `None` if no such tests are known.
     prefilters: Option<Vec<Prefilter>>,
 }
 
-/// The range of parts that matches across some edges can touch.
+/// The parts, from first to last, into which a match that crosses certain edges can extend.
 #[derive(Clone, Copy, Debug)]
 struct PartRange {
     first: usize,
@@ -192,7 +195,8 @@ impl TemplateSpan {
         &self.span
     }
 
-    /// For each template, whether the span can raise its answer.
+    /// For each template, whether the span is part of it and can change the template's answer from no (or undecided)
+    /// towards yes.
     pub(super) fn counting_templates(&self) -> &[bool] {
         &self.counts
     }

@@ -1,13 +1,14 @@
 //! Parser of the pages of `spec/rest`: prose, requests, and the expected answers.
 //!
-//! A block `request` has the method and the path, then `as USER`, and `until` if it is repeated until the answer is as
-//! expected. The following lines are parameters (`name=value`, with `\n` for a new line), a JSON body, or any text if
-//! the request has the word `text`. The block `answer` after it has a status and lines of conditions:
+//! The first line of a block `request` is `METHOD PATH`, followed by any of these words: `as USER`; `until`, to repeat
+//! the request until the answer is as expected; `text`, if the body is plain text. The other lines are parameters
+//! (`name=value`, with `\n` for a new line), a JSON body, or the plain text. The block `answer` after it has a status
+//! and lines of conditions:
 //!
 //! - `POINTER = VALUE`: the value at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) of the answer; a value
 //!   that is not JSON is a string.
-//! - `POINTER has VALUE`: an element of the array, a key of the object, a part of the string; the empty pointer is the
-//!   answer's text.
+//! - `POINTER has VALUE`: the array has this element, the object this key, or the string this part; the empty pointer
+//!   stands for the text of the answer.
 //! - `POINTER counts N`: the number of elements.
 //! - `POINTER lacks VALUE`: not `has`.
 //! - `POINTER -> $NAME`: stores the string under this name.
@@ -78,7 +79,7 @@ pub(super) fn read_page(text: &str) -> Result<Page, String> {
         }
     }
     if block.is_some() || page.steps.iter().any(|step| step.status == 0) {
-        return Err("a request has no answer, or a block no end".to_owned());
+        return Err("a request has no answer, or a block is not closed".to_owned());
     }
     if page.rows.is_empty() {
         page.rows.push(Names::new());
@@ -97,7 +98,7 @@ fn add_block(page: &mut Page, kind: &str, line: usize, lines: &[&str]) -> Result
         "request" => {
             let mut words = first.split(' ');
             let (Some(method), Some(path)) = (words.next(), words.next()) else {
-                return Err(format!("no request: {first}"));
+                return Err(format!("a request begins with METHOD PATH, not with: {first}"));
             };
             let mut step = Step { line, method: method.to_owned(), path: path.to_owned(), ..Step::default() };
             while let Some(word) = words.next() {
@@ -112,7 +113,8 @@ fn add_block(page: &mut Page, kind: &str, line: usize, lines: &[&str]) -> Result
                 step.body = Some(rest.join("\n"));
             } else {
                 for line in rest {
-                    let (name, value) = line.split_once('=').ok_or_else(|| format!("no parameter: {line}"))?;
+                    let (name, value) =
+                        line.split_once('=').ok_or_else(|| format!("a parameter is NAME=VALUE, not: {line}"))?;
                     step.parameters.push((name.to_owned(), value.to_owned()));
                 }
             }
@@ -121,7 +123,7 @@ fn add_block(page: &mut Page, kind: &str, line: usize, lines: &[&str]) -> Result
         }
         "answer" => {
             let step = page.steps.last_mut().filter(|step| step.status == 0).ok_or("no request before it")?;
-            step.status = first.parse().map_err(|_| format!("no status: {first}"))?;
+            step.status = first.parse().map_err(|_| format!("an answer begins with a status, not with: {first}"))?;
             step.expected = rest.iter().map(|line| (*line).to_owned()).collect();
             Ok(())
         }
