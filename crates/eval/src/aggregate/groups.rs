@@ -355,6 +355,6 @@ mod tests {
         assert_eq!(GroupTable::new(vec![None; 2]).members(&columns(100), 1).groups, GROUPS_PER_ROW_MAX);
         assert!(messages.list().is_empty());
         assert_eq!(GroupTable::new(vec![None; 2]).members(&columns(101), 1).groups, GROUPS_PER_ROW_MAX);
-        assert!(messages.list()[0].contains("in 1 row,"), "{:?}", messages.list());
+        assert!(messages.list()[0].contains(": 1 row has more than "), "{:?}", messages.list());
     }
 }
