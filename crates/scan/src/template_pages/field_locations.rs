@@ -217,7 +217,7 @@ impl FieldLocations {
     }
 }
 
-/// The location of the values that these parts are, separated by [`VALUE_SEPARATOR`].
+/// The location of the values that these parts are, separated by [`SEPARATOR_BYTE`].
 fn location_of_values(parts: &[TemplatePart]) -> ValueLocation {
     let mut values: Vec<Vec<TemplatePart>> = vec![Vec::new()];
     for part in parts {
