@@ -175,7 +175,7 @@ pub(super) fn values_of<'v>(field: &ExtractedField, joined: &'v [u8]) -> impl It
     joined.split(move |byte| is_list && *byte == SEPARATOR_BYTE)
 }
 
-/// Joins the parts of the values of one event by [`VALUE_SEPARATOR`], as a literal. `None` if the values have a column
+/// Joins the parts of the values of one event by [`SEPARATOR_BYTE`], as a literal. `None` if the values have a column
 /// in common: each column is read once per event.
 pub(super) fn join_values<'p>(values: impl IntoIterator<Item = &'p [TemplatePart]>) -> Option<Vec<TemplatePart>> {
     let mut joined: Vec<TemplatePart> = Vec::new();

@@ -8,7 +8,7 @@
 //! workers form one stream: events merged newest first, groups in any order.
 //!
 //! Not here: transport and merging of rows; undivided plans, whose workers pass their
-//! [`Folder`](quarry_eval::aggregate::Folder)s in memory.
+//! [`Folder`]s in memory.
 
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
