@@ -286,7 +286,7 @@ impl Stop {
 
     fn is_past_own_end(&self, after_ns: i64) -> bool {
         let finish_ns = self.finish_ns.load(Ordering::Relaxed);
-        // Only the limit of a subsearch leaves out pauses: a job sets its end anew after each pause.
+        // Only the limit of a subsearch leaves out pauses: a job sets its end again after each pause.
         let paused_ns = if self.outer.is_some() { self.total_paused_ns() } else { 0 };
         // Unless the search is finalised, the clock is not read.
         let passed_ns = |clock: &SharedClock| clock.elapsed_ns().saturating_sub(paused_ns).saturating_sub(finish_ns);

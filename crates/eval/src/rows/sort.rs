@@ -6,7 +6,7 @@
 //! several runs. The sort is stable. During the sort, rows contain only the columns that have values
 //! ([`super::present_columns`]).
 //!
-//! The sort of a search that was told to finish ends early ([`sort_rows_in_time`]): rows that are not in a sorted run
+//! The sort of a search that was finalised ends early ([`sort_rows_in_time`]): rows that are not in a sorted run
 //! by then are dropped, and the first rows of the sorted runs are returned.
 //!
 //! Not here: sort keys (engine).
@@ -60,7 +60,7 @@ pub fn sort_rows(
     sort_until(rows, keys, limit, dataflow, EarlyEnd(None))
 }
 
-/// Like [`sort_rows`], for a command whose rows may be incomplete if its search was told to finish
+/// Like [`sort_rows`], for a command whose rows may be incomplete if its search was finalised
 /// ([`Stop::should_end_rows`]).
 pub fn sort_rows_in_time(
     rows: RowBuffer,

@@ -115,7 +115,7 @@ fn cancelled_searches_take_no_further_batch_from_a_buffer() {
     }
 }
 
-/// Commands, each with its number of rows if the search is told to finish and half of the batches arrive in time.
+/// Commands, each with its number of rows if the search is finalised and half of the batches arrive in time.
 const FINISHED: &[(&str, usize)] = &[
     ("eval a=1", 2_000),
     ("eval a=1 | stats count by name", 1_009),
@@ -147,7 +147,7 @@ fn searches_told_to_finish_process_the_events_that_came_in_time() {
     }
 }
 
-/// Commands, each with its number of rows if the search was told to finish and reading a batch from a buffer takes 40
+/// Commands, each with its number of rows if the search was finalised and reading a batch from a buffer takes 40
 /// ms.
 const SLOW: &[(&str, usize)] = &[
     // Four batches arrive within 150 ms.
@@ -199,7 +199,7 @@ fn commands_that_write_receive_all_rows_of_a_search_told_to_finish() {
 const SPILLED: &[&str] =
     &["sort 0 name", "sort 0 -number, name", "stats count by name, number", "stats values(number) by name"];
 
-/// The rows of a search as texts. The search is told to finish when its first command has received all rows; each batch
+/// The rows of a search as texts. The search is finalised when its first command has received all rows; each batch
 /// of a buffer then takes `batch_ns`.
 fn finished_lines(search: &str, batch_ns: i64, may_cut: bool) -> Vec<String> {
     let parsed = quarry_spl::parse(&format!("* | {search}"));
