@@ -1,7 +1,7 @@
 //! Reading and building the columns of row batches.
 //!
 //! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, `List<Utf8View>` for multivalue, Null;
-//! a scan also returns Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written, and
+//! a scan also returns Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals of one scale, and
 //! a struct for columns of numbers and other texts ([`MixedColumn`]). The text form defines a value; the type is only
 //! an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any column by row, [`ColumnBuilder`] accepts
 //! values of any type and chooses the column type at the end; the functions here transform whole batches. A missing

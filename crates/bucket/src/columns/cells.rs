@@ -47,6 +47,9 @@ impl Cells {
             NumberFormat::Decimal { digits } => {
                 cells.for_each(|((cell, len), number)| *len = decimal(*number, digits, cell));
             }
+            NumberFormat::Shortest { digits } => {
+                cells.for_each(|((cell, len), number)| *len = shortest(*number, digits, cell));
+            }
             NumberFormat::Hex { digits } => {
                 cells.for_each(|((cell, len), number)| *len = hex(*number as u64, digits, cell));
             }
@@ -123,6 +126,17 @@ fn decimal(number: i64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
     let point = usize::from(put_digits(magnitude / unit, 1, cell, start));
     cell[point] = b'.';
     put_digits(magnitude % unit, digits, cell, point + 1)
+}
+
+/// Like [`decimal`], without zeros at the end of the fraction and without a point before an empty fraction.
+#[inline(always)]
+fn shortest(number: i64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
+    let mut len = decimal(number, digits, cell);
+    let point = len - digits - 1;
+    while len > point + 1 && cell[usize::from(len) - 1] == b'0' {
+        len -= 1;
+    }
+    if len == point + 1 { point } else { len }
 }
 
 #[inline(always)]
@@ -227,6 +241,7 @@ mod tests {
         let mut formats = vec![NumberFormat::Integer, NumberFormat::Ip4];
         formats.extend((1..=18).map(|digits| NumberFormat::Padded { digits }));
         formats.extend((1..=9).map(|digits| NumberFormat::Decimal { digits }));
+        formats.extend((1..=9).map(|digits| NumberFormat::Shortest { digits }));
         formats.extend((1..=16).map(|digits| NumberFormat::Hex { digits }));
         formats.extend([TimeLayout::Common, TimeLayout::Clock].map(NumberFormat::Time));
         for digits in 0..=9 {

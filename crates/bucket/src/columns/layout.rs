@@ -52,6 +52,7 @@ const IP4: u8 = 4;
 const ISO: u8 = 5;
 const COMMON: u8 = 6;
 const CLOCK: u8 = 7;
+const SHORTEST: u8 = 8;
 
 /// Contents of a column layout block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -639,6 +640,7 @@ fn put_format(format: NumberFormat, out: &mut Vec<u8>) {
         NumberFormat::Integer => out.push(INTEGER),
         NumberFormat::Padded { digits } => out.extend([PADDED, digits]),
         NumberFormat::Decimal { digits } => out.extend([DECIMAL, digits]),
+        NumberFormat::Shortest { digits } => out.extend([SHORTEST, digits]),
         NumberFormat::Hex { digits } => out.extend([HEX, digits]),
         NumberFormat::Ip4 => out.push(IP4),
         NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu }) => {
@@ -654,6 +656,7 @@ fn read_format(cursor: &mut Cursor<'_>) -> Result<NumberFormat, Malformed> {
         INTEGER => NumberFormat::Integer,
         PADDED => NumberFormat::Padded { digits: cursor.u8("digits")? },
         DECIMAL => NumberFormat::Decimal { digits: cursor.u8("digits")? },
+        SHORTEST => NumberFormat::Shortest { digits: cursor.u8("digits")? },
         HEX => NumberFormat::Hex { digits: cursor.u8("digits")? },
         IP4 => NumberFormat::Ip4,
         ISO => NumberFormat::Time(TimeLayout::Iso {

@@ -310,6 +310,27 @@ fn fields_become_columns_of_matching_kinds() {
     assert!(split_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
 }
 
+fn formatted(format: NumberFormat, number: i64) -> String {
+    let mut text = Vec::new();
+    format.write(number, &mut text);
+    String::from_utf8(text).unwrap()
+}
+
+/// Decimals without redundant zeros are numbers, whatever their decimal places, unless they are few or one is odd.
+#[test]
+fn shortest_decimals_are_columns_of_numbers() {
+    let shortest = |at: u64| formatted(NumberFormat::Shortest { digits: 3 }, (at * 7_919 % 90_000) as i64);
+    let slab = template_slab_of(&batch((0..10_000u64).map(|at| {
+        let late = if at == 9_999 { "1.0625".to_owned() } else { shortest(at) };
+        let odd = if at == 9_999 { "1.50".to_owned() } else { shortest(at) };
+        format!("took={} late={late} odd={odd} few={} n={at}", shortest(at), shortest(at % 50))
+    })));
+    assert_eq!(format_of(variable(&slab, 0)), Some(NumberFormat::Shortest { digits: 3 }));
+    assert_eq!(format_of(variable(&slab, 1)), Some(NumberFormat::Shortest { digits: 4 }));
+    assert_eq!(format_of(variable(&slab, 2)), None);
+    assert!(matches!(&variable(&slab, 3).values, SlabValues::Dictionary { ends, .. } if ends.len() == 50));
+}
+
 /// Numbers with units are split between number and unit, inside the word; values of another form are plain texts.
 #[test]
 fn numbers_with_units_are_columns_of_numbers() {

@@ -116,6 +116,12 @@ pub(super) fn number_traits(format: NumberFormat, min: i64, max: i64) -> ValueTr
         NumberFormat::Decimal { digits } => {
             signed_number_traits(min, max, DIGITS.union(ByteSet::of(b".")), usize::from(digits))
         }
+        NumberFormat::Shortest { digits } => {
+            let unit = 10i64.pow(u32::from(digits.min(18)));
+            let whole = signed_number_traits(min / unit, max / unit, DIGITS, 0);
+            let decimal = signed_number_traits(min, max, DIGITS.union(ByteSet::of(b".")), usize::from(digits));
+            ValueTraits { min_len: whole.min_len, ..decimal }
+        }
         NumberFormat::Padded { digits } => exact(DIGITS, DIGITS, DIGITS, u32::from(digits)),
         NumberFormat::Hex { digits } => exact(HEX, HEX, HEX, u32::from(digits)),
         NumberFormat::Ip4 => {

@@ -3,7 +3,8 @@
 //!
 //! The first of these that fits is chosen, in this order. A number format must fit all values; dictionaries and
 //! templates fit if there are few distinct texts or templates. Numbers with units are templates rather than a
-//! dictionary, unless there are very few distinct values.
+//! dictionary, unless there are very few distinct values. Decimals with different numbers of places are a dictionary
+//! rather than numbers, because few distinct values are grouped faster by code than as doubles.
 
 use quarry_event::template::NumberFormat;
 
@@ -54,6 +55,11 @@ pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: 
     let are_quantities = depth <= QUANTITY_DEPTH_MAX && are_quantities(texts);
     if !no_dictionary && let Some((interner, codes)) = try_dictionary(texts, are_quantities) {
         return ChosenRepresentation::Dictionary(interner, codes);
+    }
+    if let Some(format) = NumberFormat::shortest(texts.iter())
+        && let Ok(numbers) = parse_all(texts, format)
+    {
+        return ChosenRepresentation::Numbers(format, numbers);
     }
     if are_quantities {
         return ChosenRepresentation::Split(Splitter::Quantities(Quantities::default()));

@@ -52,7 +52,9 @@ pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, valu
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
         // Fractions have few distinct values, so only the part before the point can be rare.
-        NumberFormat::Decimal { digits } => max.abs_diff(min) / 10u64.pow(u32::from(digits.min(18))),
+        NumberFormat::Decimal { digits } | NumberFormat::Shortest { digits } => {
+            max.abs_diff(min) / 10u64.pow(u32::from(digits.min(18)))
+        }
         NumberFormat::Ip4 | NumberFormat::Time(_) => 0,
     };
     range > values / LOCATED_VALUES_PER_NUMBER
@@ -73,6 +75,8 @@ pub(crate) enum RareNumbers {
     Whole(NumberSet, bool),
     /// Numbers of two tokens: the digits before the point and those after it.
     Decimal { unit: u64, wholes: NumberSet, fractions: NumberSet },
+    /// Like `Decimal`, without redundant zeros after the point; the fractions by their number of digits, from one.
+    Shortest { unit: u64, wholes: NumberSet, fractions: Vec<NumberSet> },
     /// IP addresses. Their four parts are among the same 256 tokens.
     Ip4(Box<[bool; 256]>),
     /// Times.
@@ -102,6 +106,16 @@ impl RareNumbers {
                 fractions.least = usize::from(digits);
                 RareNumbers::Decimal { unit, wholes: NumberSet::new(0, top / unit, values), fractions }
             }
+            NumberFormat::Shortest { digits } => {
+                let unit = 10u64.pow(u32::from(digits.min(18)));
+                let fractions = (1..=digits.min(18)).map(|digits| {
+                    let mut fractions = NumberSet::new(0, 10u64.pow(u32::from(digits)) - 1, values);
+                    fractions.least = usize::from(digits);
+                    fractions
+                });
+                let wholes = NumberSet::new(0, top / unit, values);
+                RareNumbers::Shortest { unit, wholes, fractions: fractions.collect() }
+            }
             NumberFormat::Ip4 => RareNumbers::Ip4(Box::new([false; 256])),
             NumberFormat::Time(layout) => RareNumbers::Time(TimeTokens::new(layout, values)),
         }
@@ -117,6 +131,19 @@ impl RareNumbers {
                     let magnitude = number.unsigned_abs();
                     wholes.add(magnitude / *unit, rare);
                     fractions.add(magnitude % *unit, rare);
+                }
+            }
+            RareNumbers::Shortest { unit, wholes, fractions } => {
+                for number in numbers {
+                    let magnitude = number.unsigned_abs();
+                    wholes.add(magnitude / *unit, rare);
+                    let (mut fraction, mut digits) = (magnitude % *unit, fractions.len());
+                    while fraction % 10 == 0 && digits > 0 {
+                        (fraction, digits) = (fraction / 10, digits - 1);
+                    }
+                    if let Some(fractions) = digits.checked_sub(1).and_then(|at| fractions.get_mut(at)) {
+                        fractions.add(fraction, rare);
+                    }
                 }
             }
             RareNumbers::Ip4(seen) => {
@@ -135,6 +162,10 @@ impl RareNumbers {
             RareNumbers::Decimal { wholes, fractions, .. } => {
                 wholes.finish(rare);
                 fractions.finish(rare);
+            }
+            RareNumbers::Shortest { wholes, fractions, .. } => {
+                wholes.finish(rare);
+                fractions.into_iter().for_each(|fractions| fractions.finish(rare));
             }
             RareNumbers::Ip4(seen) => {
                 rare.extend(

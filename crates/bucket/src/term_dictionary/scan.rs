@@ -188,14 +188,17 @@ fn number_test(format: NumberFormat, wanted: TokenPattern<'_>, min: i64, max: i6
             None => RareTest::Never,
         },
         NumberFormat::Hex { digits } => hex_test(wanted, digits, min, max),
-        NumberFormat::Decimal { digits } => {
+        NumberFormat::Decimal { digits } | NumberFormat::Shortest { digits } => {
             let unit = 10u64.pow(u32::from(digits.min(18)));
             let scaled = |range: &RangeInclusive<u64>| {
                 range.start().saturating_mul(unit)..=range.end().saturating_mul(unit).saturating_add(unit - 1)
             };
             let fits = |range: &RangeInclusive<u64>| *range.start() <= top;
             let wholes: Vec<_> = whole_number_ranges(wanted, top / unit).iter().map(scaled).filter(fits).collect();
-            let rest = padded_number_range(wanted, digits);
+            let rest = match format {
+                NumberFormat::Shortest { .. } => shortest_fraction_range(wanted, digits),
+                _ => padded_number_range(wanted, digits),
+            };
             match wholes.is_empty() && rest.is_none() {
                 true => RareTest::Never,
                 false => RareTest::Numbers(NumberTest::Decimal { wholes, unit, rest }),
@@ -269,6 +272,23 @@ fn padded_number_range(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeIncl
             let unit = 10u64.checked_pow(missing as u32)?;
             let low = number.checked_mul(unit)?;
             Some(low..=low.saturating_add(unit - 1))
+        }
+    }
+}
+
+/// Range of the fractions, in units of the last of `digits` decimal places, whose digits without redundant zeros match
+/// `wanted`.
+fn shortest_fraction_range(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
+    match wanted {
+        TokenPattern::Token(text) => {
+            let fraction = NumberFormat::Shortest { digits }.parse_fraction(text)?;
+            Some(fraction..=fraction)
+        }
+        TokenPattern::Prefix(text) => {
+            let (low, high) = padded_number_range(wanted, digits)?.into_inner();
+            // The lowest fraction is the prefix itself, written without the zeros at its end.
+            let low = low + u64::from(text.last() == Some(&b'0'));
+            (low <= high).then_some(low..=high)
         }
     }
 }

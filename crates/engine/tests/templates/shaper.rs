@@ -137,8 +137,12 @@ impl ColumnSetBuilder {
         }
         let mut values = Values { rows, texts: Vec::new(), codes: Vec::new(), numbers: Vec::new() };
         let count = texts.len() as u64;
-        let format = texts.first().and_then(|text| NumberFormat::guess(text));
-        let numbers: Option<Vec<i64>> = format.and_then(|format| texts.iter().map(|text| format.parse(text)).collect());
+        let guess = texts.first().and_then(|text| NumberFormat::guess(text));
+        let shortest = NumberFormat::shortest(texts.iter().map(Vec::as_slice));
+        let numbers = guess.into_iter().chain(shortest).find_map(|format| {
+            let numbers: Option<Vec<i64>> = texts.iter().map(|text| format.parse(text)).collect();
+            Some((format, numbers?))
+        });
         let mut distinct: Vec<&Vec<u8>> = texts.iter().collect();
         distinct.sort();
         distinct.dedup();
@@ -149,7 +153,7 @@ impl ColumnSetBuilder {
         self.values.push(Values { rows: Vec::new(), texts: Vec::new(), codes: Vec::new(), numbers: Vec::new() });
         let kind = if splits {
             self.templates(number, &mut values, &texts, depth, root)
-        } else if let (Some(numbers), Some(format), false) = (numbers, format, self.manner.no_numbers) {
+        } else if let (Some((format, numbers)), false) = (numbers, self.manner.no_numbers) {
             let (min, max) = (*numbers.iter().min().unwrap(), *numbers.iter().max().unwrap());
             values.numbers = numbers;
             ColumnKind::Numbers { format, min, max }

@@ -7,6 +7,7 @@
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{write_integer, write_nanos};
 use quarry_stdx::number::u32_of;
 
@@ -22,6 +23,11 @@ const ABSORB_CHUNK_VALUES: usize = 8_192;
 const INTEGER_BOUND: i64 = 10i64.pow(18);
 /// Maximum decimal places of a decimal kept as an integer.
 const DECIMAL_DIGITS_MAX: usize = 9;
+const POWERS_OF_TEN: [f64; DECIMAL_DIGITS_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// Decimals of fewer units than this are recovered exactly from their doubles.
+const DOUBLE_DIGITS_BOUND: u64 = 10u64.pow(15);
+/// Smaller magnitudes are formatted with an exponent.
+const EXPONENT_BOUND: f64 = 1e-4;
 
 /// A value in its stored form; equal texts always have the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +66,16 @@ impl<'a> ValueForm<'a> {
         }
     }
 
+    /// The form of a double's text, without formatting it; `None` if it has too many digits, or an exponent.
+    fn of_double(value: f64) -> Option<ValueForm<'a>> {
+        let Decimal { units, scale } = Decimal::of_float(value).filter(|_| value.abs() >= EXPONENT_BOUND)?;
+        let units = i64::try_from(units).ok().filter(|units| units.unsigned_abs() < DOUBLE_DIGITS_BOUND)?;
+        if units as f64 / POWERS_OF_TEN.get(scale as usize)? != value {
+            return None;
+        }
+        Some(if scale == 0 { ValueForm::Integer(units) } else { ValueForm::Decimal(scale as u8, units) })
+    }
+
     /// The form of a decimal; `None` if it must be stored as text.
     fn of_decimal(number: i64, digits: u8) -> Option<ValueForm<'a>> {
         (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(ValueForm::Decimal(digits, number))
@@ -74,6 +90,7 @@ fn stored_form(column: &ColumnReader, row: usize) -> Option<ValueForm<'static>> 
         }
         ColumnReader::Address(array) if array.is_valid(row) => Some(ValueForm::Address(array.value(row))),
         ColumnReader::Decimal(array, digits) if array.is_valid(row) => ValueForm::of_decimal(array.value(row), *digits),
+        ColumnReader::Float(array) if array.is_valid(row) => ValueForm::of_double(array.value(row)),
         ColumnReader::Mixed(mixed) => stored_form(&mixed.numbers, row),
         _ => None,
     }
@@ -490,6 +507,15 @@ impl ValueSet {
                 let numbers: Vec<i64> = array.iter().flatten().collect();
                 decimals_of(&mut self.decimals, *digits).extend_from(&numbers);
             }
+            ColumnReader::Float(array) => {
+                let mut text = String::new();
+                for (row, number) in array.iter().enumerate() {
+                    match number.and_then(ValueForm::of_double) {
+                        Some(form) => self.insert_form(form),
+                        None => column.text(row, &mut text).into_iter().for_each(|text| self.insert(text)),
+                    }
+                }
+            }
             ColumnReader::Dictionary(column) => self.insert_codes(column),
             ColumnReader::Mixed(mixed) => {
                 self.insert_all(&mixed.numbers);
@@ -612,5 +638,19 @@ mod tests {
             write_form(expected, &mut written);
             assert_eq!(written, text);
         }
+    }
+
+    #[test]
+    fn forms_of_doubles_equal_those_of_their_texts() {
+        let doubles =
+            [0.0, -0.0, 1.0, -2.5, 103.65, 0.0001, 0.00009, 0.1 + 0.2, 1.0 / 3.0, 1e15, 123456789012.345, 1e-300];
+        for value in doubles.into_iter().chain([f64::NAN, f64::INFINITY]) {
+            let text = quarry_event::value::format_number(value);
+            if let Some(form) = ValueForm::of_double(value) {
+                assert_eq!(form, ValueForm::of(&text), "{value}");
+            }
+        }
+        assert_eq!(ValueForm::of_double(103.65), Some(ValueForm::Decimal(2, 10_365)));
+        assert_eq!(ValueForm::of_double(7.0), Some(ValueForm::Integer(7)));
     }
 }

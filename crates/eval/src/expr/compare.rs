@@ -256,6 +256,9 @@ pub(super) fn compare_columns(op: CompareOp, a: &ArrayRef, b: &ArrayRef) -> Bool
             ColumnReader::Int(integers) => {
                 Some(compare_integers_with_doubles(op, integers, doubles, |row| compare_rows(op, &left, &right, row)))
             }
+            ColumnReader::Float(numbers) if mixed.text_rows().next().is_none() => {
+                compare_with_kernel(op, numbers, doubles)
+            }
             _ => None,
         },
         _ => None,
@@ -294,6 +297,7 @@ fn plain_number(reader: &ColumnReader, row: usize) -> Option<Number> {
         ColumnReader::Float(array) => array.is_valid(row).then(|| Number::Float(array.value(row))),
         ColumnReader::Mixed(mixed) if !mixed.is_text(row) => match &mixed.numbers {
             ColumnReader::Int(array) => array.is_valid(row).then(|| Number::Int(array.value(row))),
+            ColumnReader::Float(array) => array.is_valid(row).then(|| Number::Float(array.value(row))),
             _ => None,
         },
         _ => None,

@@ -1,4 +1,4 @@
-//! Mixed columns: nearly all values are integers, or decimals of one scale; the other values, such as `-` for a missing
+//! Mixed columns: nearly all values are integers, decimals of one scale, or doubles; the other values, such as `-` for a missing
 //! size, are texts.
 //!
 //! The column is a struct of two columns, of which at most one has a value in a row. Thus numbers stay numbers, and
@@ -23,7 +23,7 @@ const TEXTS: &str = "texts";
 /// Numbers, and the texts of the rows without a number.
 #[derive(Clone, Debug)]
 pub struct MixedColumn {
-    /// Integers or decimals.
+    /// Integers, decimals or doubles.
     pub numbers: ColumnReader,
     /// Texts of the rows without a number.
     pub texts: StringViewArray,
@@ -35,7 +35,9 @@ impl MixedColumn {
         let [numbers, texts] = array.columns() else { return None };
         let texts = texts.as_any().downcast_ref::<StringViewArray>()?.clone();
         match ColumnReader::new(numbers) {
-            numbers @ (ColumnReader::Int(_) | ColumnReader::Decimal(..)) => Some(MixedColumn { numbers, texts }),
+            numbers @ (ColumnReader::Int(_) | ColumnReader::Decimal(..) | ColumnReader::Float(_)) => {
+                Some(MixedColumn { numbers, texts })
+            }
             _ => None,
         }
     }
@@ -67,7 +69,7 @@ fn present_rows(one: Option<&NullBuffer>, other: Option<&NullBuffer>) -> Option<
     (either.null_count() > 0).then_some(either)
 }
 
-/// A column of these numbers (integers or decimals) and, in rows without a number, texts.
+/// A column of these numbers (integers, decimals or doubles) and, in rows without a number, texts.
 pub fn mixed_column(numbers: ArrayRef, texts: StringViewArray) -> Result<ArrayRef, EngineError> {
     let nulls = present_rows(numbers.nulls(), texts.nulls());
     let fields = [(NUMBERS, numbers.data_type()), (TEXTS, texts.data_type())];

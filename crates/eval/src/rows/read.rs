@@ -344,11 +344,11 @@ impl ColumnReader {
         }
     }
 
-    /// The number of a row, if it is stored as an integer or a decimal.
+    /// The number of a row, if it is stored as an integer, a decimal or a double.
     #[inline]
     pub fn stored_number(&self, row: usize) -> Option<f64> {
         match self {
-            ColumnReader::Int(_) | ColumnReader::Decimal(..) => self.number(row),
+            ColumnReader::Int(_) | ColumnReader::Decimal(..) | ColumnReader::Float(_) => self.number(row),
             ColumnReader::Mixed(mixed) if !mixed.is_text(row) => mixed.numbers.number(row),
             _ => None,
         }

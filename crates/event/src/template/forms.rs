@@ -86,10 +86,12 @@ fn prefix_form(traits: &ValueTraits) -> Option<ValueForm> {
 
 /// The forms of numbers in this range; `None` if the bounds say as much, as for digits without a sign.
 fn number_forms(format: NumberFormat, min: i64, max: i64) -> Option<Vec<ValueForm>> {
-    let (magnitude, fraction) = match format {
-        NumberFormat::Integer if min < 0 => (vec![], None),
+    // Numbers of decimal places: of all numbers, and of some.
+    let (all, some) = match format {
+        NumberFormat::Integer if min < 0 => (0, 0),
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => return None,
-        NumberFormat::Decimal { digits } => (vec![], Some(u32::from(digits))),
+        NumberFormat::Decimal { digits } => (u32::from(digits), u32::from(digits)),
+        NumberFormat::Shortest { digits } => (0, u32::from(digits)),
         NumberFormat::Ip4 => {
             let octet = || digits(1, 3);
             let point = || literal(b".");
@@ -97,27 +99,18 @@ fn number_forms(format: NumberFormat, min: i64, max: i64) -> Option<Vec<ValueFor
         }
         NumberFormat::Time(layout) => return one(time_parts(layout)),
     };
-    let mut unsigned = magnitude;
     let most = count_digits(min.unsigned_abs().max(max.unsigned_abs()));
-    match fraction {
-        None => unsigned.push(digits(1, most)),
-        Some(fraction) => {
-            unsigned.extend([
-                digits(1, most.saturating_sub(fraction).max(1)),
-                literal(b"."),
-                digits(fraction, fraction),
-            ]);
-        }
+    let whole = || digits(1, most.saturating_sub(some).max(1));
+    let mut unsigned = Vec::new();
+    if all == 0 {
+        unsigned.push(vec![whole()]);
     }
-    let signed = || ValueForm { parts: [vec![literal(b"-")], unsigned.clone()].concat() };
-    let mut forms = Vec::new();
-    if min < 0 {
-        forms.push(signed());
+    if some > 0 {
+        unsigned.push(vec![whole(), literal(b"."), digits(all.max(1), some)]);
     }
-    if max >= 0 {
-        forms.push(ValueForm { parts: unsigned.clone() });
-    }
-    Some(forms)
+    let signs = [(min < 0).then(|| vec![literal(b"-")]), (max >= 0).then(Vec::new)];
+    let form = |sign: &Vec<FormPart>, parts: &Vec<FormPart>| ValueForm { parts: [&sign[..], parts].concat() };
+    Some(signs.iter().flatten().flat_map(|sign| unsigned.iter().map(move |parts| form(sign, parts))).collect())
 }
 
 fn time_parts(layout: TimeLayout) -> Vec<FormPart> {
@@ -212,8 +205,12 @@ mod tests {
             &["01/Mar/2026:00:00:00", "01/Apr/2026:00:00:00", "01/May/2026:00:00:00", "01/Jul/2026:00:00:00"],
             &["15:16:01", "00:00:00"],
         ];
-        for texts in samples {
-            let format = NumberFormat::guess(texts[0].as_bytes()).unwrap();
+        let guess = |texts: &[&str]| NumberFormat::guess(texts[0].as_bytes()).unwrap();
+        let shortest = |texts: &[&str]| NumberFormat::shortest(texts.iter().map(|text| text.as_bytes())).unwrap();
+        let with_formats = samples.iter().map(|texts| (*texts, guess(texts)));
+        let shortest_samples: [&[&str]; 2] = [&["103.65", "232", "-0.5", "0"], &["-1", "-2.25"]];
+        let all = with_formats.chain(shortest_samples.iter().map(|texts| (*texts, shortest(texts))));
+        for (texts, format) in all {
             let numbers: Vec<i64> = texts.iter().map(|text| format.parse(text.as_bytes()).unwrap()).collect();
             let (min, max) = (*numbers.iter().min().unwrap(), *numbers.iter().max().unwrap());
             let forms = number_forms(format, min, max).unwrap();

@@ -11,6 +11,12 @@ use crate::time::civil::{date_from_days, days_from_date};
 const DIGITS_MAX: u8 = 18;
 /// Number of hexadecimal digits that fit 64 bits.
 const HEX_DIGITS_MAX: u8 = 16;
+/// Number of digits that a double always distinguishes.
+const DOUBLE_DIGITS_MAX: usize = 15;
+/// Number of decimal places of the smallest number that is formatted without an exponent, 0.0001.
+const EXACT_PLACES: u8 = 4;
+const POWERS_OF_TEN: [i64; 10] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 const EIGHT_DIGITS: i64 = 100_000_000;
 /// Eight digits `0`.
 const ZEROES: u64 = 0x3030_3030_3030_3030;
@@ -34,6 +40,14 @@ pub enum NumberFormat {
     },
     /// `8.70`: a fixed number of decimal places, no redundant leading zeros; stored as the number without its point.
     Decimal {
+        /// 1 to 9.
+        digits: u8,
+    },
+    /// `8.7`, `12` or `0.25`: at most this many decimal places, without redundant zeros, as most JSON writers print
+    /// doubles; stored as the number multiplied by ten to the power of `digits`. The double nearest to the number is
+    /// formatted as the same text, so numbers below 0.0001 (written with an exponent) and of more than 15 digits are
+    /// excluded.
+    Shortest {
         /// 1 to 9.
         digits: u8,
     },
@@ -83,12 +97,42 @@ impl NumberFormat {
         candidates.into_iter().find(|format| format.is_valid() && format.parse(text).is_some())
     }
 
+    /// The [`NumberFormat::Shortest`] with the fewest decimal places that suffice for these texts, if all of them are
+    /// integers or decimals without redundant zeros; [`NumberFormat::parse`] shows whether it fits each text.
+    pub fn shortest<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Option<NumberFormat> {
+        let mut digits = 0;
+        for text in texts {
+            let is_number = matches!(text, [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]);
+            let fraction = count_fraction_digits(text);
+            if !is_number || (fraction > 0 && text.last() == Some(&b'0')) {
+                return None;
+            }
+            digits = digits.max(fraction);
+        }
+        Some(NumberFormat::Shortest { digits }).filter(|format| format.is_valid())
+    }
+
+    /// The fraction of a number in this format whose digits after the point are this text, in units of the last decimal
+    /// place. `None` if no number of the format has this fraction.
+    pub fn parse_fraction(self, text: &[u8]) -> Option<u64> {
+        let (digits, padding) = match self {
+            NumberFormat::Decimal { digits } => (digits, 0),
+            NumberFormat::Shortest { digits } if text.last() != Some(&b'0') => {
+                (digits, usize::from(digits).checked_sub(text.len())?)
+            }
+            _ => return None,
+        };
+        let fits = text.len() + padding == usize::from(digits);
+        let number = fits.then(|| parse_digits(text)).flatten()?;
+        Some(number.unsigned_abs() * 10u64.pow(padding as u32))
+    }
+
     /// Whether the format's digit counts are within bounds; a format read from disk may be invalid.
     pub fn is_valid(self) -> bool {
         match self {
             NumberFormat::Integer | NumberFormat::Ip4 => true,
             NumberFormat::Padded { digits } => (1..=DIGITS_MAX).contains(&digits),
-            NumberFormat::Decimal { digits } => (1..=9).contains(&digits),
+            NumberFormat::Decimal { digits } | NumberFormat::Shortest { digits } => (1..=9).contains(&digits),
             NumberFormat::Hex { digits } => (1..=HEX_DIGITS_MAX).contains(&digits),
             NumberFormat::Time(TimeLayout::Iso { between, point, digits, .. }) => {
                 matches!(between, b'T' | b' ')
@@ -108,6 +152,7 @@ impl NumberFormat {
                 (text.len() == usize::from(digits)).then(|| parse_digits(text)).flatten()
             }
             NumberFormat::Decimal { digits } => parse_decimal(text, usize::from(digits)),
+            NumberFormat::Shortest { digits } => parse_shortest(text, digits),
             NumberFormat::Hex { digits } => parse_hex(text, usize::from(digits)),
             NumberFormat::Ip4 => parse_ip4(text),
             NumberFormat::Time(layout) => layout.parse(text),
@@ -134,6 +179,15 @@ impl NumberFormat {
                 write_digits(magnitude / unit, 1, out);
                 out.push(b'.');
                 write_digits(magnitude % unit, usize::from(digits), out);
+            }
+            NumberFormat::Shortest { digits } => {
+                let start = out.len();
+                NumberFormat::Decimal { digits }.write(number, out);
+                let zeros = out[start..].iter().rev().take_while(|byte| **byte == b'0').count();
+                out.truncate(out.len() - zeros.min(usize::from(digits)));
+                if out.last() == Some(&b'.') {
+                    out.pop();
+                }
             }
             NumberFormat::Hex { digits } => {
                 let start = out.len();
@@ -217,11 +271,17 @@ fn parse_eight_digits(word: u64) -> Option<i64> {
 #[inline]
 fn parse_integer(text: &[u8]) -> Option<i64> {
     match text {
+        [b'-', b'0', ..] => None,
+        [b'-', digits @ ..] => parse_digits(digits).map(|number| -number),
+        digits => parse_unsigned(digits),
+    }
+}
+
+/// The number of digits without a redundant leading zero.
+#[inline]
+fn parse_unsigned(text: &[u8]) -> Option<i64> {
+    match text {
         [b'0'] => Some(0),
-        [b'-', rest @ ..] => match rest {
-            [b'0', ..] => None,
-            digits => parse_digits(digits).map(|number| -number),
-        },
         [b'0', ..] => None,
         digits => parse_digits(digits),
     }
@@ -242,6 +302,29 @@ fn parse_decimal(text: &[u8], digits: usize) -> Option<i64> {
         true if number == 0 => None,
         true => Some(-number),
         false => Some(number),
+    }
+}
+
+#[inline]
+fn parse_shortest(text: &[u8], digits: u8) -> Option<i64> {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let point = memchr::memchr(b'.', unsigned).unwrap_or(unsigned.len());
+    let (whole, fraction) = (&unsigned[..point], unsigned.get(point + 1..).unwrap_or_default());
+    let has_point = point < unsigned.len();
+    let missing = usize::from(digits).checked_sub(fraction.len())?;
+    if (has_point && matches!(fraction, [] | [.., b'0'])) || whole.len() + usize::from(digits) > DOUBLE_DIGITS_MAX {
+        return None;
+    }
+    let fraction = if has_point { parse_digits(fraction)? } else { 0 };
+    let number = parse_unsigned(whole)? * POWERS_OF_TEN[usize::from(digits)] + fraction * POWERS_OF_TEN[missing];
+    let is_negative = unsigned.len() < text.len();
+    // Zero has no sign, and the smallest number without an exponent is 0.0001.
+    let smallest = POWERS_OF_TEN[usize::from(digits.saturating_sub(EXACT_PLACES))];
+    match number {
+        0 if is_negative => None,
+        0 => Some(0),
+        number if number < smallest => None,
+        number => Some(if is_negative { -number } else { number }),
     }
 }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::value::format_number;
 
 fn round_trip_format(text: &str) -> Option<NumberFormat> {
     let format = NumberFormat::guess(text.as_bytes())?;
@@ -78,6 +79,38 @@ fn number_formats_are_guessed_from_texts() {
 }
 
 #[test]
+fn shortest_decimals_have_at_most_the_given_places() {
+    let shortest = |texts: &[&str]| NumberFormat::shortest(texts.iter().map(|text| text.as_bytes()));
+    assert_eq!(shortest(&["103.65", "232", "-0.5"]), Some(NumberFormat::Shortest { digits: 2 }));
+    for others in [&["1.50"][..], &["1.0"], &["12"], &["x"], &[".5"], &["1.0123456789"], &["10.0.0.1", "1.5"]] {
+        let format = shortest(others);
+        let is_parsed = format.is_some_and(|format| others.iter().all(|text| format.parse(text.as_bytes()).is_some()));
+        assert!(!is_parsed, "{others:?}");
+    }
+    let format = NumberFormat::Shortest { digits: 6 };
+    for (text, number) in [
+        ("0", 0),
+        ("12", 12_000_000),
+        ("-12.5", -12_500_000),
+        ("0.0001", 100),
+        ("999999999.999999", 999_999_999_999_999),
+    ] {
+        assert_eq!(format.parse(text.as_bytes()), Some(number), "{text}");
+    }
+    for text in ["-0", "0.0", "1.", "01", "1.50", "0.00009", "1.2345678", "9999999999", "1e3", "+1", "", "-", "1.2.3"] {
+        assert_eq!(format.parse(text.as_bytes()), None, "{text}");
+    }
+    for (text, fraction) in
+        [("5", Some(500_000)), ("05", Some(50_000)), ("50", None), ("0", None), ("1234567", None), ("x", None)]
+    {
+        assert_eq!(format.parse_fraction(text.as_bytes()), fraction, "{text}");
+    }
+    let two_places = NumberFormat::Decimal { digits: 2 };
+    assert_eq!(["50", "5"].map(|text| two_places.parse_fraction(text.as_bytes())), [Some(50), None]);
+    assert_eq!(NumberFormat::Integer.parse_fraction(b"5"), None);
+}
+
+#[test]
 fn texts_that_do_not_round_trip_are_not_numbers() {
     for text in [
         "",
@@ -114,6 +147,25 @@ proptest! {
     }
 
     #[test]
+    fn shortest_decimals_are_formatted_like_their_doubles(
+        number in -999_999_999_999_999i64..=999_999_999_999_999, divisor in 0u32..=15, digits in 1u8..=9,
+    ) {
+        let number = number / 10i64.pow(divisor);
+        let format = NumberFormat::Shortest { digits };
+        let mut text = Vec::new();
+        format.write(number, &mut text);
+        if let Some(parsed) = format.parse(&text) {
+            prop_assert_eq!(parsed, number);
+            let double = number as f64 / 10f64.powi(i32::from(digits));
+            let formatted = format_number(double);
+            prop_assert_eq!(formatted.as_bytes(), &text);
+        } else {
+            let is_small = number.unsigned_abs() < 10u64.pow(u32::from(digits.saturating_sub(4)));
+            prop_assert!(is_small || number.unsigned_abs() >= 1_000_000_000_000_000 / 10, "{}", number);
+        }
+    }
+
+    #[test]
     fn only_ascii_digits_are_parsed_as_digits(
         text in prop::collection::vec(prop_oneof![15 => b'0'..=b'9', 1 => any::<u8>()], 1..=20),
         // Wrong bytes: neighbours of the digits in ASCII, and bytes that differ from digits by one bit.
@@ -133,6 +185,7 @@ proptest! {
     fn out_of_range_numbers_are_written_without_panic(number in any::<i64>(), digits in 1u8..=9) {
         for format in [
             NumberFormat::Integer, NumberFormat::Padded { digits }, NumberFormat::Decimal { digits },
+            NumberFormat::Shortest { digits },
             NumberFormat::Hex { digits }, NumberFormat::Ip4, NumberFormat::Time(TimeLayout::Common),
             NumberFormat::Time(TimeLayout::Iso { between: b'T', point: b'.', digits, zulu: true }),
         ] {

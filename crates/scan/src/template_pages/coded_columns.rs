@@ -1,16 +1,20 @@
 //! Dictionary-coded columns of fields that have a dictionary for the whole slab ([`super::coded_fields`]): a row costs
-//! a lookup, and no text is written.
+//! a lookup, and no text is written. Only the exceptions, values without a code, are read as texts; they extend the
+//! dictionary of the batch.
 //!
 //! Not here: fields that one column contains in all rows and fields with many values ([`super::columns`]); numbers
 //! ([`super::number_columns`]).
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, DictionaryArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringViewArray, UInt32Array};
+use arrow::compute::concat;
 use arrow::datatypes::UInt32Type;
 use quarry_eval::EngineError;
+use quarry_stdx::number::u32_of;
 
-use super::coded_fields::LocationCodes;
+use super::coded_fields::{CodedField, LocationCodes};
+use super::columns::column_from_mixed_locations;
 use super::cursors::Cursors;
 use super::divided_keys::keys_of_rows;
 use super::field_locations::FieldLocations;
@@ -19,6 +23,8 @@ use super::page::{PageReader, Rows};
 
 /// Minimum number of rows for which a dictionary is made.
 const ROWS_MIN: usize = 256;
+/// At most one row in this many is an exception; otherwise the values are read as texts.
+const ROWS_PER_EXCEPTION: usize = 8;
 
 /// The values of a field in these rows as codes; `None` if there are too many values or too few rows.
 pub(super) fn coded_column(
@@ -33,6 +39,7 @@ pub(super) fn coded_column(
     let keys = keys_of_rows(field, rows, page)?;
     let mut cursors = Cursors::new(page);
     let mut codes: Vec<u32> = Vec::with_capacity(rows.len());
+    let mut exceptions = Vec::new();
     for row in rows.iter() {
         let place = coded.place_of.get(keys[row as usize] as usize);
         codes.push(match place.and_then(|place| coded.places.get(*place as usize)) {
@@ -48,6 +55,13 @@ pub(super) fn coded_column(
             Some(LocationCodes::Nested(columns)) => {
                 let mut found = ABSENT;
                 for (column, codes) in columns {
+                    let Some(codes) = codes else {
+                        if cursors.value_position(*column, row, page)?.is_some() {
+                            exceptions.push(row);
+                            break;
+                        }
+                        continue;
+                    };
                     if let Some(code) = cursors.code(*column, row, page)? {
                         found = codes.get(code as usize).copied().ok_or_else(missing)?;
                         break;
@@ -57,11 +71,53 @@ pub(super) fn coded_column(
             }
         });
     }
+    if exceptions.len() > rows.len() / ROWS_PER_EXCEPTION {
+        return Ok(None);
+    }
+    let texts = match exceptions.is_empty() {
+        true => Arc::clone(&coded.texts),
+        false => add_exceptions(&coded, field, rows, exceptions, &mut codes, page)?,
+    };
     let keys: UInt32Array = match codes.contains(&ABSENT) {
         true => codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect(),
         false => codes.into(),
     };
-    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&coded.texts))?)))
+    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, texts)?)))
+}
+
+/// Reads the values of the exceptions among these rows as texts and sets their codes. The dictionary is extended by the
+/// texts that it lacks.
+fn add_exceptions(
+    coded: &CodedField,
+    field: &FieldLocations,
+    rows: &Rows,
+    exceptions: Vec<u32>,
+    codes: &mut [u32],
+    page: &mut PageReader<'_>,
+) -> Result<ArrayRef, EngineError> {
+    let read = column_from_mixed_locations(field, &Rows::Some(exceptions.clone()), page)?;
+    let mut new: Vec<&str> = Vec::new();
+    let mut code_of = |text| match coded.codes.get(text) {
+        Some(code) => *code,
+        None => {
+            let at = new.iter().position(|known| *known == text).unwrap_or_else(|| {
+                new.push(text);
+                new.len() - 1
+            });
+            u32_of(coded.texts.len() + at)
+        }
+    };
+    let mut left = exceptions.iter().zip(read.as_string_view()).peekable();
+    for (row, code) in rows.iter().zip(codes) {
+        if let Some((_, text)) = left.next_if(|(exception, _)| **exception == row) {
+            *code = text.map_or(ABSENT, &mut code_of);
+        }
+    }
+    assert!(left.next().is_none(), "every exception is one of the rows");
+    match new.is_empty() {
+        true => Ok(Arc::clone(&coded.texts)),
+        false => Ok(concat(&[&coded.texts, &StringViewArray::from_iter_values(new)])?),
+    }
 }
 
 fn missing() -> EngineError {

@@ -1,5 +1,6 @@
 //! Slab-wide dictionaries of fields with few values, whose location differs between templates. The values are literals,
-//! texts of dictionaries, numbers, and combinations of these.
+//! texts of dictionaries, numbers, and combinations of these. Rare values in columns without codes, such as JSON strings
+//! with escapes, are exceptions: they are not in the dictionary, but read with their rows.
 //!
 //! Not here: reading the codes of rows ([`super::coded_columns`]).
 
@@ -14,17 +15,22 @@ use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::column_codes::max_codes;
+use super::columns::append_unescaped;
 use super::field_locations::FieldLocations;
-use super::value_location::ValueLocation;
+use super::value_location::{NestedValue, ValueLocation};
 
 /// Maximum number of combinations of codes at one location; if there are more, the field has no dictionary.
 const COMBINATIONS_MAX: usize = 8_192;
 /// Maximum number of combinations at all locations.
 const ENTRIES_MAX: usize = 32_768;
+/// At most one value in this many is an exception; otherwise the field has no dictionary.
+const VALUES_PER_EXCEPTION: u64 = 16;
 
 /// The values of a field in a slab.
 pub(super) struct CodedField {
     pub texts: ArrayRef,
+    /// The code of each text.
+    pub codes: HashMap<Box<str>, u32, FixedState>,
     /// The distinct locations.
     pub places: Vec<LocationCodes>,
     /// Index of the location of each of the field's keys.
@@ -42,8 +48,8 @@ pub(super) enum LocationCodes {
         codes: Box<[u32]>,
     },
     /// In the first of these columns that has a value in the row; for each column, the field's code by the column's
-    /// code.
-    Nested(Vec<(u32, Box<[u32]>)>),
+    /// code, or `None` if its values are exceptions.
+    Nested(Vec<(u32, Option<Box<[u32]>>)>),
 }
 
 fn missing() -> EngineError {
@@ -59,38 +65,34 @@ impl CodedField {
         segment: &dyn Segment,
     ) -> Result<Option<CodedField>, EngineError> {
         let mut maker =
-            DictionaryMaker { template_set, segment, texts: Vec::new(), numbers: HashMap::default(), entries: 0 };
-        let mut known: HashMap<Template, u32, FixedState> = HashMap::default();
+            DictionaryMaker { template_set, segment, texts: Vec::new(), codes: HashMap::default(), entries: 0 };
+        // Locations are equal if they have the same parts, or the same nested values.
+        let mut known: HashMap<(Template, &[NestedValue]), u32, FixedState> = HashMap::default();
         let mut places = vec![LocationCodes::Absent];
         let mut place_of = Vec::with_capacity(field.locations.len());
         for place in &field.locations {
-            let (parts, nested) = match place {
+            let (parts, nested): (Vec<TemplatePart>, &[NestedValue]) = match place {
                 ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
                     place_of.push(0);
                     continue;
                 }
-                ValueLocation::Constant(text) => (vec![TemplatePart::Literal(text.as_bytes().into())], false),
-                ValueLocation::Variable(column) => (vec![TemplatePart::Variable(*column)], false),
-                ValueLocation::Composite(parts) => (parts.to_vec(), false),
-                ValueLocation::Nested(nested) if !nested.has_escapes() => {
-                    (nested.values.iter().map(|value| TemplatePart::Variable(value.column)).collect(), true)
-                }
+                ValueLocation::Constant(text) => (vec![TemplatePart::Literal(text.as_bytes().into())], &[]),
+                ValueLocation::Variable(column) => (vec![TemplatePart::Variable(*column)], &[]),
+                ValueLocation::Composite(parts) => (parts.to_vec(), &[]),
+                ValueLocation::Nested(nested) => (Vec::new(), &nested.values),
                 _ => return Ok(None),
             };
-            // The empty literal distinguishes a nested value in several columns from a sequence of the same columns.
-            let key = Template {
-                parts: if nested { [vec![TemplatePart::Literal([].into())], parts].concat() } else { parts },
-            };
+            let key = (Template { parts }, nested);
             if let Some(at) = known.get(&key) {
                 place_of.push(*at);
                 continue;
             }
             let made = match nested {
-                true => maker.nested(&key.parts[1..])?,
-                false => maker.composite(&key.parts)?.map(|(columns, codes)| match codes[..] {
+                [] => maker.composite(&key.0.parts)?.map(|(columns, codes)| match codes[..] {
                     [code] if columns.is_empty() => LocationCodes::Constant(code),
                     _ => LocationCodes::Composite { columns, codes },
                 }),
+                nested => maker.nested(nested)?,
             };
             let Some(made) = made else { return Ok(None) };
             place_of.push(u32_of(places.len()));
@@ -98,7 +100,7 @@ impl CodedField {
             places.push(made);
         }
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(&maker.texts));
-        Ok(Some(CodedField { texts, places, place_of }))
+        Ok(Some(CodedField { texts, codes: maker.codes, places, place_of }))
     }
 }
 
@@ -107,7 +109,7 @@ struct DictionaryMaker<'a> {
     template_set: &'a TemplateSet,
     segment: &'a dyn Segment,
     texts: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, u32, FixedState>,
+    codes: HashMap<Box<str>, u32, FixedState>,
     /// Combinations of codes so far.
     entries: usize,
 }
@@ -152,25 +154,57 @@ impl DictionaryMaker<'_> {
         Ok(Some((columns.into(), codes.into())))
     }
 
-    fn nested(&mut self, parts: &[TemplatePart]) -> Result<Option<LocationCodes>, EngineError> {
-        let mut columns = Vec::with_capacity(parts.len());
-        for part in parts {
-            let Some((column, codes)) = self.composite(std::slice::from_ref(part))? else { return Ok(None) };
-            columns.extend(column.iter().map(|(column, _)| *column).zip([codes]));
+    /// `None` if most values have codes of no column.
+    fn nested(&mut self, nested: &[NestedValue]) -> Result<Option<LocationCodes>, EngineError> {
+        let mut columns = Vec::with_capacity(nested.len());
+        let (mut values, mut exceptions) = (0, 0);
+        for NestedValue { column, is_escaped } in nested {
+            let codes = self.codes_of_column(*column, *is_escaped)?;
+            let of_column = self.template_set.columns.get(*column as usize).map_or(0, |column| column.values);
+            values += of_column;
+            exceptions += if codes.is_none() { of_column } else { 0 };
+            columns.push((*column, codes));
         }
-        Ok(Some(LocationCodes::Nested(columns)))
+        let is_coded = exceptions <= values / VALUES_PER_EXCEPTION;
+        Ok(is_coded.then_some(LocationCodes::Nested(columns)))
+    }
+
+    /// The field's code by the column's code; `None` if the column has no codes, or too many.
+    fn codes_of_column(&mut self, column: u32, is_escaped: bool) -> Result<Option<Box<[u32]>>, EngineError> {
+        let count = max_codes(self.template_set, column);
+        let entries = self.entries.saturating_add(count);
+        if count == 0 || count > COMBINATIONS_MAX || entries > ENTRIES_MAX {
+            return Ok(None);
+        }
+        self.entries = entries;
+        let texts = ColumnTexts::of(column, self.template_set, self.segment)?;
+        let (mut text, mut unescaped) = (Vec::new(), Vec::new());
+        let mut codes = Vec::with_capacity(count);
+        for code in 0..u32_of(count) {
+            text.clear();
+            texts.write(code, &mut text)?;
+            codes.push(match is_escaped {
+                true => {
+                    unescaped.clear();
+                    append_unescaped(&text, &mut unescaped)?;
+                    self.code(&unescaped)?
+                }
+                false => self.code(&text)?,
+            });
+        }
+        Ok(Some(codes.into()))
     }
 
     /// The code of a text, which is added if new.
     fn code(&mut self, text: &[u8]) -> Result<u32, EngineError> {
         let text = std::str::from_utf8(text)
             .map_err(|_| EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket"))?;
-        if let Some(code) = self.numbers.get(text) {
+        if let Some(code) = self.codes.get(text) {
             return Ok(*code);
         }
         let code = u32_of(self.texts.len());
         self.texts.push(text.into());
-        self.numbers.insert(text.into(), code);
+        self.codes.insert(text.into(), code);
         Ok(code)
     }
 }

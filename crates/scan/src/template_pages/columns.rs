@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, PrimitiveArray, StringViewBuilder, UInt32Array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::take;
-use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type};
+use arrow::datatypes::{ArrowPrimitiveType, Float64Type, Int64Type, UInt32Type};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use quarry_eval::EngineError;
@@ -259,6 +259,11 @@ pub(super) fn typed_column(
                 let decimals: Decimal64Array = places.gather(numbers, |number| number);
                 Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits as i8)?)
             }
+            NumberFormat::Shortest { digits } => {
+                // Both operands are exact doubles, so their quotient is the double nearest to the decimal.
+                let unit = 10f64.powi(i32::from(digits));
+                Arc::new(places.gather::<i64, Float64Type>(numbers, |number| number as f64 / unit))
+            }
             format => number_texts(places.pick(numbers), format)?,
         },
         (ColumnValues::Texts { bytes, ends }, _) => select_texts(bytes, ends, places)?,
@@ -505,7 +510,7 @@ fn variable_texts<'p>(
 /// Appends the text of a JSON scalar. `written` is a bare scalar, a string with its quotes, or only the content of a
 /// string; escapes are resolved. A string with its quotes cannot be confused with the content of a string, because a
 /// quote inside a string is escaped.
-fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
+pub(super) fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
     let inside = match written {
         [b'"', inside @ .., b'"'] => inside,
         written => written,

@@ -446,7 +446,11 @@ impl<'a> JsonColumns<'a> {
         }
         match &described.kind {
             ColumnKind::Numbers { format, .. } => {
-                matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }).then_some(Scalar::Bare)
+                let is_json = matches!(
+                    format,
+                    NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Shortest { .. }
+                );
+                is_json.then_some(Scalar::Bare)
             }
             ColumnKind::Dictionary { len } if *len <= CHECKED_VALUES_MAX => {
                 let values = (self.dictionary)(column)?;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Decimal64Array, Int64Array, StringViewArray, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Decimal64Array, Float64Array, Int64Array, StringViewArray, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use quarry_eval::EngineError;
@@ -24,6 +24,8 @@ use super::value_location::ValueLocation;
 
 /// At least one value in this many must be a number in the column's format; otherwise all values are read as texts.
 const NUMBERS_DIVISOR: usize = 2;
+/// Numbers in the format [`NumberFormat::Shortest`] are below this bound, which is within the exact range of doubles.
+const SHORTEST_BOUND: u64 = 1_000_000_000_000_000;
 /// Maximum number of dictionary entries that are parsed for the rows of a page.
 const PARSED_ENTRIES_MAX: usize = 1_024;
 
@@ -129,6 +131,12 @@ impl FoundNumbers {
                 let decimals = Decimal64Array::new(self.numbers.into(), nulls);
                 Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits.cast_signed())?)
             }
+            NumberFormat::Shortest { digits } => {
+                // Both operands are exact doubles, so their quotient is the double nearest to the decimal.
+                let unit = 10f64.powi(i32::from(digits));
+                let doubles: Vec<f64> = self.numbers.into_iter().map(|number| number as f64 / unit).collect();
+                Arc::new(Float64Array::new(doubles.into(), nulls))
+            }
             _ => Arc::new(Int64Array::new(self.numbers.into(), nulls)),
         })
     }
@@ -222,8 +230,8 @@ struct NumberSource {
 enum SourceNumbers {
     /// No numbers: all values of the source are exceptions.
     Never,
-    /// The values themselves.
-    Values,
+    /// The values, multiplied by this power of ten.
+    Values(i64),
     /// By code; `None` for texts that are exceptions.
     ByCode(Vec<Option<i64>>),
 }
@@ -274,7 +282,14 @@ impl Sources {
                 _ => add(None, *rows),
             }
         }
-        let (format, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        let shortest = counts.iter().map(|(format, _)| *format).filter(is_shortest).max_by_key(places);
+        let (format, count) = match shortest {
+            Some(format) => {
+                let converted = counts.iter().filter(|(own, _)| factor_between(*own, format).is_some());
+                (format, converted.map(|(_, count)| count).sum())
+            }
+            None => counts.into_iter().max_by_key(|(_, count)| *count)?,
+        };
         (count * NUMBERS_DIVISOR >= all).then_some(format)
     }
 
@@ -282,8 +297,8 @@ impl Sources {
     fn parse_dictionaries(&mut self, format: NumberFormat, page: &PageReader<'_>) -> Result<(), EngineError> {
         for source in &mut self.0 {
             source.numbers = match (&source.values.values, &page.template_set().columns[source.column as usize].kind) {
-                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) if *own == format => {
-                    SourceNumbers::Values
+                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) => {
+                    factor_between(*own, format).map_or(SourceNumbers::Never, SourceNumbers::Values)
                 }
                 (ColumnValues::Codes(_), ColumnKind::Dictionary { len }) if *len as usize <= PARSED_ENTRIES_MAX => {
                     let texts = page.slab.dictionary_values(source.column)?;
@@ -336,7 +351,11 @@ impl NumberSource {
     fn read(&mut self, row: u32) -> Option<NumberValue> {
         let place = self.place(row)?;
         let number = match (&self.numbers, &self.values.values) {
-            (SourceNumbers::Values, ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
+            (SourceNumbers::Values(1), ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
+            (SourceNumbers::Values(factor), ColumnValues::Numbers(numbers)) => {
+                let number = numbers.get(place).and_then(|number| number.checked_mul(*factor));
+                number.filter(|number| number.unsigned_abs() < SHORTEST_BOUND)
+            }
             (SourceNumbers::ByCode(numbers), ColumnValues::Codes(codes)) => {
                 codes.get(place).and_then(|code| *numbers.get(*code as usize)?)
             }
@@ -388,7 +407,32 @@ fn format_of_column(column: u32, template_set: &TemplateSet) -> Option<NumberFor
 }
 
 fn is_plain(format: &NumberFormat) -> bool {
-    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Ip4)
+    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Ip4) || is_shortest(format)
+}
+
+fn is_shortest(format: &NumberFormat) -> bool {
+    matches!(format, NumberFormat::Shortest { .. })
+}
+
+/// The decimal places that numbers of a format with a variable number of places are stored with.
+fn places(format: &NumberFormat) -> u8 {
+    match format {
+        NumberFormat::Shortest { digits } => *digits,
+        _ => 0,
+    }
+}
+
+/// The power of ten by which stored numbers of one format are multiplied to be numbers of the other; `None` if their
+/// texts would be written differently.
+fn factor_between(own: NumberFormat, other: NumberFormat) -> Option<i64> {
+    match (own, other) {
+        (own, other) if own == other => Some(1),
+        (NumberFormat::Integer | NumberFormat::Shortest { .. }, NumberFormat::Shortest { digits }) => {
+            let missing = digits.checked_sub(places(&own))?;
+            Some(10i64.pow(u32::from(missing)))
+        }
+        _ => None,
+    }
 }
 
 /// Whether numbers can be read from a column without reading its texts row by row.

@@ -226,7 +226,7 @@ fn common_length(column: &Column) -> Option<u32> {
             let is_fixed = match format {
                 NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => true,
                 NumberFormat::Integer | NumberFormat::Decimal { .. } => is_monotonic,
-                NumberFormat::Ip4 => false,
+                NumberFormat::Shortest { .. } | NumberFormat::Ip4 => false,
             };
             (is_fixed && first == last).then_some(first)
         }
@@ -247,6 +247,13 @@ fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u3
         NumberFormat::Decimal { digits } => {
             digits_of(number.unsigned_abs() / 10u64.pow(u32::from(digits))) + 1 + u32::from(digits) + sign
         }
+        NumberFormat::Shortest { digits } => {
+            let (mut magnitude, mut fraction) = (number.unsigned_abs(), u32::from(digits));
+            while fraction > 0 && magnitude % 10 == 0 {
+                (magnitude, fraction) = (magnitude / 10, fraction - 1);
+            }
+            digits_of(magnitude / 10u64.pow(fraction)) + fraction + u32::from(fraction > 0) + sign
+        }
         NumberFormat::Ip4 => ip4_text_len(number as u32),
         NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => {
             text.clear();
@@ -261,6 +268,25 @@ mod tests {
     use quarry_event::template::{Template, ValueTraits};
 
     use super::*;
+
+    #[test]
+    fn lengths_of_numbers_are_those_of_their_texts() {
+        let formats = [
+            NumberFormat::Integer,
+            NumberFormat::Decimal { digits: 3 },
+            NumberFormat::Shortest { digits: 3 },
+            NumberFormat::Padded { digits: 7 },
+        ];
+        let (mut text, mut scratch) = (Vec::new(), Vec::new());
+        for format in formats {
+            for number in [0, 5, 50, 500, 5_000, 12_340, 999_999, -1, -500, -12_000] {
+                text.clear();
+                format.write(number, &mut text);
+                let length = formatted_length(format, number, &mut scratch);
+                assert_eq!(length as usize, text.len(), "{number} as {format:?}");
+            }
+        }
+    }
 
     #[test]
     fn columns_with_one_length_and_those_below_are_not_read() {

@@ -98,7 +98,7 @@ pub(super) struct Nested {
 }
 
 /// A column of [`Nested`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NestedValue {
     pub column: u32,
     /// Whether the column's values contain JSON escapes.

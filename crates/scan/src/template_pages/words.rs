@@ -614,10 +614,10 @@ impl Planner<'_> {
         if !(is_word && around.left && around.right && around.free) {
             return ProbePlan::Each(around);
         }
-        if let NumberFormat::Decimal { digits } = format
+        if let NumberFormat::Decimal { digits } | NumberFormat::Shortest { digits } = format
             && needle.iter().all(u8::is_ascii_digit)
         {
-            return decimal_plan(needle, digits);
+            return decimal_plan(needle, format, digits);
         }
         // A full address can only match a whole value.
         let is_address = format == NumberFormat::Ip4 && format.parse(needle).is_some();
@@ -793,12 +793,10 @@ fn raise_answers(base: &mut [u8], templates: &[u32], answer: u8) {
     }
 }
 
-/// The plan for a word of digits only, on decimals with this number of places.
-fn decimal_plan(needle: &[u8], digits: u8) -> ProbePlan {
-    let whole = NumberFormat::Integer.parse(needle);
-    let fraction = NumberFormat::Padded { digits }.parse(needle);
-    let [whole, fraction] = [whole, fraction].map(|number| number.and_then(|number| u64::try_from(number).ok()));
-    match (whole, fraction) {
+/// The plan for a word of digits only, on decimals of this format, stored with this number of places.
+fn decimal_plan(needle: &[u8], format: NumberFormat, digits: u8) -> ProbePlan {
+    let whole = NumberFormat::Integer.parse(needle).and_then(|number| u64::try_from(number).ok());
+    match (whole, format.parse_fraction(needle)) {
         (None, None) => ProbePlan::Same(NO),
         (whole, fraction) => ProbePlan::Decimals { unit: 10u64.pow(u32::from(digits)), whole, fraction },
     }

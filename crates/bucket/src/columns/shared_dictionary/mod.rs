@@ -83,7 +83,7 @@ impl Component {
                 Some(Component { width: width_of(most - 1), base: 0 })
             }
             NumberFormat::Ip4 => Some(Component { width: u32::BITS, base: 0 }),
-            NumberFormat::Integer | NumberFormat::Decimal { .. } => {
+            NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Shortest { .. } => {
                 Some(Component { width: u64::BITS, base: i64::MIN })
             }
             NumberFormat::Time(_) => None,

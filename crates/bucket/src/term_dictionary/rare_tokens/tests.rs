@@ -66,6 +66,10 @@ pub(crate) fn format_and_numbers() -> impl Strategy<Value = (NumberFormat, Vec<i
         (1u8..=9).prop_flat_map(move |digits| {
             (Just(NumberFormat::Decimal { digits }), prop_oneof![many(-limit..=limit), many(-999..=9_999)])
         }),
+        (1u8..=9).prop_flat_map(move |digits| {
+            let zeros = many(-99..=99).prop_map(|numbers| numbers.into_iter().map(|number| number * 1_000).collect());
+            (Just(NumberFormat::Shortest { digits }), prop_oneof![many(-limit..=limit), many(-999..=9_999), zeros])
+        }),
         (1u8..=16).prop_flat_map(move |digits| {
             let top = if digits == 16 { i64::MAX } else { (1i64 << (4 * digits)) - 1 };
             (Just(NumberFormat::Hex { digits }), many(if digits == 16 { i64::MIN } else { 0 }..=top))
@@ -88,6 +92,7 @@ fn negative_numbers_drop_their_sign_but_64_bit_ids_do_not() {
         (NumberFormat::Integer, vec![-5, 5, 0, i64::MAX]),
         (NumberFormat::Hex { digits: 16 }, vec![-1, 1, i64::MIN]),
         (NumberFormat::Decimal { digits: 2 }, vec![-870, 870, 1]),
+        (NumberFormat::Shortest { digits: 2 }, vec![-870, 870, 1, 0, 100]),
     ] {
         assert_eq!(collected(format, &numbers), expected(format, &numbers), "{format:?}");
     }

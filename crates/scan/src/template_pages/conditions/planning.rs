@@ -111,13 +111,15 @@ impl FieldTest {
             _ => {
                 return match format {
                     NumberFormat::Integer => ColumnPlan::Integers,
-                    NumberFormat::Decimal { digits } => ColumnPlan::Decimals(10f64.powi(i32::from(digits))),
+                    NumberFormat::Decimal { digits } | NumberFormat::Shortest { digits } => {
+                        ColumnPlan::Decimals(10f64.powi(i32::from(digits)))
+                    }
                     _ => ColumnPlan::Texts,
                 };
             }
         };
         let typed = match format {
-            NumberFormat::Integer | NumberFormat::Decimal { .. } => is_exact,
+            NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Shortest { .. } => is_exact,
             NumberFormat::Ip4 | NumberFormat::Time(_) => true,
             NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => !is_number,
         };

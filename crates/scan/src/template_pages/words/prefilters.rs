@@ -239,6 +239,8 @@ pub(super) fn is_one_word(format: NumberFormat, min: i64) -> bool {
     match format {
         NumberFormat::Integer => min >= 0,
         NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
-        NumberFormat::Decimal { .. } | NumberFormat::Ip4 | NumberFormat::Time(_) => false,
+        NumberFormat::Decimal { .. } | NumberFormat::Shortest { .. } | NumberFormat::Ip4 | NumberFormat::Time(_) => {
+            false
+        }
     }
 }
