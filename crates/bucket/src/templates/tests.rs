@@ -331,6 +331,18 @@ fn shortest_decimals_are_columns_of_numbers() {
     assert!(matches!(&variable(&slab, 3).values, SlabValues::Dictionary { ends, .. } if ends.len() == 50));
 }
 
+/// A dictionary may be larger if nearly all of its texts occur among the first values.
+#[test]
+fn texts_that_occur_early_are_a_dictionary() {
+    // 700 distinct texts each: the first column has all of them at once, in the second they go on appearing.
+    let slab = template_slab_of(&batch((0..12_000u64).map(|at| {
+        let agent = |number: u64| format!("agent x{number}y (build {})", number * 31 % 977);
+        format!("early=\"{}\" late=\"{}\" n={at}", agent(at * 9 % 700), agent(at / 6 % 2_000))
+    })));
+    assert!(matches!(&variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 700));
+    assert!(!matches!(&variable(&slab, 1).values, SlabValues::Dictionary { .. }));
+}
+
 /// Numbers with units are split between number and unit, inside the word; values of another form are plain texts.
 #[test]
 fn numbers_with_units_are_columns_of_numbers() {

@@ -25,6 +25,10 @@ const SAMPLE_VALUES: usize = 4_096;
 /// `DISTINCT_TEXTS_ALWAYS` and at most `DISTINCT_TEXTS_MAX`.
 const DISTINCT_TEXTS_ALWAYS: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
+/// A dictionary may have one text per `VALUES_PER_DISTINCT_AT_FIRST` values if nearly all of its texts occur early: at
+/// most one in `VALUES_PER_NEW_TEXT` values of the second half is new.
+const VALUES_PER_DISTINCT_AT_FIRST: usize = 4;
+const VALUES_PER_NEW_TEXT: usize = 16;
 const DISTINCT_TEXTS_MAX: usize = 32_768;
 /// Maximum number of distinct texts of a dictionary that is made when the column is complete; with more texts, most are
 /// so rare that reading the dictionary takes longer than reading the page with such a text.
@@ -120,8 +124,16 @@ fn parse_all(texts: &TextList, format: NumberFormat) -> Result<Vec<i64>, usize> 
 
 /// The dictionary of the values, if they are few; of quantities, only if they are very few.
 fn try_dictionary(texts: &TextList, are_quantities: bool) -> Option<(Interner, Vec<u32>)> {
-    let of_values = if are_quantities { 0 } else { texts.len() / VALUES_PER_DISTINCT };
-    dictionary_of(texts, DISTINCT_TEXTS_ALWAYS.max(of_values).min(DISTINCT_TEXTS_MAX))
+    let limit = |values_per_distinct: usize| match are_quantities {
+        true => DISTINCT_TEXTS_ALWAYS,
+        false => DISTINCT_TEXTS_ALWAYS.max(texts.len() / values_per_distinct).min(DISTINCT_TEXTS_MAX),
+    };
+    let (interner, codes) = dictionary_of(texts, limit(VALUES_PER_DISTINCT_AT_FIRST))?;
+    // Codes are numbered in the order of their first occurrence.
+    let second_half = &codes[codes.len() / 2..];
+    let early = codes[..codes.len() / 2].iter().max().map_or(0, |code| *code as usize + 1);
+    let is_complete = (interner.len() - early) * VALUES_PER_NEW_TEXT <= second_half.len();
+    (interner.len() <= limit(VALUES_PER_DISTINCT) || is_complete).then_some((interner, codes))
 }
 
 /// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for a
