@@ -357,9 +357,7 @@ impl Shared {
         if bucket.row.thawed && self.state().sealed.has_thawed_object(&bucket.row.object()) {
             return Ok(());
         }
-        let blobs = self.readers.blobs();
-        blobs.delete(&bucket.row.object())?;
-        Ok(blobs.delete(&bucket.row.filter())?)
+        Ok(self.readers.blobs().delete_all(&[&bucket.row.object(), &bucket.row.filter()])?)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
 
-use super::copies::{ObjectKind, RemoteOptions};
+use super::copies::RemoteOptions;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -143,9 +143,9 @@ impl Shared {
     /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.
     pub(super) fn end_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
+        self.readers.blobs().delete_all(&[&bucket.row.object(), &bucket.row.filter()])?;
+        // Afterwards, because a search may have opened the file while it still existed.
         self.readers.close_object(bucket.row.number);
-        let blobs = self.readers.blobs();
-        ObjectKind::ALL.into_iter().try_for_each(|part| blobs.delete(&part.name(&bucket.row)))?;
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)).map(drop)
     }
 }
