@@ -107,6 +107,8 @@ pub(crate) struct Counted {
     pub(crate) remote: bool,
     /// The objects at the previous location are to be deleted.
     pub(crate) leaving: bool,
+    /// The local copy is being evicted or restored.
+    pub(crate) evicting: bool,
 }
 
 /// A [`RemoteCopy`] in compact form.
@@ -184,6 +186,7 @@ impl Copies {
             local,
             remote: state.is_some_and(RemoteState::is_remote_complete),
             leaving: other.is_some_and(|other| other.is_obsolete),
+            evicting: state == Some(RemoteState::Evicting),
         };
         (std::mem::replace(&mut known.counted, now), now)
     }

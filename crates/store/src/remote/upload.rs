@@ -36,11 +36,7 @@ pub(crate) fn run(shared: &Shared) {
     shared.uploads.set_running(true);
     while !shared.uploads.is_stopping() {
         // A thread that ended would never upload again.
-        let round = catch_unwind(AssertUnwindSafe(|| {
-            let done = shared.upload_next_group();
-            let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
-            done.and_then(|more| evicted.map(|()| more))
-        }));
+        let round = catch_unwind(AssertUnwindSafe(|| shared.transfer()));
         let Ok(round) = round else {
             shared.report_message("uploading panicked and is tried again; please report this".to_owned());
             shared.uploads.pause(RETRY_MAX, true);
@@ -85,6 +81,7 @@ impl Store {
             return Err(StoreError::ReadOnly);
         }
         while self.shared.upload_next_group()? {}
+        self.shared.complete_evictions()?;
         self.shared.evict()
     }
 }
@@ -110,6 +107,19 @@ pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
 type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
+    /// One round of the upload thread; returns whether buckets may be waiting for their upload.
+    pub(crate) fn transfer(&self) -> Result<bool, StoreError> {
+        let done = self.upload_next_group();
+        let evicted = self.evict();
+        // What failed before is tried again when no bucket waits: it may fail each time, because an old volume is out of
+        // reach for example, and must not slow down uploads.
+        let completed = match done {
+            Ok(true) => Ok(()),
+            _ => self.complete_evictions().and(self.delete_old_copies()),
+        };
+        done.and_then(|more| evicted.and(completed).map(|()| more))
+    }
+
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
     pub(super) fn upload_next_group(&self) -> Result<bool, StoreError> {
         let _turn = self.uploads.lock_transfers();
@@ -359,9 +369,7 @@ impl Shared {
 
     /// At start, queues the buckets that are not uploaded yet, and completes interrupted evictions.
     pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
-        let is_evicting = |bucket: &&Arc<SealedBucket>| bucket.copies.state() == Some(RemoteState::Evicting);
-        let evicting: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_evicting).cloned().collect();
-        evicting.iter().try_for_each(|bucket| self.end_eviction(bucket))?;
+        self.complete_evictions()?;
         let waiting = |bucket: &&Arc<SealedBucket>| needs_upload(bucket);
         let waiting: Vec<u64> = {
             let state = self.state();

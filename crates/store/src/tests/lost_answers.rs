@@ -241,10 +241,7 @@ fn uploads_and_evictions_go_on() {
             store.evict_cache(None)
         },
         |_, store| {
-            // If the end of an eviction is not recorded, the next start does that; the local copy is deleted already.
-            let is_evicted = |state: Option<RemoteState>| state.is_some_and(|state| !state.is_local_complete());
-            let states = remote::states(store);
-            assert!(states.len() == 1 && states.iter().copied().all(is_evicted), "{states:?}");
+            assert_eq!(remote::states(store), [Some(RemoteState::Evicted)]);
             assert_eq!(texts(&all(store)), expected("main", 0..8));
         },
     );

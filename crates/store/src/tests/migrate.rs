@@ -210,3 +210,33 @@ fn an_unreachable_volume_does_not_delay_uploads_to_others() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 2]);
 }
+
+#[test]
+fn an_old_volume_out_of_reach_does_not_slow_down_uploads() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Objects::around(Arc::new(MemoryBlobStore::default())), Arc::new(MemoryBlobStore::default()));
+    let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), u64::MAX);
+    let store = open(&at(Place::Cold));
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let store = open(&at(Place::Warm));
+    let before = all(&store);
+    assert_eq!(store.migrate("main", Some("warm")).unwrap().waiting, 1);
+    store.shared.uploads.stop();
+    cold.is_down.store(true, Ordering::SeqCst);
+    drop(before);
+    // More buckets than are uploaded in one round.
+    for first in (5..40).step_by(5) {
+        append(&store, "main", first, 5);
+        store.seal_all().unwrap();
+    }
+    let waiting = store.shared.uploads.count();
+    assert!(waiting > 3, "{waiting} buckets wait");
+    while store.shared.transfer().unwrap_or(false) {}
+    assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Uploaded)), "{:?}", states(&store));
+    store.shared.transfer().unwrap_err();
+    cold.is_down.store(false, Ordering::SeqCst);
+    assert!(!store.shared.transfer().unwrap());
+    assert_eq!(cold.list().unwrap(), [""; 0]);
+}
