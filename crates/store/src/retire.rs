@@ -293,6 +293,7 @@ impl Shared {
             return false;
         }
         let row = &bucket.row;
+        let _archiving = bucket.copies.begin_archiving();
         if let Err(error) = self.ensure_local(bucket) {
             self.report_message(format!("bucket {} cannot be archived and is kept: {error}", bucket.id()));
             return false;

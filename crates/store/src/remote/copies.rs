@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, BlockCache};
@@ -85,6 +85,17 @@ pub(crate) struct Copies {
     known: Mutex<KnownCopies>,
     /// Sequence number of the bucket's last use, across all buckets.
     pub(crate) used: AtomicU64,
+    /// Whether the local objects are being archived, so that they must not be evicted.
+    is_archiving: AtomicBool,
+}
+
+/// The archiving of a bucket; dropped at its end.
+pub(crate) struct Archiving<'a>(&'a Copies);
+
+impl Drop for Archiving<'_> {
+    fn drop(&mut self) {
+        self.0.is_archiving.store(false, Ordering::Release);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -205,10 +216,20 @@ impl Copies {
         self.state().is_none_or(RemoteState::is_local_complete)
     }
 
-    /// Whether the local objects may be deleted, because the remote objects are complete and no move reads the local
-    /// ones.
+    /// Whether the local objects may be deleted, because the remote objects are complete and neither a move nor an
+    /// archive program reads the local ones.
     pub(super) fn is_evictable(&self) -> bool {
-        lock(&self.known).counted.evictable
+        lock(&self.known).counted.evictable && !self.is_archiving()
+    }
+
+    pub(super) fn is_archiving(&self) -> bool {
+        self.is_archiving.load(Ordering::Acquire)
+    }
+
+    /// Keeps the local objects from being evicted while they are archived. At most one thread archives a bucket.
+    pub(crate) fn begin_archiving(&self) -> Archiving<'_> {
+        self.is_archiving.store(true, Ordering::Release);
+        Archiving(self)
     }
 }
 

@@ -150,8 +150,11 @@ impl Shared {
         self.evict_locked(bucket)
     }
 
-    /// Deletes the local copy of a bucket. The caller holds `local_copies_lock`.
+    /// Deletes the local copy of a bucket unless it is being archived. The caller holds `local_copies_lock`.
     fn evict_locked(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        if bucket.copies.is_archiving() {
+            return Ok(());
+        }
         // Even if the catalog does not change, the state in memory follows it: an earlier commit may have had no answer.
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
         match bucket.copies.state() {
