@@ -32,6 +32,8 @@ const OBJECT_END_BYTES: u64 = 80 << 10;
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID_SETTING: &str = "store_id";
+/// Catalog setting with the epoch of new uploads; see [`OwnFolder`].
+pub(crate) const UPLOAD_EPOCH_SETTING: &str = "upload_epoch";
 
 /// Remote volumes and their use.
 #[derive(Clone, Debug)]
@@ -68,13 +70,55 @@ pub struct RemotePath {
     pub path: String,
 }
 
+impl RemotePath {
+    /// Whether a folder of a volume is this location, not counting the epochs of uploads.
+    pub(super) fn is_also(&self, volume: &str, folder: &str) -> bool {
+        self.volume == volume && without_epoch(&self.path) == without_epoch(folder)
+    }
+}
+
+fn without_epoch(folder: &str) -> &str {
+    OwnFolder::of(folder).epoch.map_or(folder, |epoch| &folder[..folder.len() - epoch.len() - 1])
+}
+
+/// The last component of a folder with objects: `STORE` or `STORE-EPOCH`, where `STORE` is the id of the data
+/// directory.
+///
+/// Before the objects of a live bucket are deleted, a new epoch of uploads begins, so that the bucket is never uploaded
+/// again under the same keys: a request to delete may reach the store late, or twice, and must not delete objects that
+/// were uploaded meanwhile. There are few epochs, because such deletions occur only in migrations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnFolder<'a> {
+    pub(super) store: &'a str,
+    /// `None` for the uploads before the first epoch began.
+    pub(super) epoch: Option<&'a str>,
+}
+
+impl<'a> OwnFolder<'a> {
+    /// The last component of `folder`.
+    pub(super) fn of(folder: &'a str) -> OwnFolder<'a> {
+        let last = folder.rsplit('/').next().unwrap_or(folder);
+        match last.split_once('-') {
+            Some((store, epoch)) => OwnFolder { store, epoch: Some(epoch) },
+            None => OwnFolder { store: last, epoch: None },
+        }
+    }
+}
+
+impl fmt::Display for OwnFolder<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.store)?;
+        self.epoch.map_or(Ok(()), |epoch| write!(out, "-{epoch}"))
+    }
+}
+
 impl RemoteOptions {
-    /// The location of an index's buckets; `None` for local only.
-    pub(crate) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
+    /// The location of an index's buckets, which ends with `own_folder`; `None` for local only.
+    pub(crate) fn place_of(&self, index: &str, own_folder: &str) -> Option<RemotePath> {
         let own = self.of_index.get(index);
         let RemotePath { volume, path } = own.map_or(self.default.as_ref(), Option::as_ref)?;
         let path = path.replace(INDEX_NAME_PLACEHOLDER, &object_folder(index));
-        let parts = path.split('/').filter(|part| !part.is_empty()).chain([store_id]);
+        let parts = path.split('/').filter(|part| !part.is_empty()).chain([own_folder]);
         Some(RemotePath { volume: volume.clone(), path: parts.collect::<Vec<_>>().join("/") })
     }
 }
