@@ -2,7 +2,7 @@
 //!
 //! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder. A crash leaves the complete object or
 //! an unfinished file. Unfinished files are never opened; [`BlobStore::delete`] or the next put of the name removes
-//! them.
+//! them. A delete fsyncs the folder, too.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -152,9 +152,18 @@ impl BlobStore for DirectoryStore {
     }
 
     fn delete(&self, name: &str) -> Result<(), BlobError> {
-        name::check(name)?;
-        remove_if_exists(&self.unfinished_path(name))?;
-        remove_if_exists(&self.path(name))
+        self.delete_all(&[name])
+    }
+
+    fn delete_all(&self, names: &[&str]) -> Result<(), BlobError> {
+        names.iter().try_for_each(|name| name::check(name))?;
+        for name in names {
+            remove_if_exists(&self.unfinished_path(name))?;
+            remove_if_exists(&self.path(name))?;
+        }
+        let folders: BTreeSet<PathBuf> = names.iter().filter_map(|name| folder_of(&self.path(name))).collect();
+        // Folders are synced even if no file existed: an earlier call may have removed the files and then failed.
+        folders.iter().filter(|folder| folder.is_dir()).try_for_each(|folder| self.sync_folder(folder))
     }
 
     fn exists(&self, name: &str) -> Result<bool, BlobError> {
@@ -320,5 +329,22 @@ mod tests {
             store.put("main/1", b"x").unwrap();
             assert_eq!(take(&synced), entries, "the folder is new again");
         }
+    }
+
+    #[test]
+    fn the_folders_of_deleted_objects_are_synced_until_that_succeeds() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("db");
+        let put = DirectoryStore::open(&root).unwrap();
+        put.put_all(&[("main/1", b"x"), ("main/2", b"x"), ("web/1", b"x")]).unwrap();
+        let (store, synced) = store(&root, 1);
+        let (names, folders) = (["main/1", "main/2", "web/1"], BTreeSet::from([root.join("main"), root.join("web")]));
+        assert!(store.delete_all(&names).is_err());
+        take(&synced);
+        // The files are gone by now, but nothing shows that this is durable.
+        store.delete_all(&names).unwrap();
+        assert_eq!((take(&synced), store.list().unwrap().len()), (folders, 0));
+        store.delete("other/1").unwrap();
+        assert_eq!(take(&synced), BTreeSet::new(), "no folder, no entries");
     }
 }

@@ -60,8 +60,14 @@ pub trait BlobStore: Debug + Send + Sync {
         false
     }
 
-    /// Removes an object and the remains of interrupted puts. Not an error if the object does not exist.
+    /// Removes an object and the remains of interrupted puts. Not an error if the object does not exist. Once this
+    /// returns `Ok`, the object stays removed after a crash.
     fn delete(&self, name: &str) -> Result<(), BlobError>;
+
+    /// Like [`BlobStore::delete`] for several objects; after an error some of them may be removed.
+    fn delete_all(&self, names: &[&str]) -> Result<(), BlobError> {
+        names.iter().try_for_each(|name| self.delete(name))
+    }
 
     /// Removes the remains of puts that began before `before_ns` and never ended, for the objects that `is_own`
     /// selects. Returns the number of puts whose remains were removed. Times are those of the clock that sets

@@ -92,8 +92,7 @@ impl RemoteState {
 
 impl Catalog {
     /// Records where the objects of live buckets will be uploaded, and returns the numbers of these buckets. Skips
-    /// buckets that are not live, already have a remote copy, or still have a second copy: it is being deleted, perhaps
-    /// from this very folder.
+    /// buckets that are not live, already have a remote copy, or still have a second copy, which is being deleted.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };

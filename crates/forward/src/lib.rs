@@ -16,6 +16,7 @@ mod error;
 mod link;
 mod outlet;
 mod routes;
+mod sent_requests;
 mod spool;
 mod tls;
 

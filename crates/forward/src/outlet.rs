@@ -6,12 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, SentRequest};
 use quarry_inputs::s2s::batch::{BatchPacker, split_rows};
 use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, Sink, SinkError};
 use quarry_pipeline::EVENT_BYTES_MAX;
 use quarry_stdx::Fault;
 
+use crate::sent_requests::{SentRequests, part_key};
 use crate::{ForwardError, Record, Routes, Spool};
 
 /// Compressors kept for reuse.
@@ -38,6 +39,7 @@ struct Shared {
     bytes: AtomicU64,
     unsent: AtomicU64,
     oversized: AtomicU64,
+    sent: SentRequests,
 }
 
 /// Counters of an outlet.
@@ -194,6 +196,29 @@ impl EventStore for Outlet {
         self.receipt(self.put(batch, Some(position)))
     }
 
+    fn begin_request(&self, key: u128) -> SentRequest {
+        self.shared.sent.begin(key)
+    }
+
+    fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
+        let (key, sent) = (part_key(request, &batch), &self.shared.sent);
+        if let Some(number) = sent.find_queued(request, key, self.spool.elapsed_ns()) {
+            return self.receipt(Ok(number));
+        }
+        let appended = self.put(batch, None);
+        appended.iter().for_each(|number| sent.record_queued(request, key, *number));
+        self.receipt(appended)
+    }
+
+    fn record_answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {
+        requests.iter().for_each(|request| self.shared.sent.record_answered(request));
+        Ok(())
+    }
+
+    fn record_failure(&self, request: &SentRequest) {
+        self.shared.sent.record_failure(request, self.spool.elapsed_ns());
+    }
+
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
         let known = self.spool.positions_of(scope, name);
         let own = known.iter().filter(|known| known.identity.head.len() == name.len());
@@ -254,11 +279,10 @@ mod tests {
     use super::*;
     use crate::spool::SpoolOptions;
 
-    #[test]
-    fn a_batch_is_counted_when_it_is_queued() {
-        let folder = tempfile::tempdir().unwrap();
+    /// An empty queue that no group reads, and its outlet.
+    fn outlet(folder: &std::path::Path) -> (Arc<Spool>, Outlet) {
         let (spool, _) = Spool::open(SpoolOptions {
-            folder: folder.path().to_owned(),
+            folder: folder.to_owned(),
             limit_bytes: 1 << 20,
             free_bytes_min: 0,
             groups: Vec::new(),
@@ -268,16 +292,48 @@ mod tests {
         })
         .unwrap();
         let routes = Routes::new(&OutputSettings::new(&Layers::new([]))).unwrap();
-        let outlet = Outlet::new(Arc::clone(&spool), Arc::new(routes));
+        (Arc::clone(&spool), Outlet::new(spool, Arc::new(routes)))
+    }
+
+    fn batch(text: &[u8], time: i64) -> EventBatch {
         let mut batch = EventBatch::default();
         let [index, host, source, sourcetype] = ["main", "h", "s", "t"].map(Arc::from);
         let meta = batch.intern(&Metadata { index, host, source, sourcetype });
-        batch.push(b"text", 0, meta);
-        assert!(outlet.append(batch.clone()).is_ok());
+        batch.push(text, time, meta);
+        batch
+    }
+
+    #[test]
+    fn a_batch_is_counted_when_it_is_queued() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, outlet) = outlet(folder.path());
+        assert!(outlet.append(batch(b"text", 0)).is_ok());
         let counted = outlet.figures();
         assert_eq!((counted.events, counted.bytes), (1, 4));
         spool.stop();
-        assert!(outlet.append(batch).is_err());
+        assert!(outlet.append(batch(b"text", 0)).is_err());
         assert_eq!(outlet.figures(), counted);
+    }
+
+    #[test]
+    fn queued_parts_of_a_failed_request_are_not_queued_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, outlet) = outlet(folder.path());
+        let inputs = [None, Some("other")].map(|routing| outlet.with_routing(routing));
+        let send = |parts: &[&[u8]], time: i64| {
+            let request = inputs[0].begin_request(5);
+            parts.iter().for_each(|text| drop(inputs[0].append_sent(batch(text, time), &request).unwrap()));
+            request
+        };
+        // The last part is refused, and the sender is asked to repeat the request.
+        let failed = send(&[b"one", b"two"], 1);
+        inputs[1].record_failure(&failed);
+        assert_eq!(outlet.figures().events, 2);
+        let repeated = send(&[b"one", b"two", b"three"], 2);
+        assert_eq!(outlet.figures().events, 3);
+        outlet.record_answered(&[repeated]).unwrap();
+        // After an answer, the same content is a new request.
+        outlet.record_answered(&[send(&[b"one", b"two", b"three"], 3)]).unwrap();
+        assert_eq!(outlet.figures().events, 6);
     }
 }

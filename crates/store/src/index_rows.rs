@@ -10,6 +10,7 @@
 //! Not here: which rows stay in the catalog (`live_buckets::loading`).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, MutexGuard};
 
 use quarry_catalog::{BucketRow, Catalog};
@@ -103,13 +104,17 @@ impl Shared {
         }
         // While these locks are held, only code that holds a reference to a bucket can change it, and no rows are
         // loaded.
-        let _commit = lock(&self.commit);
+        let Ok(_commit) = self.begin_commit() else { return };
         let Ok(_turn) = self.rows_loading.try_lock() else { return };
-        // If it is unknown whether a commit succeeded, the sums in memory may differ from those of the catalog.
-        if self.catalog.has_failed() {
+        let has_failed = self.catalog.has_failed();
+        if has_failed && self.catalog.settle().is_err() {
             return;
         }
         for (index, origins) in idle {
+            // After a failed commit, the copies of some buckets in memory may differ from the catalog.
+            if has_failed && self.read_all_copies(&index, &origins).is_err() {
+                return;
+            }
             let open = |bucket: &&Arc<SealedBucket>| Arc::strong_count(&bucket.copies) > 1;
             let open: Vec<u64> = {
                 let state = self.state();
@@ -130,6 +135,27 @@ impl Shared {
             drop(state);
             drop(left);
         }
+    }
+
+    /// Sets the copies of the buckets in a range of first origins to those in the catalog. The caller holds `commit`.
+    fn read_all_copies(&self, index: &str, origins: &RangeInclusive<u64>) -> Result<(), StoreError> {
+        let buckets: BTreeMap<u64, Arc<SealedBucket>> = {
+            let state = self.state();
+            let of_cell = state.sealed.arrived_between(index, *origins.start(), *origins.end());
+            of_cell.map(|bucket| (bucket.row.number, Arc::clone(bucket))).collect()
+        };
+        let (Some(first), Some(last)) = (buckets.keys().next(), buckets.keys().next_back()) else { return Ok(()) };
+        let mut pages = self.catalog.read_live(index, *first..=*last);
+        while let Some(page) = pages.next_page()? {
+            let mut state = self.state();
+            for row in page {
+                if let Some(bucket) = buckets.get(&row.number) {
+                    bucket.copies.set(row.remote, row.other);
+                    state.sealed.recount(bucket);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether no code holds a bucket or looks for it without knowing its index.

@@ -212,7 +212,7 @@ pub(crate) fn clean_up(
                 gone.push(row.number);
                 continue;
             }
-            match blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter)) {
+            match blobs.delete_all(&[&row.object, &row.filter]) {
                 Ok(()) => gone.push(row.number),
                 Err(error) => problems.push(format!("cannot delete the objects of bucket {}: {error}", row.number)),
             }

@@ -293,6 +293,7 @@ impl Shared {
             return false;
         }
         let row = &bucket.row;
+        let _archiving = bucket.copies.begin_archiving();
         if let Err(error) = self.ensure_local(bucket) {
             self.report_message(format!("bucket {} cannot be archived and is kept: {error}", bucket.id()));
             return false;
@@ -357,9 +358,7 @@ impl Shared {
         if bucket.row.thawed && self.state().sealed.has_thawed_object(&bucket.row.object()) {
             return Ok(());
         }
-        let blobs = self.readers.blobs();
-        blobs.delete(&bucket.row.object())?;
-        Ok(blobs.delete(&bucket.row.filter())?)
+        Ok(self.readers.blobs().delete_all(&[&bucket.row.object(), &bucket.row.filter()])?)
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The table `shared` has the database's id and the number up to which changes of all nodes were applied to this file.
 //! A write excludes other nodes, applies their changes, runs here without a commit, writes the changed documents to the
-//! database, and is then committed here with the number of the change. If the process dies before this commit, the file
-//! later applies its own change from the database.
+//! database, and is then committed here with the number of the change. The commit of the database decides: if the process
+//! dies before the commit here, or that commit fails, the write has taken effect, and the file later applies its own
+//! change from the database.
 //!
 //! A file that does not come from this database joins it: documents that only the file has are given to the other
 //! nodes. Of documents in both, the database's version wins; if versions differ, a copy of the file is kept.
@@ -115,15 +116,31 @@ impl Collection {
         shared.exclusively(&mut || {
             self.pull(writer, shared.as_ref())?;
             let Some(work) = work.take() else { return Ok(()) };
-            done = Some(self.in_transaction(writer, Some(definition), |file| {
+            let mut last = None;
+            let committed = self.in_transaction(writer, Some(definition), |file| {
                 file.touched = Some(TouchedDocuments::default());
-                let done = work(file)?;
-                file.share(shared.as_ref(), self.identity())?;
-                Ok(done)
-            })?);
+                done = Some(work(file)?);
+                last = file.share(shared.as_ref(), self.identity())?;
+                last.map_or(Ok(()), |last| file.set_standing(shared.id(), last))
+            });
+            match committed {
+                Err(error) if last.is_some() => self.apply_own_change(writer, shared.as_ref(), &error),
+                committed => committed?,
+            }
             Ok(())
         })?;
         done.ok_or(CollectionError::Unknown)
+    }
+
+    /// Applies a write from the database, because its commit to the file failed with `error`. If that fails as well,
+    /// [`crate::Collections::apply_shared_changes`] tries again.
+    fn apply_own_change(&self, writer: &mut Writer, shared: &dyn SharedDocuments, error: &CollectionError) {
+        if self.pull(writer, shared).is_err() {
+            log::warning(format!(
+                "collection {}: documents were changed for all nodes, but searches of this node do not find the changes                  yet, because the file of the collection cannot be written: {error}",
+                self.name
+            ));
+        }
     }
 
     fn standing(&self, writer: &mut Writer, database: i64) -> Result<Standing, CollectionError> {
@@ -216,7 +233,8 @@ impl Collection {
             })?;
             file.set_standing(shared.id(), state.last)?;
             file.touched = Some(own);
-            file.share(shared, self.identity())
+            let last = file.share(shared, self.identity())?;
+            last.map_or(Ok(()), |last| file.set_standing(shared.id(), last))
         })
     }
 
@@ -314,11 +332,11 @@ impl FileWriter<'_> {
         Ok(all)
     }
 
-    /// Writes the touched documents to the database, and records the number of their change.
-    fn share(&mut self, shared: &dyn SharedDocuments, collection: (&str, &str)) -> Result<(), Failure> {
+    /// Writes the touched documents to the database; returns the number of their change, `None` if there are none.
+    fn share(&mut self, shared: &dyn SharedDocuments, collection: (&str, &str)) -> Result<Option<i64>, Failure> {
         let parts = self.touched.take().unwrap_or_default().parts();
         if parts.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let Standing::Known(known) = self.standing(shared.id())? else {
             return Err(Failure::Damage("a shared file has no number of its last change".to_owned()));
@@ -332,7 +350,6 @@ impl FileWriter<'_> {
             let read = |document| read(document).map_err(|failure| Fault::from(failure.at(Path::new(collection.1))));
             documents.iter().map(read).collect()
         };
-        let last = shared.put(collection, known, &part).map_err(CollectionError::from)?;
-        self.set_standing(shared.id(), last)
+        Ok(Some(shared.put(collection, known, &part).map_err(CollectionError::from)?))
     }
 }

@@ -181,6 +181,28 @@ fn nodes_apply_each_others_changes() {
     assert_eq!((keys(&a.documents()), keys(&late.documents())), (vec!["new"], vec!["new"]));
 }
 
+/// Makes every commit fail that writes a document to the file of a collection.
+const FAIL_COMMITS: &str = "PRAGMA foreign_keys=ON; \
+     CREATE TABLE child (id INTEGER REFERENCES documents (place) DEFERRABLE INITIALLY DEFERRED); \
+     CREATE TRIGGER fail AFTER INSERT ON documents BEGIN INSERT INTO child VALUES (-1); END;";
+
+#[test]
+fn a_write_that_other_nodes_have_is_done_even_if_the_commit_here_fails() {
+    let (database, plain) = (MemoryDatabase::new(7), CollectionDefinition::default());
+    let (a, b) = (SharingNode::new(&database), SharingNode::new(&database));
+    save(&a.towns(), &[json!({"_key": "k1"})], &plain);
+    let run = |sql: &str| locked(&a.towns().writer).connection.as_ref().unwrap().execute_batch(sql).unwrap();
+    run(FAIL_COMMITS);
+    assert_eq!(a.towns().insert(NOBODY, object(json!({"_key": "k2"})), &plain), Ok("k2".to_owned()));
+    assert_eq!(keys(&b.documents()), ["k1", "k2"]);
+    // Without the change of its own, a node makes no further one.
+    a.towns().insert(NOBODY, object(json!({"_key": "k3"})), &plain).unwrap_err();
+    assert_eq!(keys(&find(&a.towns(), &[NOBODY], &everything())), ["k1"]);
+    run("DROP TRIGGER fail");
+    assert_eq!(a.towns().insert(NOBODY, object(json!({"_key": "k2"})), &plain), Err(CollectionError::Exists));
+    assert_eq!((keys(&a.documents()), keys(&b.documents())), (vec!["k1", "k2"], vec!["k1", "k2"]));
+}
+
 #[test]
 fn removals_that_are_purged_while_they_are_read_are_applied() {
     for has_others in [false, true] {

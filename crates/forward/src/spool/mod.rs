@@ -216,6 +216,11 @@ impl Spool {
         &self.name
     }
 
+    /// Monotonic time in nanoseconds.
+    pub(crate) fn elapsed_ns(&self) -> i64 {
+        self.clock.elapsed_ns()
+    }
+
     /// A watch on the number of the last durable record.
     pub fn watch_durable(&self) -> watch::Receiver<u64> {
         self.durable.subscribe()

@@ -43,8 +43,12 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     };
     let setting = |key: &str| input.settings.get(key).map_or("", |value| value.trim());
     let since = setting("journalctl-since");
-    let without = if since.is_empty() { vec!["--lines=0".to_owned()] } else { vec![format!("--since={since}")] };
-    let mark = Checkpoint { file: cursor_file(shared, &input.name), argument: "--after-cursor=".to_owned(), without };
+    let mark = Checkpoint {
+        file: cursor_file(shared, &input.name),
+        position_argument: "--after-cursor=",
+        time_argument: "--since=",
+        first_argument: (!since.is_empty()).then(|| format!("--since={since}")),
+    };
     let program = Program { executable: JOURNALCTL.into(), arguments: arguments(input), folder: shared.home.clone() };
     let metadata = metadata(input, &input.stanza, "journald", shared);
     let list = |key: &str| -> Vec<String> {

@@ -34,6 +34,7 @@ const LEFT_BYTES_MAX: usize = 4 << 20;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum retries during shutdown while the store is busy.
 const SHUTDOWN_RETRIES_MAX: usize = 50;
+const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Maximum bytes of a file with a saved mark ([`Checkpoint`]).
 const CHECKPOINT_BYTES_MAX: u64 = 4 << 10;
 
@@ -43,13 +44,39 @@ pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 /// Makes the text for a program's standard input, with the key of its session.
 pub(crate) type NewConfiguration = Box<dyn Fn(&str) -> String + Send>;
 
-/// A mark saved between runs: the position at which the program resumes.
+/// A mark saved between runs: the position at which the program resumes, or, until the program has written events, the
+/// time at which it was first started.
 pub(crate) struct Checkpoint {
     pub(crate) file: PathBuf,
-    /// Argument that precedes the mark.
-    pub(crate) argument: String,
-    /// Arguments used if there is no mark.
-    pub(crate) without: Vec<String>,
+    /// Argument that precedes a position.
+    pub(crate) position_argument: &'static str,
+    /// Argument that precedes a time, which is `@` and the seconds since 1970.
+    pub(crate) time_argument: &'static str,
+    /// Argument used while there is no mark; without it, the time of the first start is the mark.
+    pub(crate) first_argument: Option<String>,
+}
+
+impl Checkpoint {
+    /// The saved mark. If there is none and none is needed to begin, saves the time `now_ns` before the program starts:
+    /// after a crash, events since then must not be skipped.
+    fn read_or_begin(&self, now_ns: i64) -> Result<Option<String>, Fault> {
+        let kept = read_checkpoint(&self.file);
+        if kept.is_some() || self.first_argument.is_some() {
+            return Ok(kept);
+        }
+        let begun = format!("@{}", now_ns.div_euclid(NANOS_PER_SEC));
+        private_file::write(&self.file, &begun)?;
+        Ok(Some(begun))
+    }
+
+    /// The argument with which the program begins at a mark.
+    fn argument(&self, mark: Option<&str>) -> Option<String> {
+        match mark {
+            Some(time) if time.starts_with('@') => Some(format!("{}{time}", self.time_argument)),
+            Some(position) => Some(format!("{}{position}", self.position_argument)),
+            None => self.first_argument.clone(),
+        }
+    }
 }
 
 /// An input that runs a program.
@@ -109,12 +136,10 @@ impl Task {
     /// Runs the program once; returns its exit status, `None` at shutdown.
     fn run_once(&self, log: &mut ProgramLog, shared: &Shared) -> Result<Option<ExitStatus>, Fault> {
         let mut program = self.program.clone();
-        let kept = self.mark.as_ref().and_then(|mark| read_checkpoint(&mark.file));
+        let mut kept = None;
         if let Some(mark) = &self.mark {
-            match &kept {
-                Some(kept) => program.arguments.push(format!("{}{kept}", mark.argument)),
-                None => program.arguments.extend(mark.without.iter().cloned()),
-            }
+            kept = mark.read_or_begin(shared.settings.clock.now_ns())?;
+            program.arguments.extend(mark.argument(kept.as_deref()));
         }
         let (mut group, pipes) = ProgramGroup::start(&program, &self.environment, None)?;
         let Pipes { stdin, mut stdout, mut stderr } = pipes;
@@ -436,6 +461,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("journal");
         std::fs::write(&journal, "{\"__CURSOR\":\"c1\",\"MESSAGE\":\"hello\"}\n").unwrap();
+        let program = Program {
+            executable: "cat".into(),
+            arguments: vec![journal.display().to_string()],
+            folder: folder.path().to_owned(),
+        };
+        run_once(folder.path(), program, Some(String::new()), store);
+        read_checkpoint(&folder.path().join("mark"))
+    }
+
+    /// Runs a journal input once, whose mark is in `mark` in this folder.
+    fn run_once(
+        folder: &std::path::Path,
+        program: Program,
+        first_argument: Option<String>,
+        store: impl EventStore + 'static,
+    ) {
         let layers = Layers::new([]);
         let props = Arc::new(PropsResolver::new(&layers));
         let typing = Arc::new(EventTyping::new(Arc::clone(&props)));
@@ -449,20 +490,21 @@ mod tests {
             zone: jiff::tz::TimeZone::UTC,
             descriptors: 64,
         });
-        let home = folder.path().to_owned();
-        let file = folder.path().join("mark");
+        let home = folder.to_owned();
+        let mark = Checkpoint {
+            file: folder.join("mark"),
+            position_argument: "--after-cursor=",
+            time_argument: "--since=",
+            first_argument,
+        };
         let task = Task {
             stanza: "journald://all".to_owned(),
             schedule: Schedule::Once,
-            program: Program {
-                executable: "cat".into(),
-                arguments: vec![journal.display().to_string()],
-                folder: home.clone(),
-            },
+            program,
             environment: Vec::new(),
             configuration: None,
             user: None,
-            mark: Some(Checkpoint { file: file.clone(), argument: "--after-cursor=".to_owned(), without: Vec::new() }),
+            mark: Some(mark),
             new_reader: Box::new(move || {
                 Box::new(JournalReader::new(metadata.clone(), true, &[], &[], Arc::clone(&typing)))
             }),
@@ -470,7 +512,27 @@ mod tests {
         };
         let stop = StopSignal::default();
         task.run(&Shared { settings, home, host: "h".to_owned(), address: None, sessions: None, stop });
-        read_checkpoint(&file)
+    }
+
+    #[test]
+    fn without_events_the_next_run_begins_at_the_time_of_the_first_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let calls = folder.path().join("calls");
+        let run = |first: Option<&str>, script: &str| {
+            let script = format!("echo \"$1\" >> {}; {script}", calls.display());
+            let arguments = ["-c", &script, "journalctl"].map(str::to_owned).to_vec();
+            let program = Program { executable: "sh".into(), arguments, folder: folder.path().to_owned() };
+            run_once(folder.path(), program, first.map(str::to_owned), Failure::Never);
+            std::fs::read_to_string(&calls).unwrap().lines().last().unwrap().to_owned()
+        };
+        // A start that the user has set is used until there is a position.
+        assert_eq!(run(Some("--since=yesterday"), ""), "--since=yesterday");
+        let first = run(None, "");
+        let seconds: i64 = first.strip_prefix("--since=@").unwrap().parse().unwrap();
+        assert!((0..=60).contains(&(SystemClock::shared().now_ns() / NANOS_PER_SEC - seconds)), "{first}");
+        std::fs::write(folder.path().join("mark"), "@7").unwrap();
+        assert_eq!(run(None, "echo '{\"__CURSOR\":\"c1\",\"MESSAGE\":\"hello\"}'"), "--since=@7");
+        assert_eq!(run(None, ""), "--after-cursor=c1");
     }
 
     #[test]

@@ -465,8 +465,7 @@ fn publish(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) {
 
 /// Deletes the objects of a failed merge; leftovers are deleted at the next start.
 fn delete_output(shared: &Shared, row: &BucketRow) {
-    let blobs = shared.readers.blobs();
-    let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));
+    let deleted = shared.readers.blobs().delete_all(&[&row.object, &row.filter]);
     let forgotten = deleted.map_err(StoreError::from).and_then(|()| Ok(shared.catalog.remove_bucket(row.number)?));
     if let Err(error) = forgotten {
         shared.report_message(format!(

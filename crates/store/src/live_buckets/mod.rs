@@ -89,6 +89,8 @@ struct CopyTotals {
     evictable_bytes: u64,
     /// Numbers of buckets that have moved and still have objects at their old location.
     leaving: BTreeSet<u64>,
+    /// Numbers of buckets whose local copy is being evicted or restored.
+    evicting: BTreeSet<u64>,
     /// Bytes of local copies of uploaded buckets.
     local_bytes: u64,
     /// Bytes of buckets that are on volumes.
@@ -520,7 +522,11 @@ impl LiveBuckets {
                 _ => *sum,
             };
         }
-        for (numbers, is) in [(&mut totals.evictable, now.evictable), (&mut totals.leaving, now.leaving)] {
+        for (numbers, is) in [
+            (&mut totals.evictable, now.evictable),
+            (&mut totals.leaving, now.leaving),
+            (&mut totals.evicting, now.evicting),
+        ] {
             match is {
                 true => numbers.insert(number),
                 false => numbers.remove(&number),
@@ -542,6 +548,11 @@ impl LiveBuckets {
     /// Buckets whose objects at their old location are to be deleted, by number.
     pub(crate) fn with_old_copies(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.copies.leaving.iter().filter_map(|number| self.buckets.get(number))
+    }
+
+    /// Buckets whose local copy is being evicted or restored, by number.
+    pub(crate) fn evicting(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.copies.evicting.iter().filter_map(|number| self.buckets.get(number))
     }
 
     /// Bytes of the local copies of uploaded buckets, and bytes of the buckets on volumes.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, BlockCache};
@@ -32,6 +32,8 @@ const OBJECT_END_BYTES: u64 = 80 << 10;
 const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID_SETTING: &str = "store_id";
+/// Catalog setting with the epoch of new uploads; see [`OwnFolder`].
+pub(crate) const UPLOAD_EPOCH_SETTING: &str = "upload_epoch";
 
 /// Remote volumes and their use.
 #[derive(Clone, Debug)]
@@ -68,13 +70,55 @@ pub struct RemotePath {
     pub path: String,
 }
 
+impl RemotePath {
+    /// Whether a folder of a volume is this location, not counting the epochs of uploads.
+    pub(super) fn is_also(&self, volume: &str, folder: &str) -> bool {
+        self.volume == volume && without_epoch(&self.path) == without_epoch(folder)
+    }
+}
+
+fn without_epoch(folder: &str) -> &str {
+    OwnFolder::of(folder).epoch.map_or(folder, |epoch| &folder[..folder.len() - epoch.len() - 1])
+}
+
+/// The last component of a folder with objects: `STORE` or `STORE-EPOCH`, where `STORE` is the id of the data
+/// directory.
+///
+/// Before the objects of a live bucket are deleted, a new epoch of uploads begins, so that the bucket is never uploaded
+/// again under the same keys: a request to delete may reach the store late, or twice, and must not delete objects that
+/// were uploaded meanwhile. There are few epochs, because such deletions occur only in migrations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnFolder<'a> {
+    pub(super) store: &'a str,
+    /// `None` for the uploads before the first epoch began.
+    pub(super) epoch: Option<&'a str>,
+}
+
+impl<'a> OwnFolder<'a> {
+    /// The last component of `folder`.
+    pub(super) fn of(folder: &'a str) -> OwnFolder<'a> {
+        let last = folder.rsplit('/').next().unwrap_or(folder);
+        match last.split_once('-') {
+            Some((store, epoch)) => OwnFolder { store, epoch: Some(epoch) },
+            None => OwnFolder { store: last, epoch: None },
+        }
+    }
+}
+
+impl fmt::Display for OwnFolder<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.store)?;
+        self.epoch.map_or(Ok(()), |epoch| write!(out, "-{epoch}"))
+    }
+}
+
 impl RemoteOptions {
-    /// The location of an index's buckets; `None` for local only.
-    pub(crate) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
+    /// The location of an index's buckets, which ends with `own_folder`; `None` for local only.
+    pub(crate) fn place_of(&self, index: &str, own_folder: &str) -> Option<RemotePath> {
         let own = self.of_index.get(index);
         let RemotePath { volume, path } = own.map_or(self.default.as_ref(), Option::as_ref)?;
         let path = path.replace(INDEX_NAME_PLACEHOLDER, &object_folder(index));
-        let parts = path.split('/').filter(|part| !part.is_empty()).chain([store_id]);
+        let parts = path.split('/').filter(|part| !part.is_empty()).chain([own_folder]);
         Some(RemotePath { volume: volume.clone(), path: parts.collect::<Vec<_>>().join("/") })
     }
 }
@@ -85,6 +129,17 @@ pub(crate) struct Copies {
     known: Mutex<KnownCopies>,
     /// Sequence number of the bucket's last use, across all buckets.
     pub(crate) used: AtomicU64,
+    /// Whether the local objects are being archived, so that they must not be evicted.
+    is_archiving: AtomicBool,
+}
+
+/// The archiving of a bucket; dropped at its end.
+pub(crate) struct Archiving<'a>(&'a Copies);
+
+impl Drop for Archiving<'_> {
+    fn drop(&mut self) {
+        self.0.is_archiving.store(false, Ordering::Release);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +162,8 @@ pub(crate) struct Counted {
     pub(crate) remote: bool,
     /// The objects at the previous location are to be deleted.
     pub(crate) leaving: bool,
+    /// The local copy is being evicted or restored.
+    pub(crate) evicting: bool,
 }
 
 /// A [`RemoteCopy`] in compact form.
@@ -184,6 +241,7 @@ impl Copies {
             local,
             remote: state.is_some_and(RemoteState::is_remote_complete),
             leaving: other.is_some_and(|other| other.is_obsolete),
+            evicting: state == Some(RemoteState::Evicting),
         };
         (std::mem::replace(&mut known.counted, now), now)
     }
@@ -202,10 +260,20 @@ impl Copies {
         self.state().is_none_or(RemoteState::is_local_complete)
     }
 
-    /// Whether the local objects may be deleted, because the remote objects are complete and no move reads the local
-    /// ones.
+    /// Whether the local objects may be deleted, because the remote objects are complete and neither a move nor an
+    /// archive program reads the local ones.
     pub(super) fn is_evictable(&self) -> bool {
-        lock(&self.known).counted.evictable
+        lock(&self.known).counted.evictable && !self.is_archiving()
+    }
+
+    pub(super) fn is_archiving(&self) -> bool {
+        self.is_archiving.load(Ordering::Acquire)
+    }
+
+    /// Keeps the local objects from being evicted while they are archived. At most one thread archives a bucket.
+    pub(crate) fn begin_archiving(&self) -> Archiving<'_> {
+        self.is_archiving.store(true, Ordering::Release);
+        Archiving(self)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
 
-use super::copies::{ObjectKind, RemoteOptions};
+use super::copies::RemoteOptions;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -47,6 +47,7 @@ impl Store {
         let (Some(remote), Some(cache)) = (&shared.options.remote, &shared.readers.remotes().cache) else {
             return Ok(());
         };
+        shared.complete_evictions()?;
         let _turn = shared.uploads.lock_transfers();
         let mut left = bytes.unwrap_or(u64::MAX);
         let mut copies = shared.evictable_by_use(remote)?;
@@ -131,8 +132,30 @@ impl Shared {
         Ok(copies)
     }
 
+    /// Completes evictions that a crash or a failed commit has interrupted. A bucket that fails does not keep the others
+    /// from being evicted; the first error is returned.
+    pub(super) fn complete_evictions(&self) -> Result<(), StoreError> {
+        let _turn = self.uploads.lock_transfers();
+        let interrupted: Vec<Arc<SealedBucket>> = self.state().sealed.evicting().cloned().collect();
+        let complete = |bucket: &Arc<SealedBucket>| {
+            let _turn = lock(&self.local_copies_lock);
+            // Another thread may have been restoring the copy until now.
+            if bucket.copies.state() == Some(RemoteState::Evicting) { self.evict_locked(bucket) } else { Ok(()) }
+        };
+        interrupted.iter().map(complete).fold(Ok(()), Result::and)
+    }
+
     fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.local_copies_lock);
+        self.evict_locked(bucket)
+    }
+
+    /// Deletes the local copy of a bucket unless it is being archived. The caller holds `local_copies_lock`.
+    fn evict_locked(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        if bucket.copies.is_archiving() {
+            return Ok(());
+        }
+        // Even if the catalog does not change, the state in memory follows it: an earlier commit may have had no answer.
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
         match bucket.copies.state() {
             Some(RemoteState::Evicting) => self.end_eviction(bucket),
@@ -143,9 +166,9 @@ impl Shared {
     /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.
     pub(super) fn end_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
+        self.readers.blobs().delete_all(&[&bucket.row.object(), &bucket.row.filter()])?;
+        // Afterwards, because a search may have opened the file while it still existed.
         self.readers.close_object(bucket.row.number);
-        let blobs = self.readers.blobs();
-        ObjectKind::ALL.into_iter().try_for_each(|part| blobs.delete(&part.name(&bucket.row)))?;
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)).map(drop)
     }
 }

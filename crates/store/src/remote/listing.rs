@@ -1,23 +1,23 @@
 //! Finds the buckets on a volume by a listing: groups objects by bucket and by the data directory that stored them.
 //!
-//! A key is `PATH/STORE/NUMBER-TIME.ENDING`, where `STORE` is the id of the data directory; the objects of a bucket are
-//! adjacent in a listing.
+//! A key is `PATH/STORE/NUMBER-TIME.ENDING` or `PATH/STORE-EPOCH/NUMBER-TIME.ENDING`, where `STORE` is the id of the data
+//! directory and `EPOCH` that of the upload; the objects of a bucket are adjacent in a listing.
 
 use std::collections::BTreeSet;
 
 use quarry_blob::{BlobError, BlobStore, ListedObject};
 
-use super::copies::{ObjectKind, RECEIPT_EXTENSION};
+use super::copies::{ObjectKind, OwnFolder, RECEIPT_EXTENSION};
 
-/// Number of digits of a data directory's id.
-const STORE_ID_DIGITS: usize = 16;
+/// Number of digits of a data directory's id, and of an epoch of uploads.
+const ID_DIGITS: usize = 16;
 
 /// Objects whose keys name the same bucket at the same location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundObjects {
     /// Id of the data directory.
     pub(super) store: String,
-    /// Folder on the volume, ending with the id of the data directory.
+    /// Folder on the volume, ending with the id of the data directory and the epoch of the upload.
     pub(super) folder: String,
     /// Common prefix of the objects' names in the folder.
     pub(super) stem: String,
@@ -85,10 +85,10 @@ fn parse_stem(stem: &str) -> Option<(u64, i64)> {
 /// The object and bucket of a key; `None` if the key belongs to something else.
 fn parse(listed: ListedObject) -> Option<FoundObjects> {
     let (folder, file) = listed.name.rsplit_once('/')?;
-    let store = folder.rsplit('/').next()?;
-    let is_id = store.len() == STORE_ID_DIGITS && store.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let OwnFolder { store, epoch } = OwnFolder::of(folder);
+    let is_id = |id: &str| id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (stem, ending) = file.split_once('.')?;
-    parse_stem(stem).filter(|_| is_id)?;
+    parse_stem(stem).filter(|_| is_id(store) && epoch.is_none_or(is_id))?;
     let kind = match ending.split_once('.') {
         None => FoundKind::Part(ObjectKind::ALL.into_iter().find(|part| part.extension() == ending)?),
         Some((deleted, RECEIPT_EXTENSION)) => FoundKind::Receipt(deleted.parse().ok()?),
@@ -126,7 +126,7 @@ pub struct StoreOnVolumes {
     pub buckets: u64,
     /// Time of the newest of these buckets, by the clock of its volume.
     pub newest_ns: i64,
-    /// Names of the volumes and folders with its buckets; the id is left out of the folders.
+    /// Names of the volumes and folders with its buckets; ids and epochs are left out of the folders.
     pub places: BTreeSet<String>,
 }
 
@@ -151,7 +151,7 @@ impl StoreOnVolumes {
             store.buckets += 1;
             let times = found.objects.iter().map(|object| object.modified_ns);
             store.newest_ns = times.max().unwrap_or(0).max(store.newest_ns);
-            let above = found.folder.strip_suffix(&found.store).unwrap_or_default().trim_end_matches('/');
+            let above = found.folder.rsplit_once('/').map_or("", |(above, _)| above);
             store.places.insert(format!("{volume_name}/{above}"));
         })
     }
@@ -171,6 +171,8 @@ mod tests {
             "a/00000000000005ee/0000000001-00000000000f4240.0000000012.receipt",
             "a/00000000000005ee/0000000001-00000000000f4240.bucket",
             "a/00000000000005ee/0000000001-00000000000f4240.filter",
+            "a/00000000000005ee-0000000000000007/0000000002-00000000000f4240.filter",
+            "a/00000000000005ee-7/0000000003-00000000000f4240.filter",
             "a/00000000000005ee/12345678901-ffffffffffffffff.bucket",
             "a/00000000000005ee/0000000001-00000000000f4240.other",
             "a/00000000000005ee/1-00000000000f4240.bucket",
@@ -181,8 +183,10 @@ mod tests {
         let mut found = Vec::new();
         for_each(&volume, &mut |bucket| found.push(bucket)).unwrap();
         let whole: Vec<_> = found.iter().map(|it| (it.is_complete(), it.number_and_time(), it.objects.len())).collect();
-        assert_eq!(whole, [(true, Some((1, 1_000_000)), 4), (false, Some((12_345_678_901, -1)), 1)]);
-        assert_eq!(found[0].receipt().map(|(deleted, _)| deleted), Some(12));
+        let of_epoch = (false, Some((2, 1_000_000)), 1);
+        assert_eq!(whole, [of_epoch, (true, Some((1, 1_000_000)), 4), (false, Some((12_345_678_901, -1)), 1)]);
+        assert!(found.iter().all(|bucket| bucket.store == "00000000000005ee"));
+        assert_eq!(found[1].receipt().map(|(deleted, _)| deleted), Some(12));
         let mut stores = Vec::new();
         StoreOnVolumes::add_from(&mut stores, "cold", &volume).unwrap();
         assert_eq!((stores.len(), stores[0].buckets, &*stores[0].id), (1, 1, "00000000000005ee"));

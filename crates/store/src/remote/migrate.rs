@@ -52,10 +52,7 @@ impl Shared {
         if !is_known {
             return Err(StoreError::NoIndex { index: index.to_owned() });
         }
-        let place = match &self.options.remote {
-            Some(remote) => remote.place_of(index, &self.store_id()?),
-            None => None,
-        };
+        let place = self.upload_place(index)?;
         let configured = place.as_ref().map(|place| place.volume.as_str());
         if configured != to {
             return Err(StoreError::PlacementMismatch {
@@ -89,7 +86,7 @@ impl Shared {
             if bucket.row.thawed {
                 continue;
             }
-            match self.move_bucket(&bucket, place.as_ref())? {
+            match self.move_bucket(&bucket)? {
                 Step::AlreadyThere if !to_upload.contains(&number) => report.already_there += 1,
                 Step::AlreadyThere | Step::Moved => {
                     report.moved += 1;
@@ -105,12 +102,14 @@ impl Shared {
         Ok(report)
     }
 
-    /// Moves one bucket to a location; continues a move that a crash interrupted.
-    fn move_bucket(&self, bucket: &SealedBucket, place: Option<&RemotePath>) -> Result<Step, StoreError> {
+    /// Moves one bucket to the location of new uploads; continues a move that a crash interrupted.
+    fn move_bucket(&self, bucket: &SealedBucket) -> Result<Step, StoreError> {
         let _turn = self.uploads.lock_transfers();
         let number = bucket.row.number;
+        let place = self.upload_place(&bucket.row.index)?;
+        let is_there = |volume: &str, folder: &str| place.as_ref().is_some_and(|place| place.is_also(volume, folder));
         if let Some(other) = bucket.copies.other().filter(|other| !other.is_obsolete)
-            && place.is_none_or(|place| (&other.volume, &other.folder) != (&place.volume, &place.path))
+            && !is_there(&other.volume, &other.folder)
         {
             // Gives up an earlier move to another destination.
             self.change_copies(bucket, || self.catalog.abandon_move(number))?;
@@ -123,7 +122,7 @@ impl Shared {
             let reason = "it is damaged here and was not uploaded; `quarry bucket verify` shows details";
             return Ok(if place.is_none() { Step::AlreadyThere } else { Step::NotMoved(reason.to_owned()) });
         };
-        if place.is_some_and(|place| (&copy.volume, &copy.folder) == (&place.volume, &place.path)) {
+        if is_there(&copy.volume, &copy.folder) {
             return Ok(if copy.state.is_remote_complete() {
                 Step::AlreadyThere
             } else {
@@ -149,13 +148,14 @@ impl Shared {
             None => self.change_copies(bucket, || self.catalog.abandon_remote_copy(number))?,
             Some(place) => {
                 if bucket.copies.other().is_none() {
-                    let begin = || self.catalog.begin_move(number, &place.volume, &place.path);
-                    if !self.change_copies(bucket, begin)? {
-                        return Ok(Step::AlreadyThere);
-                    }
+                    self.change_copies(bucket, || self.catalog.begin_move(number, &place.volume, &place.path))?;
                 }
+                // The move that has begun is read from the catalog: an earlier call may have been committed without an
+                // answer. Without a move, the bucket was retired in the meantime.
+                let Some(other) = bucket.copies.other() else { return Ok(Step::AlreadyThere) };
+                let place = RemotePath { volume: other.volume, path: other.folder };
                 let deleted = bucket.deleted_events();
-                if !self.put_objects(bucket, place)? {
+                if !self.put_objects(bucket, &place)? {
                     return Ok(Step::NotMoved("it is damaged; `quarry bucket verify` shows details".to_owned()));
                 }
                 self.change_copies(bucket, || self.catalog.end_move(number, deleted))?
@@ -203,6 +203,9 @@ impl Shared {
             let is_read_there =
                 bucket.copies.remote().is_some_and(|copy| (&copy.volume, &copy.folder) == (&place.volume, &place.path));
             assert!(!is_read_there, "bucket {} does not leave the place where it is read", bucket.id());
+            self.close_upload_folder(&place.path)?;
+            // A search that began to open the objects before the move may have cached them afterwards.
+            self.readers.reopen(bucket.row.number);
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
             self.change_copies(&bucket, || self.catalog.remove_other_copy(bucket.row.number))?;
             self.uploads.add(bucket.row.number);

@@ -25,11 +25,7 @@ impl Shared {
         let Some(top) = top else { return Ok(false) };
         match top.copies.remote() {
             Some(copy) => Ok(!copy.state.is_remote_complete()),
-            None => {
-                let store_id = self.store_id()?;
-                let remote = self.options.remote.as_ref();
-                Ok(remote.is_some_and(|remote| remote.place_of(&top.row.index, &store_id).is_some()))
-            }
+            None => Ok(self.upload_place(&top.row.index)?.is_some()),
         }
     }
 

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use quarry_blob::BlobStore;
-use quarry_catalog::BucketRow;
+use quarry_catalog::{BucketRow, BucketState};
 use quarry_event::time::NS_PER_SEC;
 
-use super::copies::{ObjectKind, receipt_key, stem};
+use super::copies::{ObjectKind, OwnFolder, receipt_key, stem};
 use super::listing::{self, FoundKind, FoundObjects};
 use crate::state::Shared;
 use crate::{Store, StoreError};
@@ -92,8 +92,7 @@ impl Shared {
         // The times of objects come from the clock of the volume.
         let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);
         for found in orphans.into_values() {
-            // A bucket may have returned to this location since it was listed, with objects of the same names. While
-            // this lock is held, none returns.
+            // The bucket may have been uploaded since it was listed. While this lock is held, none is.
             let _turn = self.uploads.lock_transfers();
             let left = self.select_orphans(name, &found)?.objects;
             // An upload by another node may still be under way as long as one of the objects is young.
@@ -101,12 +100,16 @@ impl Shared {
                 swept.young += left.len() as u64;
                 continue;
             }
+            if !left.is_empty() && self.row_of(&found)?.is_some_and(|row| row.state == BucketState::Live) {
+                self.close_upload_folder(&found.folder)?;
+            }
             for object in left {
                 volume.delete(&object.key)?;
                 swept.deleted += 1;
             }
         }
-        let is_own = |key: &str| key.rsplit('/').nth(1) == Some(store_id);
+        let is_own =
+            |key: &str| key.rsplit_once('/').is_some_and(|(folder, _)| OwnFolder::of(folder).store == store_id);
         // No upload of this process is under way while this lock is held.
         let _turn = self.uploads.lock_transfers();
         match volume.delete_unfinished(latest, &is_own) {
@@ -158,16 +161,18 @@ impl Shared {
         Ok(orphans)
     }
 
+    /// The row of a found bucket, wherever the catalog locates its objects.
+    fn row_of(&self, found: &FoundObjects) -> Result<Option<BucketRow>, StoreError> {
+        let number = found.number_and_time().map(|(number, _)| number);
+        let row = number.map_or(Ok(None), |number| self.catalog.bucket(number))?.filter(|row| stem(row) == found.stem);
+        // A rebuilt catalog may have given the bucket a number that differs from the one in its objects' names.
+        Ok(row.map_or_else(|| self.catalog.bucket_with_stem(&found.stem), |row| Ok(Some(row)))?)
+    }
+
     /// The objects of a found bucket that the catalog does not know at this location.
     fn select_orphans(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
-        let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
-        let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
-        if row.is_none() {
-            // A rebuilt catalog may have given the bucket a number that differs from the one in its objects' names.
-            row = self.catalog.bucket_with_stem(&found.stem)?;
-        }
         let mut left = found.clone();
-        if let Some(row) = row.filter(|row| is_at(row, volume, &found.folder)) {
+        if let Some(row) = self.row_of(found)?.filter(|row| is_at(row, volume, &found.folder)) {
             let state = self.state_with_bucket(&row.index, row.number)?;
             let deleted = state.sealed.get(row.number).map(|bucket| bucket.deleted_events());
             drop(state);

@@ -14,7 +14,7 @@ use quarry_bucket::{BucketReader, MemoryObject};
 use quarry_catalog::{BucketState, CatalogError, RemoteCopy, RemoteState};
 use quarry_stdx::number::usize_of;
 
-use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, receipt_key, stem};
+use super::copies::{ObjectKind, OwnFolder, RemotePath, STORE_ID_SETTING, UPLOAD_EPOCH_SETTING, receipt_key, stem};
 use super::receipt::Receipt;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -36,11 +36,7 @@ pub(crate) fn run(shared: &Shared) {
     shared.uploads.set_running(true);
     while !shared.uploads.is_stopping() {
         // A thread that ended would never upload again.
-        let round = catch_unwind(AssertUnwindSafe(|| {
-            let done = shared.upload_next_group();
-            let evicted = shared.evict().and_then(|()| shared.delete_old_copies());
-            done.and_then(|more| evicted.map(|()| more))
-        }));
+        let round = catch_unwind(AssertUnwindSafe(|| shared.transfer()));
         let Ok(round) = round else {
             shared.report_message("uploading panicked and is tried again; please report this".to_owned());
             shared.uploads.pause(RETRY_MAX, true);
@@ -85,6 +81,7 @@ impl Store {
             return Err(StoreError::ReadOnly);
         }
         while self.shared.upload_next_group()? {}
+        self.shared.complete_evictions()?;
         self.shared.evict()
     }
 }
@@ -110,6 +107,19 @@ pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
 type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
+    /// One round of the upload thread; returns whether buckets may be waiting for their upload.
+    pub(crate) fn transfer(&self) -> Result<bool, StoreError> {
+        let done = self.upload_next_group();
+        let evicted = self.evict();
+        // What failed before is tried again when no bucket waits: it may fail each time, because an old volume is out of
+        // reach for example, and must not slow down uploads.
+        let completed = match done {
+            Ok(true) => Ok(()),
+            _ => self.complete_evictions().and(self.delete_old_copies()),
+        };
+        done.and_then(|more| evicted.and(completed).map(|()| more))
+    }
+
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
     pub(super) fn upload_next_group(&self) -> Result<bool, StoreError> {
         let _turn = self.uploads.lock_transfers();
@@ -173,14 +183,14 @@ impl Shared {
     /// the queue.
     fn oldest_uploads(&self, postponed: &BTreeSet<RemotePath>) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
-        let store_id = self.store_id()?;
+        let own_folder = self.upload_folder()?;
         let numbers: Vec<u64> = self.uploads.lock_queue().buckets.iter().copied().collect();
         let (mut together, mut bytes): (Option<UploadGroup>, u64) = (None, 0);
         let mut done = Vec::new();
         for number in numbers {
             let found = self.state().sealed.get(number).cloned();
-            // A bucket that left a volume waits until its objects there are deleted and is then queued again, because
-            // its new upload may have the same keys.
+            // A bucket that left a volume waits until its objects there are deleted, because the catalog records only
+            // one such location; it is then queued again.
             let has_left = |bucket: &SealedBucket| bucket.copies.remote().is_none() && bucket.copies.other().is_some();
             let Some(bucket) = found.filter(|bucket| needs_upload(bucket) && !has_left(bucket)) else {
                 done.push(number);
@@ -188,7 +198,7 @@ impl Shared {
             };
             // An upload that has begun continues at its location, even if indexes.conf now names another location.
             let begun = bucket.copies.remote().map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
-            let Some(place) = begun.or_else(|| remote.place_of(&bucket.row.index, &store_id)) else {
+            let Some(place) = begun.or_else(|| remote.place_of(&bucket.row.index, &own_folder)) else {
                 done.push(number);
                 continue;
             };
@@ -221,6 +231,30 @@ impl Shared {
         assert!(!drawn.is_empty() && drawn.bytes().all(|byte| byte.is_ascii_alphanumeric()), "an id is part of keys");
         self.catalog.set_setting(STORE_ID_SETTING, &drawn)?;
         Ok(drawn)
+    }
+
+    /// Last component of the folders of new uploads.
+    fn upload_folder(&self) -> Result<String, StoreError> {
+        let (store, epoch) = (self.store_id()?, self.catalog.setting(UPLOAD_EPOCH_SETTING)?);
+        Ok(OwnFolder { store: &store, epoch: epoch.as_deref() }.to_string())
+    }
+
+    /// Location of new uploads of an index; `None` if its buckets are local only.
+    pub(super) fn upload_place(&self, index: &str) -> Result<Option<RemotePath>, StoreError> {
+        let Some(remote) = &self.options.remote else { return Ok(None) };
+        Ok(remote.place_of(index, &self.upload_folder()?))
+    }
+
+    /// Begins a new epoch of uploads if new uploads would go to this folder. Must be called before objects of a live
+    /// bucket in this folder are deleted.
+    pub(super) fn close_upload_folder(&self, folder: &str) -> Result<(), StoreError> {
+        if folder.rsplit('/').next() != Some(&self.upload_folder()?) {
+            return Ok(());
+        }
+        // The time makes epochs unique even if an older catalog is restored.
+        let last = OwnFolder::of(folder).epoch.and_then(|epoch| u64::from_str_radix(epoch, 16).ok()).unwrap_or(0);
+        let next = self.clock.now_ns().cast_unsigned().max(last.saturating_add(1));
+        Ok(self.catalog.set_setting(UPLOAD_EPOCH_SETTING, &format!("{next:016x}"))?)
     }
 
     /// Uploads the objects of a bucket whose upload has been recorded as begun, and records that the upload is
@@ -359,9 +393,7 @@ impl Shared {
 
     /// At start, queues the buckets that are not uploaded yet, and completes interrupted evictions.
     pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
-        let is_evicting = |bucket: &&Arc<SealedBucket>| bucket.copies.state() == Some(RemoteState::Evicting);
-        let evicting: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_evicting).cloned().collect();
-        evicting.iter().try_for_each(|bucket| self.end_eviction(bucket))?;
+        self.complete_evictions()?;
         let waiting = |bucket: &&Arc<SealedBucket>| needs_upload(bucket);
         let waiting: Vec<u64> = {
             let state = self.state();

@@ -7,6 +7,13 @@ use super::*;
 use crate::Segment;
 use crate::tests::{all, open, sample};
 
+impl Readers {
+    /// Caches an open object of a bucket.
+    pub(crate) fn put_open_object(&self, number: u64, object: Arc<dyn ReadAt>) {
+        self.objects.open.put(number, object, 1);
+    }
+}
+
 struct NoFields;
 
 impl FieldColumns for NoFields {

@@ -1,10 +1,11 @@
 //! Buckets move to another volume and back, even if searches, merges, deletions or crashes happen in between.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobStore, DirectoryStore, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
+use quarry_bucket::ReadAt;
 use quarry_catalog::{Catalog, RemoteState};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
@@ -13,7 +14,8 @@ use super::compaction::seal;
 use super::deletion::{find_events, remaining_texts};
 use super::remote::{Objects, OperationsLeft, assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
-use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
+use crate::remote::copies::ObjectKind;
+use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir, rebuild_catalog};
 
 /// Location of index `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,4 +211,137 @@ fn an_unreachable_volume_does_not_delay_uploads_to_others() {
     down.is_down.store(false, Ordering::SeqCst);
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 2]);
+}
+
+/// A volume that receives every request to delete twice, the second time late.
+#[derive(Debug, Default)]
+struct RepeatedDeletes {
+    store: MemoryBlobStore,
+    under_way: Mutex<Vec<String>>,
+}
+
+impl RepeatedDeletes {
+    /// Executes the late requests; returns their number.
+    fn land(&self) -> usize {
+        let names = std::mem::take(&mut *self.under_way.lock().unwrap());
+        names.iter().for_each(|name| self.store.delete(name).unwrap());
+        names.len()
+    }
+}
+
+impl BlobStore for RepeatedDeletes {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.under_way.lock().unwrap().push(name.to_owned());
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+#[test]
+fn a_late_delete_does_not_hit_a_bucket_that_has_returned() {
+    for away in [Place::Here, Place::Warm] {
+        let dir = tempdir().unwrap();
+        let (cold, warm) = (Arc::new(RepeatedDeletes::default()), Arc::new(RepeatedDeletes::default()));
+        let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), 0);
+        let mut folders = Vec::new();
+        for place in [Place::Cold, away, Place::Cold, away, Place::Cold] {
+            let store = open(&at(place));
+            if folders.is_empty() {
+                seal(&store, &["main"], 2, 5);
+            }
+            // The second migration deletes the objects at the old locations.
+            for _ in 0..2 {
+                store.migrate("main", place.volume()).unwrap();
+            }
+            cold.land();
+            assert_eq!(texts(&all(&store)), expected("main", 0..10), "{away:?}: {folders:?}");
+            assert_tidy(&store, if place == Place::Warm { &*warm } else { &*cold });
+            let folder = |name: String| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+            folders.extend(cold.list().unwrap().into_iter().next().and_then(folder));
+        }
+        assert_eq!(warm.land() > 0, away == Place::Warm);
+        assert_eq!(folders[0], "cold/main/00000000000005ee");
+        folders.dedup();
+        assert_eq!(folders.len(), 3, "each return has keys of its own: {folders:?}");
+        // A catalog is rebuilt from a folder of a later epoch.
+        let other = tempdir().unwrap();
+        let options = super::migrate::at(Place::Cold, other.path(), cold.clone(), warm.clone(), 0);
+        assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().buckets, 2);
+        assert_eq!(texts(&all(&open(&options))), expected("main", 0..10));
+    }
+}
+
+#[test]
+fn a_search_that_opens_a_bucket_while_it_moves_does_not_hinder_later_searches() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let at = |place| StoreOptions {
+        page_cache_bytes: 0,
+        column_cache_bytes: 0,
+        ..at(place, dir.path(), cold.clone(), warm.clone(), 0)
+    };
+    let store = open(&at(Place::Cold));
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let store = open(&at(Place::Warm));
+    let before = all(&store);
+    assert_eq!(texts(&before), expected("main", 0..5));
+    let readers = &store.shared.readers;
+    let object_at_cold = {
+        let bucket = store.shared.state_with_all().unwrap().sealed.values().next().cloned().unwrap();
+        readers.remotes().open(&bucket.row, ObjectKind::Object, &bucket.copies.remote().unwrap()).unwrap().object
+    };
+    assert_eq!(store.migrate("main", Some("warm")).unwrap().waiting, 1);
+    // The search had opened the object before the move, and caches it only now.
+    readers.put_open_object(1, object_at_cold);
+    drop(before);
+    assert_eq!(store.migrate("main", Some("warm")).unwrap().waiting, 0);
+    assert_eq!(cold.list().unwrap(), [""; 0]);
+    assert_eq!(texts(&all(&store)), expected("main", 0..5));
+}
+
+#[test]
+fn an_old_volume_out_of_reach_does_not_slow_down_uploads() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Objects::around(Arc::new(MemoryBlobStore::default())), Arc::new(MemoryBlobStore::default()));
+    let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), u64::MAX);
+    let store = open(&at(Place::Cold));
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let store = open(&at(Place::Warm));
+    let before = all(&store);
+    assert_eq!(store.migrate("main", Some("warm")).unwrap().waiting, 1);
+    store.shared.uploads.stop();
+    cold.is_down.store(true, Ordering::SeqCst);
+    drop(before);
+    // More buckets than are uploaded in one round.
+    for first in (5..40).step_by(5) {
+        append(&store, "main", first, 5);
+        store.seal_all().unwrap();
+    }
+    let waiting = store.shared.uploads.count();
+    assert!(waiting > 3, "{waiting} buckets wait");
+    while store.shared.transfer().unwrap_or(false) {}
+    assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Uploaded)), "{:?}", states(&store));
+    store.shared.transfer().unwrap_err();
+    cold.is_down.store(false, Ordering::SeqCst);
+    assert!(!store.shared.transfer().unwrap());
+    assert_eq!(cold.list().unwrap(), [""; 0]);
 }

@@ -505,6 +505,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     };
     let given = Mutex::new(Vec::new());
     let archive = |bucket: &crate::ExpiredBucket| {
+        store.evict_cache(None).unwrap();
         let here = bucket.objects.iter().all(|object| dir.path().join("db").join(object).exists());
         given.lock().unwrap().push(here);
         Ok(())
@@ -712,4 +713,24 @@ fn steps_recorded_without_an_answer_are_completed() {
     assert_eq!(states(&store), [Some(RemoteState::Evicted); 3]);
     assert_eq!(texts(&all(&store)), expected("main", 0..15));
     assert_tidy(&store, &*volume);
+}
+
+#[test]
+fn an_interrupted_eviction_is_completed_without_a_restart() {
+    let dir = tempdir().unwrap();
+    let options = options(dir.path(), Arc::new(MemoryBlobStore::default()), u64::MAX);
+    let local = Objects::around(Arc::new(DirectoryStore::open(&data_dir::objects(dir.path())).unwrap()));
+    let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+    let clock = ManualClock::shared(1_000_000);
+    let store = Store::open_with(options, Arc::new(LocalDisk), local.clone(), catalog, clock).unwrap();
+    store.shared.uploads.stop();
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    local.keeps.store(true, Ordering::SeqCst);
+    store.evict_bucket("main~1").unwrap_err();
+    assert_eq!(states(&store), [Some(RemoteState::Evicting), Some(RemoteState::Uploaded)]);
+    local.keeps.store(false, Ordering::SeqCst);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted), Some(RemoteState::Uploaded)]);
+    assert_eq!(texts(&all(&store)), expected("main", 0..10));
 }

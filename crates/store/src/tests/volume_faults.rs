@@ -62,7 +62,8 @@ struct FaultyVolume {
     chance: RandomNumbers,
     acts: Mutex<OperationsLeft>,
     is_calm: AtomicBool,
-    under_way: Mutex<Vec<(String, Vec<u8>)>>,
+    /// Puts with their bytes, and deletes without, that reach the volume later.
+    under_way: Mutex<Vec<(String, Option<Vec<u8>>)>>,
     written: Mutex<BTreeMap<String, i64>>,
     now_ns: AtomicI64,
 }
@@ -85,14 +86,14 @@ impl FaultyVolume {
         self.store.put(name, bytes).unwrap();
     }
 
-    /// Completes some of the puts in progress, or all.
+    /// Completes some of the requests under way, or all.
     fn land(&self, all: bool) {
         let under_way = std::mem::take(&mut *self.under_way.lock().unwrap());
         for (name, bytes) in under_way {
-            if all || self.chance.below(2) == 0 {
-                self.write(&name, &bytes);
-            } else {
-                self.under_way.lock().unwrap().push((name, bytes));
+            match bytes {
+                bytes if !all && self.chance.below(2) == 0 => self.under_way.lock().unwrap().push((name, bytes)),
+                Some(bytes) => self.write(&name, &bytes),
+                None => self.store.delete(&name).unwrap(),
             }
         }
     }
@@ -134,7 +135,7 @@ impl BlobStore for FaultyVolume {
             Completion::Later if name.ends_with("receipt") => {}
             Completion::Never => {}
             Completion::Now => self.write(name, bytes),
-            Completion::Later => self.under_way.lock().unwrap().push((name.to_owned(), bytes.to_vec())),
+            Completion::Later => self.under_way.lock().unwrap().push((name.to_owned(), Some(bytes.to_vec()))),
         }
         if is_told { Ok(()) } else { Err(no_answer(name)) }
     }
@@ -147,6 +148,10 @@ impl BlobStore for FaultyVolume {
         let (done, is_told) = self.fate();
         if done == Completion::Now {
             self.store.delete(name)?;
+        }
+        // A request that was executed may have been sent before, and arrive once more.
+        if done == Completion::Later || self.chance.below(3) == 0 {
+            self.under_way.lock().unwrap().push((name.to_owned(), None));
         }
         if is_told { Ok(()) } else { Err(no_answer(name)) }
     }
@@ -277,13 +282,13 @@ impl World {
         assert_eq!(once.len(), old.len(), "world {}, {when}: each once", self.seed);
     }
 
-    /// Lets all volumes answer and all puts complete, and checks the remaining objects and events.
+    /// Lets all volumes answer and all requests complete, and checks the remaining objects and events.
     fn end(&mut self) {
         for volume in &self.volumes {
             volume.is_calm.store(true, Ordering::SeqCst);
         }
         let store = Store::open(self.options(self.dir.path(), 0), self.clock.clone()).unwrap();
-        self.check(&store, "before the last puts end");
+        self.check(&store, "before the last requests end");
         self.volumes.iter().for_each(|volume| volume.land(true));
         store.seal_all().unwrap();
         store.upload_all().unwrap();
