@@ -9,7 +9,6 @@
 //! tokenised.
 
 use memchr::{memchr, memchr2};
-use quarry_event::template::NumberFormat;
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
@@ -192,9 +191,6 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
     matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Length of the longest IPv4 address.
-const ADDRESS_BYTES_MAX: usize = 15;
-
 /// The end of the IPv4 address at `at`, whose first word ends at `first_end`. One number per address is smaller and
 /// faster than a number per octet.
 #[inline]
@@ -207,14 +203,36 @@ fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
     if at > 1 && text[at - 1] == b'.' && continues(at - 2) {
         return None;
     }
-    let window = &text[at..text.len().min(at + ADDRESS_BYTES_MAX + 1)];
-    let len = window.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
-    let len = if window[..len].ends_with(b".") { len - 1 } else { len };
-    let end = at + len;
+    let end = at + dotted_len(&text[at..])?;
     let is_part = continues(end)
         || text.get(end) == Some(&b'%')
         || (text.get(end) == Some(&b'.') && text.get(end + 1).is_some_and(u8::is_ascii_digit));
-    (!is_part && NumberFormat::Ip4.parse(&text[at..end]).is_some()).then_some(end)
+    (!is_part).then_some(end)
+}
+
+/// Length of the four numbers of an IPv4 address at the start of a text, which have no leading zeroes.
+#[inline]
+fn dotted_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for part in 0..4 {
+        if part > 0 {
+            if text.get(at) != Some(&b'.') {
+                return None;
+            }
+            at += 1;
+        }
+        let (start, mut value) = (at, 0);
+        while let Some(digit @ b'0'..=b'9') = text.get(at)
+            && at - start < 3
+        {
+            value = value * 10 + u32::from(digit - b'0');
+            at += 1;
+        }
+        if at == start || value > 255 || (at - start > 1 && text[start] == b'0') {
+            return None;
+        }
+    }
+    Some(at)
 }
 
 /// Finds the variables within the value of a variable.
@@ -454,5 +472,35 @@ impl EventScanner<'_, '_> {
     fn is_between_separators(&self, start: usize, end: usize) -> bool {
         let before = start.checked_sub(1).map(|at| self.text[at]);
         matches!(before, Some(b',' | b'|' | b'\t')) && self.text.get(end).is_none_or(|after| Some(*after) == before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::template::NumberFormat;
+
+    use super::*;
+
+    #[test]
+    fn dotted_numbers_are_those_that_the_number_format_reads() {
+        for text in
+            ["0.0.0.0", "10.2.3.40", "255.255.255.255", "256.1.1.1", "1.2.3", "1.2.3.04", "01.2.3.4", "1..2.3", "", "a"]
+        {
+            let expected = NumberFormat::Ip4.parse(text.as_bytes()).map(|_| text.len());
+            assert_eq!(dotted_len(text.as_bytes()), expected, "{text:?}");
+        }
+        assert_eq!(dotted_len(b"1.2.3.4:80"), Some(7));
+    }
+
+    #[test]
+    fn an_address_is_not_part_of_a_longer_word_or_number() {
+        let address = |text: &[u8]| address_end(text, 0, word_end(text, 0));
+        for text in ["1.2.3.4", "1.2.3.4:80", "1.2.3.4.", "1.2.3.4. x", "1.2.3.4..."] {
+            assert_eq!(address(text.as_bytes()), Some(7), "{text:?}");
+        }
+        for text in ["1.2.3.4.5", "1.2.3.4567", "1.2.3.4x", "1.2.3.4%2F", "1.2.3", "1234.2.3.4"] {
+            assert_eq!(address(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(address_end(b"1.2.3.4.5", 2, 3), None);
     }
 }
