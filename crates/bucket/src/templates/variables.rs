@@ -2,11 +2,11 @@
 //!
 //! There are two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text
 //! between XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log
-//! lines ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
-//! variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the segmenter,
-//! so that no term straddles the edge of such a variable. Everything between variables is literal. [`variable_end`]
-//! finds the end of one variable of a known kind by the same rules, so that a text of a known template is never
-//! tokenised.
+//! lines ([`super::access`]), URLs, and any chunk that contains a digit are variables. [`split_words`] reads the value
+//! of one variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the
+//! segmenter, so that no term straddles the edge of such a variable. Everything between variables is literal.
+//! [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known template
+//! is never tokenised.
 
 use memchr::{memchr, memchr2};
 
@@ -16,13 +16,15 @@ use super::classes::{
 };
 use super::separators::separator_of;
 
+/// Maximum bytes of the scheme of a URL, such as `postgresql`.
+const SCHEME_BYTES_MAX: usize = 12;
 /// Maximum number of digits in a key that is literal; there may be any number of different keys with more digits.
 const KEY_DIGITS_MAX: usize = 3;
 
 /// Kind of a variable, which determines where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableKind {
-    /// Chunk with a digit, or a lone dash, up to a delimiter.
+    /// Chunk with a digit, URL, or a lone dash, up to a delimiter.
     Chunk,
     /// Any chunk between two equal separators.
     Field,
@@ -134,10 +136,17 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
     (end > at).then_some(end)
 }
 
-/// Whether a chunk is a variable: it contains a digit, or is a dash that stands for a missing value.
+/// Whether a chunk is a variable: it contains a digit, is a dash that stands for a missing value, or is a URL.
 #[inline]
 fn is_variable(text: &[u8], start: usize, end: usize) -> bool {
-    has_digit(text, start, end) || text[start..end] == *b"-"
+    has_digit(text, start, end) || text[start..end] == *b"-" || is_url(&text[start..end])
+}
+
+/// Whether a chunk begins with the scheme of a URL. There may be any number of different URLs without digits.
+#[inline]
+fn is_url(chunk: &[u8]) -> bool {
+    let scheme = memchr(b':', &chunk[..chunk.len().min(SCHEME_BYTES_MAX + 1)]);
+    scheme.is_some_and(|at| at > 0 && chunk.len() > at + 3 && chunk[at..].starts_with(b"://"))
 }
 
 /// Full stops and colons at the end of a chunk belong to the literal.
@@ -480,6 +489,20 @@ mod tests {
     use quarry_event::template::NumberFormat;
 
     use super::*;
+
+    #[test]
+    fn urls_are_variables() {
+        let texts_of = |text: &'static str| {
+            let mut variables = Vec::new();
+            split_event(text.as_bytes(), &mut variables);
+            variables.iter().map(|variable| &text[variable.start..variable.end]).collect::<Vec<_>>()
+        };
+        assert_eq!(texts_of("GET http://host.example/path done"), ["http://host.example/path"]);
+        assert_eq!(texts_of("opened postgresql://db/main."), ["postgresql://db/main"]);
+        for text in ["see :// and http:// now", "note: all is well", "longer-than-any-scheme://host"] {
+            assert!(texts_of(text).is_empty(), "{text}");
+        }
+    }
 
     #[test]
     fn dotted_numbers_are_those_that_the_number_format_reads() {
