@@ -4,8 +4,12 @@
 //! (look-around, back references) are compiled by PCRE2. Both match bytes with ASCII classes, as Splunk does. A PCRE2
 //! match that exceeds its limits counts as no match.
 
+mod fixed;
+
 use quarry_stdx::Fault;
 use std::ops::Range;
+
+use fixed::FixedPattern;
 
 /// Maximum size of a pattern compiled for the linear-time engine, in bytes.
 const PROGRAM_BYTES_MAX: usize = 8 << 20;
@@ -14,6 +18,8 @@ const PROGRAM_BYTES_MAX: usize = 8 << 20;
 #[derive(Clone, Debug)]
 pub struct Pattern {
     engine: Engine,
+    /// The pattern as a fixed sequence of bytes, if it is one.
+    fixed: Option<FixedPattern>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,10 +105,10 @@ impl Pattern {
     pub fn new(pattern: &str) -> Result<Pattern, Fault> {
         let linear = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(PROGRAM_BYTES_MAX).build();
         if let Ok(linear) = linear {
-            return Ok(Pattern { engine: Engine::Linear(linear) });
+            return Ok(Pattern { engine: Engine::Linear(linear), fixed: FixedPattern::read(pattern) });
         }
         match pcre2::bytes::RegexBuilder::new().jit_if_available(true).build(pattern) {
-            Ok(backtracking) => Ok(Pattern { engine: Engine::Backtracking(backtracking) }),
+            Ok(backtracking) => Ok(Pattern { engine: Engine::Backtracking(backtracking), fixed: None }),
             Err(error) => Err(Fault::invalid(error.to_string().replace('\n', " "))),
         }
     }
@@ -122,6 +128,9 @@ impl Pattern {
 
     /// End of the first match.
     pub fn find_end(&self, text: &[u8]) -> Option<usize> {
+        if let Some(fixed) = &self.fixed {
+            return fixed.find_end(text);
+        }
         match &self.engine {
             Engine::Linear(regex) => regex.find(text).map(|found| found.end()),
             Engine::Backtracking(regex) => regex.find(text).ok().flatten().map(|found| found.end()),

@@ -14,6 +14,12 @@ const NAME_MIN: usize = 3;
 
 /// Puts two dashes before each long option.
 pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let arguments: Vec<OsString> = arguments.collect();
+    // Building all verbs with their options takes longer than some commands.
+    if !arguments.iter().any(|argument| argument.to_str().is_some_and(may_be_splunks)) {
+        return arguments;
+    }
+    let arguments = arguments.into_iter();
     let mut program = Cli::command();
     program.build();
     let (mut command, mut arguments) = (&program, arguments.peekable());
@@ -55,6 +61,11 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
         read.push(argument);
     }
     read
+}
+
+/// Whether a word may be a long option name after a single dash.
+fn may_be_splunks(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|name| name.len() > 1 && !name.starts_with('-'))
 }
 
 /// An option as typed.

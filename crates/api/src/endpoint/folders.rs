@@ -63,11 +63,11 @@ impl Child {
 
 /// Entries of each folder, by its path after the root.
 fn children(served: &[Endpoint]) -> BTreeMap<String, BTreeSet<Child>> {
-    let creating: BTreeSet<String> =
-        served.iter().map(Endpoint::row).filter(|row| row.method == Method::POST).map(|row| row.path).collect();
-    let rows = served.iter().map(Endpoint::row).filter(|row| row.method == Method::GET && !row.path.contains('{'));
+    let paths_of = |method: Method| served.iter().filter(move |row| row.method == method).map(Endpoint::full_path);
+    let creating: BTreeSet<String> = paths_of(Method::POST).collect();
+    let shown = paths_of(Method::GET).filter(|path| !path.contains('{'));
     let paths: BTreeSet<String> =
-        rows.filter_map(|row| Some(row.path.strip_prefix(SERVICES)?.strip_prefix('/')?.to_owned())).collect();
+        shown.filter_map(|path| Some(path.strip_prefix(SERVICES)?.strip_prefix('/')?.to_owned())).collect();
     let mut folders: BTreeMap<String, BTreeSet<Child>> = BTreeMap::new();
     for path in &paths {
         let parts: Vec<&str> = path.split('/').collect();

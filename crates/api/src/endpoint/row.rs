@@ -280,11 +280,15 @@ impl Endpoint {
         Some(Endpoint { path: format!("{alias}{rest}"), alias_of, ..self.clone() })
     }
 
+    /// The path with its root.
+    pub(super) fn full_path(&self) -> String {
+        join_path(self.root, &self.path)
+    }
+
     /// The row without its handler.
-    pub(super) fn row(&self) -> EndpointRow {
-        let row = self.clone();
-        let path = join_path(row.root, &row.path);
-        let Endpoint { method, access, is_namespaced, takes, needs, body, answers, alias_of, summary, .. } = row;
+    pub(super) fn into_row(self) -> EndpointRow {
+        let path = self.full_path();
+        let Endpoint { method, access, is_namespaced, takes, needs, body, answers, alias_of, summary, .. } = self;
         EndpointRow { method, path, access, is_namespaced, takes, needs, body, answers, alias_of, summary }
     }
 }

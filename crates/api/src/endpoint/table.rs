@@ -75,7 +75,8 @@ fn all() -> Vec<Endpoint> {
 }
 
 /// The rows of all endpoints.
-pub static ENDPOINTS: LazyLock<Vec<EndpointRow>> = LazyLock::new(|| all().iter().map(Endpoint::row).collect());
+pub static ENDPOINTS: LazyLock<Vec<EndpointRow>> =
+    LazyLock::new(|| all().into_iter().map(Endpoint::into_row).collect());
 
 /// The router of all endpoints.
 pub(crate) fn router() -> Router<ApiState> {

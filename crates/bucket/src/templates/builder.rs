@@ -22,6 +22,7 @@ use super::splitter::{Splitter, TemplateColumn, TemplateLearner};
 use super::trial::{ChosenRepresentation, choose_representation, dictionary_of_all};
 use super::trie::{FoundVariable, Span};
 use super::variables::Variable;
+use crate::limits::MAX_PAGE_EVENTS;
 
 /// Number of values that a leaf collects before it chooses a representation.
 const SAMPLE_VALUES: usize = 4_096;
@@ -32,6 +33,10 @@ const RETRIALS_MAX: u8 = 4;
 /// Number of distinct texts up to which a dictionary is never given up; beyond it, a dictionary is given up if more
 /// than a quarter of the values are distinct.
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
+/// Number of pages after which memory for the following pages is reserved. The margin is one value per this number of
+/// expected values.
+const RESERVING_PAGES_MIN: usize = 2;
+const RESERVED_MARGIN: usize = 16;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
 /// Number of distinct texts after which a dictionary is given up; the last chunk may exceed this limit.
@@ -70,6 +75,20 @@ impl Representation {
         }
     }
 
+    /// Reserves memory for the values that are expected until the end of the slab, so that lists of values seldom grow
+    /// in steps, each of which copies them.
+    fn reserve(&mut self, progress: Progress) {
+        match self {
+            Representation::Pending(texts) | Representation::Texts(texts) => {
+                reserve_expected(&mut texts.bytes, progress.bytes);
+                reserve_expected(&mut texts.ends, progress.events);
+            }
+            Representation::Templates(column) => reserve_expected(&mut column.codes, progress.events),
+            Representation::Dictionary { codes, .. } => reserve_expected(codes, progress.events),
+            Representation::Numbers { numbers, .. } => reserve_expected(numbers, progress.events),
+        }
+    }
+
     /// Converts the values of a leaf back to texts.
     fn into_texts(self) -> TextList {
         match self {
@@ -91,6 +110,22 @@ impl Representation {
                 texts
             }
         }
+    }
+}
+
+/// How much of a slab is split: the number of events, and the bytes of their texts; each so far and in total.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    pub(super) events: (usize, usize),
+    pub(super) bytes: (usize, usize),
+}
+
+/// Reserves memory for the values expected in total, if the values so far are typical.
+fn reserve_expected<T>(values: &mut Vec<T>, (so_far, total): (usize, usize)) {
+    let expected = values.len() * total / so_far.max(1);
+    let expected = expected + expected / RESERVED_MARGIN;
+    if expected > values.capacity() {
+        values.reserve_exact(expected - values.len());
     }
 }
 
@@ -302,6 +337,14 @@ impl SlabBuilder {
     pub(super) fn end_page(&mut self) {
         for column in &mut self.columns {
             column.page_starts.push(u32_of(column.kind.len()));
+        }
+    }
+
+    /// Reserves memory for the values of the following pages, at the end of some pages.
+    pub(super) fn reserve(&mut self, progress: Progress) {
+        let ((events, all), page) = (progress.events, MAX_PAGE_EVENTS);
+        if events >= RESERVING_PAGES_MIN * page && (events / page).is_power_of_two() && events < all {
+            self.columns.iter_mut().for_each(|column| column.kind.reserve(progress));
         }
     }
 

@@ -4,7 +4,9 @@
 //! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
 //! the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the text, and
 //! backtracks if no edge of a node fits. A lookup only compares bytes; it neither splits nor hashes the text. An edge
-//! that matches moves towards the front, so that frequent edges are tried first.
+//! that matches moves towards the front, so that frequent edges are tried first. A variable that often has chunks
+//! without digits, which only lookups that are not strict accept, accepts them in strict lookups too; otherwise texts
+//! with such chunks would always be looked up twice.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -17,6 +19,9 @@ use super::variables::{Variable, VariableKind, variable_end};
 
 /// Number of edges tried before a text counts as unknown.
 const TRIED_EDGES_MAX: u32 = 96;
+/// Number of chunks without digits that a variable accepts in lookups that are not strict, before strict lookups accept
+/// such chunks too.
+const LOOSE_VALUES_MIN: u8 = 4;
 
 /// Range of a value in the text that contains it.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +60,8 @@ struct Edge {
     tail: u64,
     literal: Box<[u8]>,
     target: Target,
+    /// Number of chunks without digits found by lookups that are not strict, up to [`LOOSE_VALUES_MIN`].
+    loose_values: u8,
 }
 
 #[derive(Debug, Default)]
@@ -116,7 +123,8 @@ impl Trie {
         Trie { nodes: vec![TrieNode::default()], skeletons: HashMap::default(), steps: Vec::new() }
     }
 
-    /// The template of a text, with its variables in `filled`. `strict` is as in [`variable_end`].
+    /// The template of a text, with its variables in `filled`. `strict` is as in [`variable_end`], except for
+    /// variables that often have chunks without digits.
     #[inline]
     pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<FoundVariable>) -> Option<u32> {
         let mut tries = TRIED_EDGES_MAX;
@@ -128,6 +136,9 @@ impl Trie {
             match found {
                 Some((edge, EdgeMatch::End(template))) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
+                    if !strict {
+                        self.count_loose_values(text, filled);
+                    }
                     self.promote();
                     return Some(template);
                 }
@@ -177,6 +188,7 @@ impl Trie {
                     if start >= text.len() {
                         continue;
                     }
+                    let strict = strict && edge.loose_values < LOOSE_VALUES_MIN;
                     if let Some(end) = variable_end(kind, text, start, strict) {
                         return Some((place as u32, EdgeMatch::Variable { column, start, end, node }));
                     }
@@ -185,6 +197,19 @@ impl Trie {
             }
         }
         None
+    }
+
+    /// Counts the chunks of the found text that a strict lookup does not accept as variables.
+    fn count_loose_values(&mut self, text: &[u8], filled: &[FoundVariable]) {
+        for (step, found) in self.steps.iter().zip(filled) {
+            let edge = &mut self.nodes[step.node as usize].edges[step.edge as usize];
+            if let Target::Variable { kind: kind @ VariableKind::Chunk, .. } = edge.target
+                && edge.loose_values < LOOSE_VALUES_MIN
+                && variable_end(kind, text, found.start as usize, true).is_none()
+            {
+                edge.loose_values += 1;
+            }
+        }
     }
 
     #[inline]
@@ -278,7 +303,7 @@ impl Edge {
     fn new(literal: &[u8], target: Target) -> Edge {
         let mask = head_mask(literal);
         let tail = literal.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
-        Edge { head: first_eight_bytes(literal), mask, tail, literal: literal.into(), target }
+        Edge { head: first_eight_bytes(literal), mask, tail, literal: literal.into(), target, loose_values: 0 }
     }
 
     /// Whether a text continues with the literal, given that the first eight bytes match. In a literal of up to sixteen
@@ -332,6 +357,25 @@ pub(super) fn first_eight_bytes(text: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::templates::variables::split_event;
+
+    #[test]
+    fn an_edge_that_often_accepts_words_without_digits_accepts_them_in_strict_lookups() {
+        let mut trie = Trie::new();
+        let (mut variables, mut filled) = (Vec::new(), Vec::new());
+        let known = b"GET host1 200 5 ms";
+        split_event(known, &mut variables);
+        trie.insert(known, &variables, &vec![0; variables.len()], 7);
+        for word in ["ada", "bob", "carl", "dora"] {
+            let text = format!("GET {word} 200 5 ms");
+            assert_eq!(trie.find(text.as_bytes(), true, &mut filled), None, "{text}");
+            assert_eq!(trie.find(text.as_bytes(), false, &mut filled), Some(7), "{text}");
+        }
+        assert_eq!(trie.find(b"GET emil 200 5 ms", true, &mut filled), Some(7));
+        assert_eq!((filled[0].start, filled[0].end), (4, 8));
+        // The other variables still accept only numbers.
+        assert_eq!(trie.find(b"GET emil many 5 ms", true, &mut filled), None);
+    }
 
     #[test]
     fn first_eight_bytes_are_zero_padded() {

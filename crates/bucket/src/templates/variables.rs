@@ -2,14 +2,13 @@
 //!
 //! There are two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text
 //! between XML tags, fields between commas, cells between tabs or pipes ([`super::separators`]), parts of access log
-//! lines ([`super::access`]), and any chunk that contains a digit are variables. [`split_words`] reads the value of one
-//! variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the segmenter,
-//! so that no term straddles the edge of such a variable. Everything between variables is literal. [`variable_end`]
-//! finds the end of one variable of a known kind by the same rules, so that a text of a known template is never
-//! tokenised.
+//! lines ([`super::access`]), URLs, and any chunk that contains a digit are variables. [`split_words`] reads the value
+//! of one variable: its IPv4 addresses and its other words with a digit are variables. Words end at breakers of the
+//! segmenter, so that no term straddles the edge of such a variable. Everything between variables is literal.
+//! [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known template
+//! is never tokenised.
 
 use memchr::{memchr, memchr2};
-use quarry_event::template::NumberFormat;
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
@@ -17,13 +16,15 @@ use super::classes::{
 };
 use super::separators::separator_of;
 
+/// Maximum bytes of the scheme of a URL, such as `postgresql`.
+const SCHEME_BYTES_MAX: usize = 12;
 /// Maximum number of digits in a key that is literal; there may be any number of different keys with more digits.
 const KEY_DIGITS_MAX: usize = 3;
 
 /// Kind of a variable, which determines where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableKind {
-    /// Chunk with a digit, or a lone dash, up to a delimiter.
+    /// Chunk with a digit, URL, or a lone dash, up to a delimiter.
     Chunk,
     /// Any chunk between two equal separators.
     Field,
@@ -135,10 +136,17 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
     (end > at).then_some(end)
 }
 
-/// Whether a chunk is a variable: it contains a digit, or is a dash that stands for a missing value.
+/// Whether a chunk is a variable: it contains a digit, is a dash that stands for a missing value, or is a URL.
 #[inline]
 fn is_variable(text: &[u8], start: usize, end: usize) -> bool {
-    has_digit(text, start, end) || text[start..end] == *b"-"
+    has_digit(text, start, end) || text[start..end] == *b"-" || is_url(&text[start..end])
+}
+
+/// Whether a chunk begins with the scheme of a URL. There may be any number of different URLs without digits.
+#[inline]
+fn is_url(chunk: &[u8]) -> bool {
+    let scheme = memchr(b':', &chunk[..chunk.len().min(SCHEME_BYTES_MAX + 1)]);
+    scheme.is_some_and(|at| at > 0 && chunk.len() > at + 3 && chunk[at..].starts_with(b"://"))
 }
 
 /// Full stops and colons at the end of a chunk belong to the literal.
@@ -192,9 +200,6 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
     matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Length of the longest IPv4 address.
-const ADDRESS_BYTES_MAX: usize = 15;
-
 /// The end of the IPv4 address at `at`, whose first word ends at `first_end`. One number per address is smaller and
 /// faster than a number per octet.
 #[inline]
@@ -207,14 +212,36 @@ fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
     if at > 1 && text[at - 1] == b'.' && continues(at - 2) {
         return None;
     }
-    let window = &text[at..text.len().min(at + ADDRESS_BYTES_MAX + 1)];
-    let len = window.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
-    let len = if window[..len].ends_with(b".") { len - 1 } else { len };
-    let end = at + len;
+    let end = at + dotted_len(&text[at..])?;
     let is_part = continues(end)
         || text.get(end) == Some(&b'%')
         || (text.get(end) == Some(&b'.') && text.get(end + 1).is_some_and(u8::is_ascii_digit));
-    (!is_part && NumberFormat::Ip4.parse(&text[at..end]).is_some()).then_some(end)
+    (!is_part).then_some(end)
+}
+
+/// Length of the four numbers of an IPv4 address at the start of a text, which have no leading zeroes.
+#[inline]
+fn dotted_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for part in 0..4 {
+        if part > 0 {
+            if text.get(at) != Some(&b'.') {
+                return None;
+            }
+            at += 1;
+        }
+        let (start, mut value) = (at, 0);
+        while let Some(digit @ b'0'..=b'9') = text.get(at)
+            && at - start < 3
+        {
+            value = value * 10 + u32::from(digit - b'0');
+            at += 1;
+        }
+        if at == start || value > 255 || (at - start > 1 && text[start] == b'0') {
+            return None;
+        }
+    }
+    Some(at)
 }
 
 /// Finds the variables within the value of a variable.
@@ -454,5 +481,49 @@ impl EventScanner<'_, '_> {
     fn is_between_separators(&self, start: usize, end: usize) -> bool {
         let before = start.checked_sub(1).map(|at| self.text[at]);
         matches!(before, Some(b',' | b'|' | b'\t')) && self.text.get(end).is_none_or(|after| Some(*after) == before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::template::NumberFormat;
+
+    use super::*;
+
+    #[test]
+    fn urls_are_variables() {
+        let texts_of = |text: &'static str| {
+            let mut variables = Vec::new();
+            split_event(text.as_bytes(), &mut variables);
+            variables.iter().map(|variable| &text[variable.start..variable.end]).collect::<Vec<_>>()
+        };
+        assert_eq!(texts_of("GET http://host.example/path done"), ["http://host.example/path"]);
+        assert_eq!(texts_of("opened postgresql://db/main."), ["postgresql://db/main"]);
+        for text in ["see :// and http:// now", "note: all is well", "longer-than-any-scheme://host"] {
+            assert!(texts_of(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn dotted_numbers_are_those_that_the_number_format_reads() {
+        for text in
+            ["0.0.0.0", "10.2.3.40", "255.255.255.255", "256.1.1.1", "1.2.3", "1.2.3.04", "01.2.3.4", "1..2.3", "", "a"]
+        {
+            let expected = NumberFormat::Ip4.parse(text.as_bytes()).map(|_| text.len());
+            assert_eq!(dotted_len(text.as_bytes()), expected, "{text:?}");
+        }
+        assert_eq!(dotted_len(b"1.2.3.4:80"), Some(7));
+    }
+
+    #[test]
+    fn an_address_is_not_part_of_a_longer_word_or_number() {
+        let address = |text: &[u8]| address_end(text, 0, word_end(text, 0));
+        for text in ["1.2.3.4", "1.2.3.4:80", "1.2.3.4.", "1.2.3.4. x", "1.2.3.4..."] {
+            assert_eq!(address(text.as_bytes()), Some(7), "{text:?}");
+        }
+        for text in ["1.2.3.4.5", "1.2.3.4567", "1.2.3.4x", "1.2.3.4%2F", "1.2.3", "1234.2.3.4"] {
+            assert_eq!(address(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(address_end(b"1.2.3.4.5", 2, 3), None);
     }
 }
