@@ -155,7 +155,7 @@ impl CollectorTokens {
 
     fn read_text(&self) -> Result<String, TokenError> {
         let path = self.data_dir.join(FILE);
-        let cannot = |reason: &dyn std::fmt::Display| TokenError::Failed(format!("{}: {reason}", path.display()));
+        let cannot = |reason: &dyn std::fmt::Display| TokenError::Failed(format!("{FILE}: {reason}"));
         match std::fs::metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
             Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
@@ -167,7 +167,9 @@ impl CollectorTokens {
     }
 
     fn replace(&self, text: &str) -> Result<(), TokenError> {
-        private_file::write(&self.data_dir.join(FILE), text).map_err(|error| TokenError::Failed(error.to_string()))
+        let folder = format!("{}/", self.data_dir.display());
+        let failed = |error: Fault| TokenError::Failed(error.to_string().replace(&folder, ""));
+        private_file::write(&self.data_dir.join(FILE), text).map_err(failed)
     }
 }
 

@@ -146,10 +146,7 @@ fn entry_of(entry: &Value) -> NodeEntry {
 fn add_members(prefix: &str, members: &Map<String, Value>, row: &mut NodeEntry) {
     for (name, value) in members.iter().filter(|(name, _)| *name != "eai:acl") {
         match value {
-            // Only one level is expanded, as in Splunk; deeper values are JSON texts.
-            Value::Object(inner) => {
-                inner.iter().for_each(|(inner, value)| add(&format!("{prefix}{name}.{inner}"), value, row));
-            }
+            Value::Object(inner) => add_members(&format!("{prefix}{name}."), inner, row),
             value => add(&format!("{prefix}{name}"), value, row),
         }
     }
@@ -186,7 +183,7 @@ mod tests {
         });
         let shown: Vec<String> =
             entry_of(&entry).iter().map(|(name, values)| format!("{name}={}", values.join("|"))).collect();
-        for wanted in ["title=x", "author=eva", "eai:acl.app=search", "disabled=0", "list=a|b", "deep.a={\"b\":1}"] {
+        for wanted in ["title=x", "author=eva", "eai:acl.app=search", "disabled=0", "list=a|b", "deep.a.b=1"] {
             assert!(shown.contains(&wanted.to_owned()), "{wanted}: {shown:?}");
         }
         assert!(!shown.iter().any(|value| value.starts_with("none")), "{shown:?}");

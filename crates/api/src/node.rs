@@ -236,6 +236,8 @@ pub struct NodeCondition {
     pub disk_free_min: u64,
     /// Activity of the disk with the data directory; `None` if the disk is not a device of this machine.
     pub disk_activity: Option<DiskActivity>,
+    /// Bytes of the events that the node has taken since it started.
+    pub taken_bytes: u64,
     /// Bytes of the catalog's file; `None` if the catalog is not a file.
     pub catalog_bytes: Option<u64>,
     /// Settings for concurrent searches.

@@ -239,6 +239,13 @@ fn is_small_form(headers: &HeaderMap) -> bool {
     text(&header::CONTENT_TYPE).is_some_and(is_form) && bytes.is_some_and(|bytes| bytes <= UNREAD_BYTES_MAX)
 }
 
+/// Whether a body is no form: JSON, XML or parts of `multipart/form-data`. Like Splunk, forms are read whatever content
+/// type they have: clients that talk mostly JSON send forms as `application/json`.
+fn is_no_form(body: &[u8]) -> bool {
+    let body = body.trim_ascii_start();
+    [&b"{"[..], b"[", b"\"", b"<", b"--"].iter().any(|begin| body.starts_with(begin))
+}
+
 /// Whether a content type is that of forms.
 fn is_form(kind: &str) -> bool {
     kind.trim().to_ascii_lowercase().starts_with(FORM)
@@ -275,7 +282,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
     if !body.is_empty() {
         if is_json {
             parameters.extend(members(&body).map_err(IntoResponse::into_response)?);
-        } else if !is_form {
+        } else if !is_form && is_no_form(&body) {
             let text = format!("parameters are sent as {FORM}, not as {}", kind.unwrap_or_default());
             return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
         } else {
@@ -329,7 +336,16 @@ mod tests {
         assert!(parameters.reject_unknown(&[&["a", "b", "count"]]).is_err());
         assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));
         assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        for other in ["[1]", " \n<a/>", "--boundary\r\n", "\"text\""] {
+            assert_eq!(
+                read("/x", "text/plain", other).await.err(),
+                Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+                "{other}"
+            );
+        }
         assert!(read("/x", "application/json", "").await.is_ok(), "there is nothing to read");
+        let form = read("/x", "application/json", "a=b%20c&d=").await.unwrap();
+        assert_eq!((form.get("a"), form.get("d")), (Some("b c"), Some("")), "a form of a client that talks JSON");
         let own =
             read("/api/v1/x?a=1", "application/json", r#"{"a":["2",3],"b":true,"count":4,"c":null}"#).await.unwrap();
         assert_eq!((own.list("a").join(" "), own.get("b"), own.get("c")), ("1 2 3".to_owned(), Some("true"), None));

@@ -26,11 +26,14 @@ const BUILT_IN_MEMBERS: [(&str, &str); 3] = [
     ("description", "The app for searches and reports."),
     ("version", env!("CARGO_PKG_VERSION")),
 ];
+/// Label of the default app, as in Splunk, unless app.conf sets another.
+const DEFAULT_LABEL: &str = "Search & Reporting";
 /// Maximum length of an app's name in bytes (Splunk's limit).
 const NAME_BYTES_MAX: usize = 100;
 /// Attributes of an app, with their stanza and setting.
-static MEMBERS: [(&str, &str, &str); 7] = [
+static MEMBERS: [(&str, &str, &str); 8] = [
     ("author", "launcher", "author"),
+    ("check_for_updates", "package", "check_for_updates"),
     ("configured", "install", "is_configured"),
     ("description", "launcher", "description"),
     ("disabled", "install", "state"),
@@ -39,7 +42,9 @@ static MEMBERS: [(&str, &str, &str); 7] = [
     ("visible", "ui", "is_visible"),
 ];
 /// Attributes that are true or false.
-const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
+const FLAGS: [&str; 4] = ["check_for_updates", "configured", "disabled", "visible"];
+/// Values of flags that app.conf does not set, as in Splunk.
+const FLAG_DEFAULTS: [(&str, &str); 3] = [("check_for_updates", "1"), ("configured", "0"), ("visible", "1")];
 
 /// An app and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,9 +191,11 @@ impl Objects {
             }
         }
         members.insert("disabled".to_owned(), if is_disabled(&folder) { "1" } else { "0" }.to_owned());
-        members.entry("label".to_owned()).or_insert_with(|| name.clone());
-        members.entry("visible".to_owned()).or_insert_with(|| "1".to_owned());
-        members.entry("configured".to_owned()).or_insert_with(|| "0".to_owned());
+        let label = if name == APP_DEFAULT { DEFAULT_LABEL } else { &name };
+        members.entry("label".to_owned()).or_insert_with(|| label.to_owned());
+        for (member, value) in FLAG_DEFAULTS {
+            members.entry(member.to_owned()).or_insert_with(|| value.to_owned());
+        }
         let is_removable = !BUILT_IN_APPS.contains(&name.as_str());
         if !is_removable {
             for (member, value) in BUILT_IN_MEMBERS {

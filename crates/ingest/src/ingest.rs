@@ -46,6 +46,11 @@ impl Ingest {
         }
     }
 
+    /// Bytes of the events that the store has taken since the node started.
+    pub fn taken_bytes(&self) -> u64 {
+        self.throughput.total_bytes()
+    }
+
     /// A sink for a file read by pipeline set `set`.
     pub fn file_sink(&self, set: usize) -> StoreSink<'_> {
         StoreSink::new(&self.store, set, &self.claims).with_throughput(&self.throughput)

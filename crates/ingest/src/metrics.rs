@@ -118,6 +118,11 @@ impl Throughput {
         }
     }
 
+    /// Bytes of all events counted so far.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.lock().total_bytes
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Totals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

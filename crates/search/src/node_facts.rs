@@ -216,6 +216,9 @@ impl NodeFacts {
                 field("disabled", if settings.disabled { "1" } else { "0" }),
                 field("frozenTimePeriodInSecs", settings.frozen_time_period_seconds.to_string()),
                 field("isInternal", if name.starts_with('_') { "1" } else { "0" }),
+                field("total_bucket_count", own.map_or(0, |stats| stats.buckets).to_string()),
+                field("total_raw_size", own.map_or(0, |stats| stats.raw_bytes).div_ceil(MEGABYTE).to_string()),
+                field("total_size", stored_bytes.div_ceil(MEGABYTE).to_string()),
             ];
             // Both times are empty for an index without events.
             let events = own.filter(|stats| stats.events > 0);

@@ -418,6 +418,7 @@ impl Node for LocalNode {
             disk: disk.unwrap_or_default(),
             disk_free_min: of_server.free_bytes_min,
             disk_activity: disk_activity::of_folder(&self.data_dir),
+            taken_bytes: self.ingest.taken_bytes(),
             catalog_bytes: self.data_dir.join(CATALOG_FILE).metadata().ok().map(|file| file.len()),
             search_limits: SearchLimits {
                 base: limits.searches_base,

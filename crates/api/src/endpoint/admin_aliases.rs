@@ -1,4 +1,5 @@
-//! `admin/NAME`: paths with the names of Splunk's handlers, as aliases of the paths of collections.
+//! `admin/NAME`: paths with the names of Splunk's handlers, as aliases of the paths of collections; and
+//! `data/indexes-extended`, which Splunk serves with further members.
 //!
 //! Older clients and many searches with `| rest` use these paths. Each endpoint at or below the path of a collection is
 //! also served at or below its alias. Links in answers contain the path of the collection. Not here: endpoints that
@@ -61,6 +62,7 @@ const ALIASES: &[Alias] = &[
     ("admin/workflow-actions", "data/ui/workflow-actions"),
     // A conf file by its name: `admin/conf-times` is an alias of `configs/conf-times`.
     ("admin/{file}", "configs/{file}"),
+    ("data/indexes-extended", "data/indexes"),
 ];
 
 /// Files of the user interface with an alias.

@@ -40,7 +40,7 @@ const TITLE: &str = "localapps";
 /// The conf with an app's own settings.
 pub(super) const CONF: &str = "app";
 /// Boolean members.
-const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
+const FLAGS: [&str; 4] = ["check_for_updates", "configured", "disabled", "visible"];
 /// Parameters of an app.
 pub(super) const FIELDS: Fields = Fields {
     required: &[],
@@ -130,19 +130,10 @@ const CREATED: &[&str] = &[
     "visible",
 ];
 
-/// Parameters of a new app that are not attributes of the app. `auth` and `session` are for downloads; a node neither
-/// downloads apps nor checks for updates.
-const NOT_MEMBERS: [&str; 9] = [
-    "auth",
-    "check_for_updates",
-    "explicit_appname",
-    "filename",
-    "name",
-    "output_mode",
-    "session",
-    "template",
-    "update",
-];
+/// Parameters of a new app that are not attributes of the app. `auth` and `session` are for downloads; a node does not
+/// download apps.
+const NOT_MEMBERS: [&str; 8] =
+    ["auth", "explicit_appname", "filename", "name", "output_mode", "session", "template", "update"];
 
 /// Media type of a package.
 const PACKAGE_TYPE: &str = "application/gzip";
@@ -158,7 +149,7 @@ const APP: Content = Content::new(
     "apps.local",
     Shape::Object(&[
         ("author", Shape::Optional(&Shape::Text)),
-        ("check_for_updates", Shape::Flag),
+        ("check_for_updates", SETTING),
         ("configured", SETTING),
         ("core", Shape::Flag),
         ("description", Shape::Optional(&Shape::Text)),
@@ -181,12 +172,8 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
     };
     let mut content: Map<String, Value> = app.members.iter().map(value).collect();
     content.insert("state_change_requires_restart".to_owned(), Value::Bool(false));
-    for (member, flag) in [
-        ("check_for_updates", false),
-        ("core", !app.is_removable),
-        ("managed_by_deployment_client", false),
-        ("show_in_nav", true),
-    ] {
+    for (member, flag) in [("core", !app.is_removable), ("managed_by_deployment_client", false), ("show_in_nav", true)]
+    {
         content.insert(member.to_owned(), Value::Bool(flag));
     }
     let mut links = vec![("list", path.clone()), ("_reload", format!("{path}/_reload"))];

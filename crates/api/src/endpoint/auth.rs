@@ -68,8 +68,13 @@ const SHOWN_SESSION: Shape = Shape::Object(&[
     ("timeAccessed", Shape::Text),
     ("userName", Shape::Text),
 ]);
-/// Error for a session that cannot be shown or ended.
-const NO_SESSION: &str = "there is no such session, or it is another user's";
+/// Text shown instead of a session's key.
+const HIDDEN_KEY: &str = "********";
+
+/// The error for a session that cannot be shown or ended, in Splunk's words.
+fn no_session(key: &str) -> ApiError {
+    ApiError::with_status(StatusCode::NOT_FOUND, format!("Not a valid session: {key}"))
+}
 
 async fn sessions(
     State(state): State<ApiState>,
@@ -81,13 +86,13 @@ async fn sessions(
     if let Some(id) = parts.get("key") {
         shown.retain(|session| session.id == *id);
         if shown.is_empty() {
-            return Err(ApiError::with_status(StatusCode::NOT_FOUND, NO_SESSION));
+            return Err(no_session(id));
         }
     }
     let place = format!("/services/{SESSIONS_PATH}");
     let entry = |SessionInfo { id, user, last_use_ns }: SessionInfo| {
         let (path, time) = (format!("{place}/{id}"), strftime(last_use_ns, TIME_FORMAT, &jiff::tz::TimeZone::UTC));
-        let members = [("authString", id.as_str()), ("searchId", ""), ("timeAccessed", &time), ("userName", &user)];
+        let members = [("authString", HIDDEN_KEY), ("searchId", ""), ("timeAccessed", &time), ("userName", &user)];
         let content = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
         let (acl, links) = (Acl::for_user(&user, true), vec![("list", path.clone()), ("remove", path.clone())]);
         let app = APP_SYSTEM.to_owned();
@@ -126,7 +131,8 @@ async fn login(
 
 async fn logout(State(state): State<ApiState>, caller: Caller) -> Result<Response, ApiError> {
     let ended = state.auth.end_own_session(caller.shown.as_deref(), &caller.identity, &caller.origin);
-    ended_or(ended, "this request has no session key: send it as `Authorization: Splunk KEY`")
+    let text = "this request has no session key: send it as `Authorization: Splunk KEY`";
+    ended_or(ended, || ApiError::with_status(StatusCode::NOT_FOUND, text))
 }
 
 async fn end_session(
@@ -135,13 +141,9 @@ async fn end_session(
     Path(key): Path<String>,
 ) -> Result<Response, ApiError> {
     let ended = state.auth.end_session(&key, &caller.identity, &caller.origin);
-    ended_or(ended, NO_SESSION)
+    ended_or(ended, || no_session(&key))
 }
 
-fn ended_or(ended: bool, otherwise: &str) -> Result<Response, ApiError> {
-    if ended {
-        Ok(json_response("{\"messages\":[]}".to_owned()))
-    } else {
-        Err(ApiError::with_status(StatusCode::NOT_FOUND, otherwise))
-    }
+fn ended_or(ended: bool, otherwise: impl FnOnce() -> ApiError) -> Result<Response, ApiError> {
+    if ended { Ok(json_response("{\"messages\":[]}".to_owned())) } else { Err(otherwise()) }
 }

@@ -68,8 +68,12 @@ const GLOBAL_SETTINGS: &[&str] = &[
     "serverCert",
     "source",
     "sourcetype",
+    KEY_PASSWORD,
     "useDeploymentServer",
 ];
+/// Password of an encrypted private key, which is not supported: the only value is the empty one, which clients send
+/// with the other settings.
+const KEY_PASSWORD: &str = "sslPassword";
 /// Settings of all tokens that are always shown, with their defaults (Splunk's, except for TLS).
 const GLOBAL_DEFAULTS: [(&str, &str); 7] = [
     ("dedicatedIoThreads", "2"),
@@ -93,9 +97,15 @@ pub(super) static COLLECTOR: LazyLock<Kind> = LazyLock::new(|| {
         is_of_node: true,
         notice: ChangeNotice::Always("The change is saved and takes effect at the next start of the node."),
         verbs: &["disable", "enable"],
-        validate: super::inputs::validate_settings,
+        validate: |state, kind, name, settings| match settings.iter().find(|(key, _)| key == KEY_PASSWORD) {
+            Some(_) => Err(ApiError::bad_request(format!("{KEY_PASSWORD}: encrypted private keys are not supported"))),
+            None => super::inputs::validate_settings(state, kind, name, settings),
+        },
         fill: fill_global,
-        expand: |_, settings| clear_default_index(settings),
+        expand: |_, settings| {
+            clear_default_index(settings);
+            settings.retain(|(key, value)| key != KEY_PASSWORD || !value.is_empty());
+        },
         ..kind("data/inputs/http", TITLE, "inputs", fields)
     }
 });

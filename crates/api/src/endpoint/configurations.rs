@@ -5,6 +5,7 @@
 //! at `properties/NAME/STANZA/KEY` is returned as plain text, as in Splunk.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -13,10 +14,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
 use quarry_conf::Permissions;
+use quarry_conf::text::DEFAULT_STANZA;
 use serde_json::Map;
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
-use super::entities::{Kind, KindLookup, change, rows, scope_of, with_objects};
+use super::entities::{Kind, KindLookup, SERVER_CONF, change, node_name, rows, scope_of, with_objects};
 use super::jobs::message_response;
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
@@ -67,6 +69,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, key, write, "Changes a setting.", post(set_value))
             .needs(&["value"])
             .answers(AnswerShape::JsonOrXml(MESSAGES)),
+        Endpoint::new(
+            Method::DELETE,
+            key,
+            write,
+            "Deletes a setting that an app or user has set.",
+            delete(remove_value),
+        )
+        .answers(AnswerShape::JsonOrXml(MESSAGES)),
     ]);
     endpoints
 }
@@ -74,15 +84,28 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// The conf named by a path of `configs`.
 fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     let file = parts.get("file").map_or("", String::as_str);
-    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("configs/{file}: give configs/conf-NAME"));
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, "Not Found");
     let conf = file.strip_prefix(PREFIX).ok_or_else(missing)?.to_owned();
     Ok(Kind {
         path: Cow::Owned(format!("configs/{file}")),
         title: Cow::Owned(file.to_owned()),
         conf: Cow::Owned(conf),
         is_by_name: true,
+        fill: |kind, object, settings| fill_node_name(&kind.conf, &object.name, &kind.node_name, settings),
         ..super::entities::kind("", "", "", ANY_SETTING)
     })
+}
+
+/// Stanza of server.conf with the name of the node, and the setting.
+const GENERAL: &str = "general";
+const SERVER_NAME: &str = "serverName";
+
+/// Replaces an empty name of the node by the name in use, which clients read from server.conf.
+fn fill_node_name(conf: &str, stanza: &str, name: &str, settings: &mut BTreeMap<String, String>) {
+    let is_named = |own: &String| !own.trim().is_empty();
+    if conf == SERVER_CONF && stanza == GENERAL && !settings.get(SERVER_NAME).is_some_and(is_named) {
+        settings.insert(SERVER_NAME.to_owned(), name.to_owned());
+    }
 }
 
 /// Conf file, stanza and key named by a path of `properties`, empty if absent, and the scope.
@@ -191,7 +214,13 @@ async fn create_stanza(
 
 async fn find_stanza(state: &ApiState, caller: &Caller, named: SettingPath) -> Result<ConfObject, ApiError> {
     let SettingPath { conf, stanza, scope, .. } = named;
-    with_objects(state, caller, move |objects, viewer| objects.get(&conf, &stanza, &scope, viewer)).await
+    let name = if conf == SERVER_CONF { node_name(state).await? } else { Arc::default() };
+    let get = move |objects: &Objects, viewer: &Permissions| {
+        let mut object = objects.get(&conf, &stanza, &scope, viewer)?;
+        fill_node_name(&conf, &stanza, &name, &mut object.settings);
+        Ok(object)
+    };
+    with_objects(state, caller, get).await
 }
 
 async fn settings(
@@ -250,6 +279,20 @@ async fn set_value(
     Ok(message_response(Form::of(form.get("output_mode")), &modified_message(1)))
 }
 
+async fn remove_value(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let SettingPath { conf, stanza, key, scope } = SettingPath::of(&parts, &caller)?;
+    let (file, told) = (conf.clone(), format!("Successfully deleted {key} of [{stanza}]"));
+    let remove =
+        move |objects: &Objects, viewer: &Permissions| objects.remove_setting([&file, &stanza, &key], &scope, viewer);
+    change(&state, &caller, &conf, remove).await?;
+    Ok(message_response(Form::of(parameters.get("output_mode")), &told))
+}
+
 async fn remove_stanza(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -271,6 +314,9 @@ async fn write(
 ) -> Result<ConfObject, ApiError> {
     let SettingPath { conf, stanza, scope, .. } = asked;
     let file = conf.clone();
-    let make = move |objects: &Objects, viewer: &Permissions| objects.edit(&file, &stanza, &settings, &scope, viewer);
+    let make = move |objects: &Objects, viewer: &Permissions| match stanza == DEFAULT_STANZA {
+        true => objects.edit_default(&file, &settings, &scope, viewer),
+        false => objects.edit(&file, &stanza, &settings, &scope, viewer),
+    };
     change(state, caller, &conf, make).await
 }

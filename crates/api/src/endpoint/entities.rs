@@ -246,6 +246,9 @@ impl Request {
         if kind.conf == INPUTS_CONF {
             kind.input_host = input_host(state).await?;
         }
+        if kind.is_by_name && kind.conf == SERVER_CONF {
+            kind.node_name = node_name(state).await?;
+        }
         let scope = match kind.is_of_node {
             true => Scope::for_namespace(NOBODY, APP_SYSTEM)?,
             false => scope_of(&parts, &caller)?,
@@ -316,6 +319,12 @@ pub(super) async fn input_host(state: &ApiState) -> Result<Arc<str>, ApiError> {
     run_blocking(move || node.condition().input_host.into()).await
 }
 
+/// The name of the node, which server.conf need not set.
+pub(super) async fn node_name(state: &ApiState) -> Result<Arc<str>, ApiError> {
+    let node = state.node.clone();
+    run_blocking(move || node.condition().name.into()).await
+}
+
 /// The scope of a request: the scope of the namespace in its path, else the caller's scope.
 pub(super) fn scope_of(parts: &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
@@ -345,7 +354,8 @@ pub(super) async fn with_objects<T: Send + 'static>(
     work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let (objects, permissions) = (Arc::clone(&state.objects), Arc::clone(&caller.permissions));
-    Ok(run_blocking(move || work(&objects, &permissions)).await??)
+    let work = move || work(&objects, &permissions).map_err(|error| error.relative_to(objects.data_dir()));
+    Ok(run_blocking(work).await??)
 }
 
 /// Like [`with_objects`], for changes of a conf.

@@ -3,14 +3,15 @@
 //! The actions are derived from the table, like folder listings ([`super::folders`]): a collection whose entities can
 //! be removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the
 //! entity that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters
-//! of the row that creates an entity. `_reload` rereads the conf of the collection. Not here: families that store
-//! permissions ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
+//! of the row that creates an entity. `_reload` rereads the conf of the collection. A `POST` to the path of an entity
+//! that does not exist creates the entity if the form names it. Not here: families that store permissions
+//! ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{FromRequest, Request, State};
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +22,7 @@ use super::answer_shape::{AnswerShape, NO_CONTENT};
 use super::entities::notify_changed;
 use super::entity_kinds::RELOAD;
 use super::new_entities::template_of;
+use super::path_parts::{OfCollection, PathParts};
 use super::permissions::{ACL_PARAMETERS, acl_entry};
 use super::row::{Access, Endpoint, SERVICES};
 use crate::ApiState;
@@ -89,6 +91,51 @@ fn actions(family: &Family<'_>) -> Vec<Endpoint> {
         Endpoint::new(Method::GET, format!("{path}/_new"), list.access, of_new, template(path, fields)).answers(answers)
     }));
     rows.into_iter().map(|row| Endpoint { is_namespaced: list.is_namespaced, ..row }).collect()
+}
+
+/// Lets the row that changes an entity create the entity if it does not exist and the form has its name, as Splunk does;
+/// Terraform's provider creates indexes and tokens in this way.
+pub(crate) fn create_missing(served: &mut [Endpoint]) {
+    let at = |served: &[Endpoint], method: Method, path: &str| {
+        let row = served.iter().find(|row| row.root == SERVICES && row.method == method && row.path == path);
+        row.cloned()
+    };
+    for place in 0..served.len() {
+        let change = &served[place];
+        let Some(path) = change.path.strip_suffix(ONE).filter(|_| change.method == Method::POST) else { continue };
+        let create = at(served, Method::POST, path).filter(|row| row.creates() && row.access == change.access);
+        let show = at(served, Method::GET, &change.path).filter(Endpoint::shows_entities);
+        if let (Some(create), Some(show)) = (create, show) {
+            served[place].serve = create_or_change(show.serve, create.serve, change.serve.clone());
+        }
+    }
+}
+
+fn create_or_change(
+    show: MethodRouter<ApiState>,
+    create: MethodRouter<ApiState>,
+    change: MethodRouter<ApiState>,
+) -> MethodRouter<ApiState> {
+    post(move |State(state): State<ApiState>, request: Request| async move {
+        let (mut parts, body) = request.into_parts();
+        let body = Bytes::from_request(Request::from_parts(parts.clone(), body), &state).await;
+        let body = body.map_err(IntoResponse::into_response)?;
+        let given = form_urlencoded::parse(&body).find(|(name, _)| name == "name").map(|(_, value)| value.into_owned());
+        let mut handler = change;
+        if let Some(given) = given {
+            let path = PathParts::from_request_parts(&mut parts, &state).await.map_err(IntoResponse::into_response)?;
+            let is_missing = path.get("name") == Some(&given)
+                && ask(show, state.clone(), parts.clone()).await.status() == StatusCode::NOT_FOUND;
+            if is_missing {
+                parts.extensions.insert(OfCollection);
+                handler = create;
+            }
+        }
+        let mut handler: MethodRouter<()> = handler.with_state(state);
+        // A router is always ready and infallible.
+        let Ok(answer) = handler.call(Request::from_parts(parts, Body::from(body))).await;
+        Ok::<_, Response>(answer)
+    })
 }
 
 /// The answer of a `GET` handler to the path of a request. The request's parameters are not passed on, because they are

@@ -38,8 +38,10 @@ pub(super) struct Kind {
     pub(super) verbs: &'static [&'static str],
     /// Further actions of an entity, as links.
     pub(super) more: &'static [&'static str],
-    /// Prefix of the stanzas' names, which the names of the entities omit.
+    /// Prefix of the stanzas' names. Requests may omit it.
     pub(super) prefix: Cow<'static, str>,
+    /// Whether answers name the entities with the prefix, as Splunk does in some collections.
+    pub(super) is_prefix_shown: bool,
     /// Name and stanza of the entity, in a collection that has exactly one entity. The entity exists even without a
     /// stanza.
     pub(super) only: Option<(&'static str, &'static str)>,
@@ -49,6 +51,8 @@ pub(super) struct Kind {
     pub(super) more_fields: Arc<[String]>,
     /// Host of events whose input sets no host; empty in collections without inputs.
     pub(super) input_host: Arc<str>,
+    /// Name of the node; empty in collections other than the stanzas of server.conf.
+    pub(super) node_name: Arc<str>,
     /// A message that accompanies changes, if any.
     pub(super) notice: ChangeNotice,
     /// Makes the name of a new entity, which may contain a setting of the request (`restrictToHost`).
@@ -106,6 +110,24 @@ fn name_as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<
 
 /// Adds nothing to the settings of the stanza.
 fn as_set(_: &Kind, _: &ConfObject, _: &mut BTreeMap<String, String>) {}
+
+/// Parameters of rules for metrics and the settings that they stand for, in Splunk's REST reference.
+const STATSD_NAMES: [(&str, &str); 2] =
+    [("regex", "REGEX"), ("remove_dimensions_from_metric_name", "REMOVE_DIMS_FROM_METRIC_NAME")];
+const SCHEMA_NAMES: [(&str, &str); 3] = [
+    ("blacklist_dimensions", "METRIC-SCHEMA-BLACKLIST-DIMS"),
+    ("field_names", "METRIC-SCHEMA-MEASURES"),
+    ("whitelist_dimensions", "METRIC-SCHEMA-WHITELIST-DIMS"),
+];
+
+/// Replaces the names of parameters by those of the settings.
+pub(super) fn use_names(names: &[(&str, &str)], settings: &mut [(String, String)]) {
+    for (key, _) in settings {
+        if let Some((_, setting)) = names.iter().find(|(parameter, _)| parameter == key) {
+            *key = (*setting).to_owned();
+        }
+    }
+}
 
 /// Replaces nothing, because every parameter is a setting.
 fn as_sent(_: &str, _: &mut Vec<(String, String)>) {}
@@ -222,10 +244,12 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         verbs: VERBS,
         more: &[],
         prefix: Cow::Borrowed(""),
+        is_prefix_shown: false,
         only: None,
         is_of_node: false,
         more_fields: Arc::default(),
         input_host: Arc::default(),
+        node_name: Arc::default(),
         notice: ChangeNotice::Nothing,
         make_name: name_as_given,
         check_conflict: None,
@@ -557,7 +581,9 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         },
         Kind {
             prefix: Cow::Borrowed("statsd-dims:"),
+            is_prefix_shown: true,
             notice: ChangeNotice::Always("The change is saved and takes effect at the next start of the node."),
+            expand: |_, settings| use_names(&STATSD_NAMES, settings),
             ..kind(
                 "data/transforms/statsdextractions",
                 "statsd-extractions",
@@ -585,7 +611,10 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             },
         ),
         Kind {
+            prefix: Cow::Borrowed("metric-schema:"),
+            is_prefix_shown: true,
             is_entity: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
+            expand: |_, settings| use_names(&SCHEMA_NAMES, settings),
             ..kind(
                 "data/transforms/metric-schema",
                 "metric-schema",
@@ -610,6 +639,7 @@ impl Kind {
     pub(super) fn entity<'s>(&self, stanza: &'s str) -> &'s str {
         match self.only {
             Some((entity, only)) if only == stanza => entity,
+            _ if self.is_prefix_shown => stanza,
             _ => stanza.strip_prefix(self.prefix.as_ref()).unwrap_or(stanza),
         }
     }

@@ -15,7 +15,7 @@ use quarry_conf::permissions::INDEXES_EDIT;
 use quarry_conf::text::DEFAULT_STANZA;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::Fault;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{change, scope_of, with_objects};
@@ -45,9 +45,13 @@ const FOLDER: &str = "db";
 /// absolute path.
 const PATHS: [(&str, &str); 4] =
     [("coldPath", ""), ("homePath", ""), ("summaryHomePath", "/summary"), ("thawedPath", "/thaweddb")];
+/// The member with the number and size of buckets.
+const BUCKET_DIRS: &str = "bucket_dirs";
+/// The setting that may be `auto` instead of a number.
+const HOT_BUCKETS: &str = "maxHotBuckets";
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
-    ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
+    ["frozenTimePeriodInSecs", HOT_BUCKETS, "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
 /// Setting with the kind of events, and its values.
 const DATATYPE: &str = "datatype";
 const DATATYPES: [&str; 2] = ["event", "metric"];
@@ -149,6 +153,7 @@ const INDEX: &[Member] = &[
     ("archiver.enableDataArchive", Shape::Flag),
     ("assureUTF8", Shape::Flag),
     ("bucketMerging", Shape::Flag),
+    (BUCKET_DIRS, Shape::Map(&Shape::Map(&Shape::Text))),
     ("compressRawdata", Shape::Flag),
     ("currentDBSizeMB", Shape::Text),
     ("defaultDatabase", Shape::Text),
@@ -172,7 +177,33 @@ const INDEX: &[Member] = &[
     ("sync", Shape::Text),
     ("syncMeta", Shape::Flag),
     ("totalEventCount", WHOLE_NUMBER),
+    ("total_bucket_count", Shape::Text),
+    ("total_raw_size", Shape::Text),
+    ("total_size", Shape::Text),
 ];
+
+/// The buckets of an index by Splunk's directories. There is only one directory: buckets are not moved as they age.
+fn bucket_dirs(content: &Map<String, Value>) -> Value {
+    let text = |key: &str| match content.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    };
+    json!({
+        "cold": {},
+        "home": {
+            "capacity": "infinite",
+            "event_count": text("totalEventCount"),
+            "event_max_time": text("maxTime"),
+            "event_min_time": text("minTime"),
+            "hot_bucket_count": "0",
+            "size": text("total_size"),
+            "warm_bucket_count": text("total_bucket_count"),
+            "warm_bucket_size": text("total_size"),
+        },
+        "thawed": {},
+    })
+}
 
 /// The indexes the caller may search, by name.
 async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
@@ -214,6 +245,7 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
             content.entry(key).or_insert_with(|| json_value(key, of_all.map_or(otherwise, String::as_str)));
         }
         content.insert("lastInitTime".to_owned(), started.as_str().into());
+        content.insert(BUCKET_DIRS.to_owned(), bucket_dirs(&content));
         content
             .entry("tstatsHomePath")
             .or_insert_with(|| format!("volume:_splunk_summaries/{name}/datamodel_summary").into());
@@ -304,7 +336,8 @@ fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
     let settings: Vec<(String, String)> =
         form.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key)).collect();
     for (key, value) in settings.iter().filter(|(key, _)| NUMBERS.contains(&key.as_str())) {
-        if value.trim().parse::<u64>().is_err() {
+        let is_chosen = key == HOT_BUCKETS && value.trim() == "auto";
+        if !is_chosen && value.trim().parse::<u64>().is_err() {
             return Err(ApiError::bad_request(format!("{key}={value}: give a whole number, 0 or more")));
         }
     }

@@ -22,7 +22,7 @@ use quarry_event::time::Cron;
 
 use super::answer_shape::Content;
 use super::entities::{Kind, KindLookup, entry, input_host, kind, rows, scope_of, single_rows, with_objects};
-use super::entity_kinds::ChangeNotice;
+use super::entity_kinds::{ChangeNotice, use_names};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{
@@ -181,7 +181,7 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
             return Kind { make_name: checked_path, expand: use_setting_names, ..kind };
         }
         if prefix == TOKEN {
-            return Kind { make_name: with_token, ..kind };
+            return Kind { make_name: with_token, is_prefix_shown: true, ..kind };
         }
         if !optional.contains(&RESTRICTED) {
             return kind;
@@ -354,11 +354,7 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
 /// Replaces the names of a watched file's parameters by those of the settings. Drops requests for checks from a change,
 /// because only new inputs are checked.
 fn use_setting_names(stanza: &str, settings: &mut Vec<(String, String)>) {
-    for (key, _) in settings.iter_mut() {
-        if let Some((_, setting)) = MONITOR_NAMES.iter().find(|(parameter, _)| parameter == key) {
-            *key = (*setting).to_owned();
-        }
-    }
+    use_names(&MONITOR_NAMES, settings);
     if !stanza.is_empty() {
         settings.retain(|(key, _)| key != CHECK_INDEX && key != CHECK_PATH);
     }

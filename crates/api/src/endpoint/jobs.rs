@@ -7,6 +7,7 @@
 //!
 //! Not here: real-time windows ([`super::real_time`]), scheduling.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -439,9 +440,9 @@ async fn control(
     let place = priority_of(&caller, &job);
     let slots = if job.is_real_time() { &state.real_time_slots } else { &state.slots };
     let (jobs, slots) = (Arc::clone(&state.jobs), Arc::clone(slots));
-    let text = run_blocking(move || -> Result<&str, ApiError> {
+    let text = run_blocking(move || -> Result<Cow<'static, str>, ApiError> {
         let missing = |name: &str| ApiError::bad_request(format!("action={action} needs the parameter {name}"));
-        Ok(match action.as_str() {
+        let done = match action.as_str() {
             "pause" => {
                 jobs.pause(&job)?;
                 "Search job paused."
@@ -463,8 +464,9 @@ async fn control(
                 "Search job touched."
             }
             "setttl" => {
-                job.set_ttl(ttl.ok_or_else(|| missing("ttl"))?);
-                "The ttl of the search job was changed."
+                let ttl = ttl.ok_or_else(|| missing("ttl"))?;
+                job.set_ttl(ttl);
+                return Ok(format!("The ttl of the search job was changed to {ttl}.").into());
             }
             "setpriority" => {
                 job.set_priority(priority.ok_or_else(|| missing("priority"))?);
@@ -485,10 +487,11 @@ async fn control(
                 );
                 return Err(ApiError::bad_request(text));
             }
-        })
+        };
+        Ok(done.into())
     })
     .await??;
-    Ok(message_response(Form::of(parameters.get("output_mode")), text))
+    Ok(message_response(Form::of(parameters.get("output_mode")), &text))
 }
 
 /// An answer with only a message.

@@ -3,6 +3,8 @@
 //! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` contains comparisons as after
 //! `WHERE` in `mcatalog`; `earliest` and `latest` are the time range. Not here: the search itself (engine).
 
+use std::collections::BTreeSet;
+
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::get;
@@ -24,6 +26,8 @@ use crate::message::ApiError;
 
 const METRICS: &str = "catalog/metricstore/metrics";
 const DIMENSIONS: &str = "catalog/metricstore/dimensions";
+/// Dimensions of every data point, as in Splunk.
+const DIMENSIONS_OF_ALL: [&str; 3] = ["host", "source", "sourcetype"];
 /// Column of the search result that contains the names to list.
 const NAME: &str = "name";
 /// The search shown in messages.
@@ -76,7 +80,11 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
         Entry { name, path, author, app, acl, fields: None, updated: 0, links, content }
     };
     let names = found.table.rows().map(|row| row.cell_by_name(NAME).join_values("\n").into_owned());
-    let entries = names.filter(|name| !name.is_empty()).map(entry).collect();
+    let mut names: BTreeSet<String> = names.filter(|name| !name.is_empty()).collect();
+    if place == DIMENSIONS && !names.is_empty() {
+        names.extend(DIMENSIONS_OF_ALL.map(str::to_owned));
+    }
+    let entries = names.into_iter().map(entry).collect();
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 

@@ -23,6 +23,11 @@ pub(super) struct FixedPart {
     pub(super) value: &'static str,
 }
 
+/// Says that a request with the path of an entity is answered like a request to its collection, without the entity's
+/// name; an extension of the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfCollection;
+
 /// Path parameters by name.
 #[derive(Clone, Debug)]
 pub(super) struct PathParts(pub(super) BTreeMap<String, String>);
@@ -45,6 +50,9 @@ where
         let Path(mut segments) = Path::<BTreeMap<String, String>>::from_request_parts(parts, state).await?;
         if let Some(FixedPart { name, value }) = parts.extensions.get().copied() {
             segments.insert(name.to_owned(), value.to_owned());
+        }
+        if parts.extensions.get::<OfCollection>().is_some() {
+            segments.remove("name");
         }
         if let Some(user) = segments.get_mut(USER) {
             *user = Arc::<Auth>::from_ref(state).stored_name(user);

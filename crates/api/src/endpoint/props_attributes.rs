@@ -152,13 +152,18 @@ const ATTRIBUTES: [Attribute; 5] = [
         path: "data/props/fieldaliases",
         title: "props-fieldalias",
         prefixes: &["FIELDALIAS-"],
-        fields: Fields { required: &["name", "stanza"], optional: &[], wildcard: &["alias.*"] },
-        value: |form| Ok(alias_pairs(form, "alias.")?.join(" ")),
+        fields: Fields { required: &["name", "stanza"], optional: &["overwrite"], wildcard: &["alias.*"] },
+        value: |form| {
+            let word = if is_kept(form) { KEEPING_ALIAS } else { ALIAS };
+            let aliases = given_pairs(form, "alias.")?;
+            Ok(aliases.iter().map(|alias| written_pair(alias, word)).collect::<Vec<_>>().join(" "))
+        },
         members: |_, value, content| {
-            let words: Vec<&str> = value.split_whitespace().collect();
-            for alias in words.chunks(3).filter(|words| words.len() == 3) {
-                content.insert(format!("alias.{}", unquote(alias[0])), unquote(alias[2]).into());
+            let words = words_of(value);
+            for (field, alias) in pairs_of(&words) {
+                content.insert(format!("alias.{field}"), alias.into());
             }
+            content.insert("overwrite".to_owned(), (!has_word(&words, KEEPING_ALIAS)).into());
         },
     },
     Attribute {
@@ -175,6 +180,7 @@ const ATTRIBUTES: [Attribute; 5] = [
         },
         members: |key, _, content| {
             content.insert("field.name".to_owned(), key.trim_start_matches("EVAL-").into());
+            content.insert("type".to_owned(), "EVAL".into());
         },
     },
     Attribute {
@@ -188,10 +194,21 @@ const ATTRIBUTES: [Attribute; 5] = [
         },
         value: lookup_value,
         members: |_, value, content| {
-            let transform = value.split_whitespace().next().unwrap_or_default();
+            let words = words_of(value);
+            let (transform, fields) =
+                words.split_first().map_or(("", words.as_slice()), |(first, rest)| (*first, rest));
             content.insert("transform".to_owned(), transform.into());
-            let is_kept = value.split_whitespace().any(|word| word.eq_ignore_ascii_case("OUTPUTNEW"));
-            content.insert("overwrite".to_owned(), (!is_kept).into());
+            content.insert("overwrite".to_owned(), (!has_word(fields, KEEPING_OUTPUT)).into());
+            let is_output = |word: &&str| [OUTPUT, KEEPING_OUTPUT].iter().any(|known| word.eq_ignore_ascii_case(known));
+            let outputs_at = fields.iter().position(is_output).unwrap_or(fields.len());
+            let (inputs, outputs) = fields.split_at(outputs_at);
+            for (prefix, fields) in [(INPUTS, inputs), (OUTPUTS, outputs.get(1..).unwrap_or_default())] {
+                // A field of the same name in the lookup and in the events is shown with an empty value, as it was set.
+                let shown = |(field, other): (&str, &str)| {
+                    (format!("{prefix}{field}"), Value::from(if field == other { "" } else { other }))
+                };
+                content.extend(pairs_of(fields).into_iter().map(shown));
+            }
         },
     },
     Attribute {
@@ -226,19 +243,82 @@ fn required_value(form: &Parameters) -> Result<String, ApiError> {
     }
 }
 
-/// `FIELD AS OTHER` for each parameter with a prefix, in the order of the request.
-fn alias_pairs(form: &Parameters, prefix: &str) -> Result<Vec<String>, ApiError> {
+/// Words between the two fields of an alias; the second keeps a value that the alias already has.
+const ALIAS: &str = "AS";
+const KEEPING_ALIAS: &str = "ASNEW";
+/// Words before the output fields of a lookup; the second keeps values that the fields already have.
+const OUTPUT: &str = "OUTPUT";
+const KEEPING_OUTPUT: &str = "OUTPUTNEW";
+/// Prefixes of the parameters with the fields of a lookup.
+const INPUTS: &str = "lookup.field.input.";
+const OUTPUTS: &str = "lookup.field.output.";
+
+/// Whether a form asks to keep existing values (`overwrite=0`).
+fn is_kept(form: &Parameters) -> bool {
+    form.get("overwrite").and_then(parse_flag) == Some(false)
+}
+
+/// The parameters with a prefix, as pairs of a field and another field, in the order of the request. The other field
+/// may be empty.
+fn given_pairs(form: &Parameters, prefix: &str) -> Result<Vec<(String, String)>, ApiError> {
     let given = form.clone().into_pairs().into_iter();
     let pairs = given.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.to_owned(), value)));
     let pairs: Vec<(String, String)> = pairs.collect();
     if pairs.is_empty() || pairs.len() > FIELDS_MAX {
         return Err(ApiError::bad_request(format!("give {prefix}FIELD=OTHER once to {FIELDS_MAX} times")));
     }
-    let is_name = |name: &str| !name.trim().is_empty() && !name.contains(['"', '\n', '\r']);
-    match pairs.iter().find(|(field, other)| !is_name(field) || !is_name(other)) {
+    let is_name = |name: &str| !name.contains(['"', '\n', '\r']);
+    let may_be_empty = prefix != "alias.";
+    let is_pair = |(field, other): &(String, String)| {
+        let is_named = !field.trim().is_empty() && (may_be_empty || !other.trim().is_empty());
+        is_named && is_name(field) && is_name(other)
+    };
+    match pairs.iter().find(|pair| !is_pair(pair)) {
         Some((field, other)) => Err(ApiError::bad_request(format!("{prefix}{field}={other}: give names of fields"))),
-        None => Ok(pairs.iter().map(|(field, other)| format!("{} AS {}", quote(field), quote(other))).collect()),
+        None => Ok(pairs),
     }
+}
+
+/// A pair as props.conf writes it. If both fields have the same name, or the other field is not given, the name is
+/// written once.
+fn written_pair((field, other): &(String, String), word: &str) -> String {
+    match other.trim() {
+        "" => quote(field),
+        other if other == field.trim() && word == ALIAS => quote(field),
+        other => format!("{} {word} {}", quote(field), quote(other)),
+    }
+}
+
+/// The words of a value; a name in quotation marks is one word, without the marks.
+fn words_of(value: &str) -> Vec<&str> {
+    let (mut words, mut rest) = (Vec::new(), value.trim_start());
+    while !rest.is_empty() {
+        let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
+        let (word, after) = quoted.or_else(|| rest.split_once(char::is_whitespace)).unwrap_or((rest, ""));
+        words.push(word);
+        rest = after.trim_start_matches([',', ' ', '\t']).trim_start();
+    }
+    words
+}
+
+fn has_word(words: &[&str], word: &str) -> bool {
+    words.iter().any(|other| other.eq_ignore_ascii_case(word))
+}
+
+/// The pairs of fields in the words of a value; a field alone is paired with itself.
+fn pairs_of<'v>(words: &[&'v str]) -> Vec<(&'v str, &'v str)> {
+    let is_as = |word: &str| [ALIAS, KEEPING_ALIAS].iter().any(|known| word.eq_ignore_ascii_case(known));
+    let (mut pairs, mut rest) = (Vec::new(), words);
+    while let [field, after @ ..] = rest {
+        let field = field.trim_end_matches(',');
+        (pairs, rest) = match after {
+            [word, other, after @ ..] if is_as(word) => {
+                ([pairs, vec![(field, other.trim_end_matches(','))]].concat(), after)
+            }
+            after => ([pairs, vec![(field, field)]].concat(), after),
+        };
+    }
+    pairs
 }
 
 /// The value of an automatic lookup.
@@ -247,24 +327,23 @@ fn lookup_value(form: &Parameters) -> Result<String, ApiError> {
     if transform.is_empty() || transform.contains(char::is_whitespace) {
         return Err(ApiError::bad_request(format!("transform={transform}: give the name of a lookup")));
     }
-    let inputs = alias_pairs(form, "lookup.field.input.")?.join(" ");
-    let has_outputs = form.clone().into_pairs().iter().any(|(key, _)| key.starts_with("lookup.field.output."));
-    if !has_outputs {
-        return Ok(format!("{transform} {inputs}"));
+    let written = |prefix: &str| -> Result<String, ApiError> {
+        let pairs = given_pairs(form, prefix)?;
+        Ok(pairs.iter().map(|pair| written_pair(pair, ALIAS)).collect::<Vec<_>>().join(" "))
+    };
+    let inputs = written(INPUTS)?;
+    if !form.clone().into_pairs().iter().any(|(key, _)| key.starts_with(OUTPUTS)) {
+        let overwrites = if is_kept(form) { KEEPING_OUTPUT } else { "" };
+        return Ok(format!("{transform} {inputs} {overwrites}").trim_end().to_owned());
     }
-    let outputs = alias_pairs(form, "lookup.field.output.")?.join(" ");
-    let is_kept = form.get("overwrite").and_then(parse_flag) == Some(false);
-    Ok(format!("{transform} {inputs} {} {outputs}", if is_kept { "OUTPUTNEW" } else { "OUTPUT" }))
+    let output = if is_kept(form) { KEEPING_OUTPUT } else { OUTPUT };
+    Ok(format!("{transform} {inputs} {output} {}", written(OUTPUTS)?))
 }
 
 /// A field name as props.conf writes it.
 fn quote(name: &str) -> String {
     let name = name.trim();
     if name.contains(char::is_whitespace) { format!("\"{name}\"") } else { name.to_owned() }
-}
-
-fn unquote(name: &str) -> &str {
-    name.trim_matches('"')
 }
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -216,11 +216,13 @@ fn entry(known: &Roles, role: &RoleSettings, stored: &StoredSettings, caller: &C
         permissions(known, &Identity { user: String::new(), roles: role.imports.clone(), is_console: false });
     let imported_earliest = all_imports(known, role).iter().map(|role| time_earliest(stored, &role.name)).max();
     let providers = stored_text(stored, &role.name, "federatedProviders").split([';', ',']).map(str::trim);
+    // As in Splunk, capabilities that the role inherits are not listed as its own.
+    let own: Vec<&String> = role.capabilities.iter().filter(|name| !imported.capabilities.contains(*name)).collect();
     let content = json!({
         "federatedProviders": providers.filter(|name| !name.is_empty()).collect::<Vec<_>>(),
         TIME_EARLIEST: time_earliest(stored, &role.name),
         "imported_srchTimeEarliest": imported_earliest.unwrap_or(NOT_SET),
-        "capabilities": role.capabilities, "imported_capabilities": imported.capabilities, "imported_roles": role.imports,
+        "capabilities": own, "imported_capabilities": imported.capabilities, "imported_roles": role.imports,
         "srchIndexesAllowed": role.allowed_indexes, "srchIndexesDefault": role.default_indexes,
         "srchIndexesDisallowed": role.disallowed_indexes, "imported_srchIndexesDisallowed": imported.disallowed_indexes,
         "imported_srchIndexesAllowed": imported.allowed_indexes, "imported_srchIndexesDefault": imported.default_indexes,

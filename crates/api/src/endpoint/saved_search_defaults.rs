@@ -109,21 +109,19 @@ pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, Str
     settings.entry(QUALIFIED.to_owned()).or_insert(qualified);
 }
 
-/// Replaces `actions` by a setting `action.NAME` for each action: on for the listed actions, off for the other known
-/// actions. An `action.NAME` in the same request takes precedence.
+/// Replaces `actions` by a setting `action.NAME` for each action: on for the listed actions, whatever else the request
+/// says about them, because Terraform's provider sends `action.NAME=false` with every list; off for the other known
+/// actions, unless the request has their `action.NAME`.
 pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
     let Some(at) = settings.iter().position(|(key, _)| key == ACTIONS) else { return };
     let (_, list) = settings.remove(at);
     let listed: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     let others = KNOWN_ACTIONS.iter().copied().filter(|known| !listed.contains(known));
-    let switches: Vec<(&str, &str)> =
-        listed.iter().map(|name| (*name, "1")).chain(others.map(|name| (name, "0"))).collect();
-    for (name, switch) in switches {
-        let key = format!("{ACTION}{name}");
-        if !settings.iter().any(|(given, _)| *given == key) {
-            settings.push((key, switch.to_owned()));
-        }
-    }
+    let given: Vec<String> = settings.iter().map(|(key, _)| key.clone()).collect();
+    let off = others.map(|name| format!("{ACTION}{name}")).filter(|key| !given.contains(key));
+    let on: Vec<String> = listed.iter().map(|name| format!("{ACTION}{name}")).collect();
+    settings.retain(|(key, _)| !on.contains(key));
+    settings.extend(on.into_iter().map(|key| (key, "1".to_owned())).chain(off.map(|key| (key, "0".to_owned()))));
 }
 
 /// Conditions of alerts.
@@ -300,17 +298,17 @@ mod tests {
     }
 
     #[test]
-    fn actions_set_the_switches_they_name_unless_the_request_does() {
-        let given = [("search", "*"), ("actions", "rss, email,mine"), ("action.email", "0")];
+    fn listed_actions_are_on_and_others_off_unless_the_request_switches_them() {
+        let given = [("search", "*"), ("actions", "rss, email,mine"), ("action.email", "0"), ("action.script", "1")];
         let mut settings = given.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
         expand("", &mut settings);
         settings.sort();
         let expected = [
-            ("action.email", "0"),
+            ("action.email", "1"),
             ("action.mine", "1"),
             ("action.populate_lookup", "0"),
             ("action.rss", "1"),
-            ("action.script", "0"),
+            ("action.script", "1"),
             ("action.summary_index", "0"),
             ("search", "*"),
         ];

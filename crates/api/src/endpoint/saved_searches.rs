@@ -182,7 +182,9 @@ async fn dispatch(
         option(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
     let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
-    let now = ["now", "dispatch.now"].into_iter().find_map(|name| Some((name, option(name)?)));
+    // Splunk documents `dispatch.now` as a boolean, so clients send one: then the time is the present.
+    let is_time = |text: &&str| text.starts_with(|first: char| first.is_ascii_digit()) || parse_flag(text).is_none();
+    let now = ["now", "dispatch.now"].into_iter().find_map(|name| Some((name, option(name).filter(is_time)?)));
     let now = now.map(|(name, text)| parse_now(name, text, &service, None)).transpose()?;
     let zone = service.zone();
     let bound = |name: &str| option(name).map(|text| in_format(text.to_owned(), option("dispatch.time_format"), &zone));
@@ -335,6 +337,8 @@ async fn scheduled(
     let now = state.auth.now();
     let instant = |name: &str| -> Result<TimeNs, ApiError> {
         let text = parameters.required(name)?;
+        // As the tests of Splunk's SDK for C# expect, 0 is the present.
+        let text = if text == "0" { "now" } else { text };
         parse_time(text, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={text}: {reason}")))
     };
     let (mut at, end) = (instant("earliest_time")?.saturating_sub(1), instant("latest_time")?);

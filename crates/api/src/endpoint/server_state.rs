@@ -12,6 +12,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
+use quarry_conf::Permissions;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::format_iso_time;
@@ -62,23 +63,29 @@ pub(super) struct Facts {
     real_time_max: usize,
 }
 
+/// The entity with numbers of jobs.
+const DISPATCH_ARTIFACTS: &str = "server/status/dispatch-artifacts";
+
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 
 /// Health of a feature.
 pub(super) const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
 
-const FACTS: [Fact; 15] = [
+const fn health_fact(path: &'static str, name: &'static str) -> Fact {
     Fact {
-        path: "server/health/splunkd",
-        name: "splunkd",
+        path,
+        name,
         access: Access::LoggedIn,
         summary: "Shows the health of the node.",
         content: |facts| json!({ "health": health(facts).0, "disabled": false }),
         shape: Shape::Object(&[("health", COLOR), ("disabled", Shape::Flag)]),
-    },
+    }
+}
+
+const fn health_details(path: &'static str, name: &'static str) -> Fact {
     Fact {
-        path: "server/health/splunkd/details",
-        name: "splunkd",
+        path,
+        name,
         access: INTROSPECTION,
         summary: "Shows the health of each part of the node.",
         content: |facts| {
@@ -90,14 +97,26 @@ const FACTS: [Fact; 15] = [
             ("features", Shape::Map(&Shape::Object(&[("health", COLOR), ("reasons", Shape::List(&Shape::Text))]))),
             ("disabled", Shape::Flag),
         ]),
-    },
+    }
+}
+
+static FACTS: [Fact; 17] = [
+    health_fact("server/health/splunkd", "splunkd"),
+    health_details("server/health/splunkd/details", "splunkd"),
+    // The deployment is this node alone.
+    health_fact("server/health/deployment", "deployment"),
+    health_details("server/health/deployment/details", "deployment"),
     Fact {
         path: "server/introspection/indexer",
         name: "indexer",
         access: INTROSPECTION,
         summary: "Shows whether the node accepts events.",
         content: indexer,
-        shape: Shape::Object(&[("status", Shape::Word(&["normal", "stopped"])), ("reason", Shape::Text)]),
+        shape: Shape::Object(&[
+            ("average_KBps", Shape::Number),
+            ("reason", Shape::Text),
+            ("status", Shape::Word(&["normal", "stopped"])),
+        ]),
     },
     Fact {
         path: "kvstore/status",
@@ -106,14 +125,26 @@ const FACTS: [Fact; 15] = [
         summary: "Shows whether the KV store accepts documents.",
         content: |facts| {
             let status = if has_disk_space(facts) { "ready" } else { "failed" };
-            json!({ "current": { "status": status, "standalone": true, "disabled": false } })
+            json!({
+                "current": {
+                    "backupRestoreStatus": "Ready",
+                    "disabled": false,
+                    "replicationStatus": "KV store captain",
+                    "standalone": true,
+                    "status": status,
+                    "storageEngine": "quarry",
+                },
+            })
         },
         shape: Shape::Object(&[(
             "current",
             Shape::Object(&[
-                ("status", Shape::Word(&["ready", "failed"])),
-                ("standalone", Shape::Flag),
+                ("backupRestoreStatus", Shape::Text),
                 ("disabled", Shape::Flag),
+                ("replicationStatus", Shape::Text),
+                ("standalone", Shape::Flag),
+                ("status", Shape::Word(&["ready", "failed"])),
+                ("storageEngine", Shape::Text),
             ]),
         )]),
     },
@@ -236,12 +267,21 @@ const FACTS: [Fact; 15] = [
         ]),
     },
     Fact {
-        path: "server/status/dispatch-artifacts",
+        path: DISPATCH_ARTIFACTS,
         name: "result",
         access: INTROSPECTION,
         summary: "Counts the stored jobs.",
         content: |facts| json!({ "total_count": facts.jobs.to_string() }),
-        shape: Shape::Object(&[("total_count", Shape::Text)]),
+        shape: Shape::Object(&[
+            ("adhoc_count", Shape::Text),
+            ("completed_count", Shape::Text),
+            // The name is Splunk's, with its misspelling.
+            ("incomple_count", Shape::Text),
+            ("invalid_count", Shape::Text),
+            ("scheduled_count", Shape::Text),
+            ("ss_count", Shape::Text),
+            ("total_count", Shape::Text),
+        ]),
     },
     Fact {
         path: "server/status/limits/search-concurrency",
@@ -327,9 +367,32 @@ pub(super) async fn read_facts(state: &ApiState) -> Result<Facts, ApiError> {
         .await
 }
 
+/// Adds the numbers of jobs by kind and state.
+async fn add_job_counts(state: &ApiState, content: &mut Value) -> Result<(), ApiError> {
+    let jobs = Arc::clone(&state.jobs);
+    let read = move || jobs.list(&Permissions::owner()).iter().map(|job| job.status()).collect::<Vec<_>>();
+    let jobs = run_blocking(read).await?;
+    let saved = jobs.iter().filter(|status| status.record.saved().is_some()).count();
+    let completed = jobs.iter().filter(|status| status.state.is_over()).count();
+    for (member, count) in [
+        ("adhoc_count", jobs.len() - saved),
+        ("completed_count", completed),
+        ("incomple_count", jobs.len() - completed),
+        ("invalid_count", 0),
+        ("scheduled_count", 0),
+        ("ss_count", saved),
+    ] {
+        content[member] = count.to_string().into();
+    }
+    Ok(())
+}
+
 async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Response, ApiError> {
     let fact = &FACTS[at];
-    let content = (fact.content)(&read_facts(&state).await?);
+    let mut content = (fact.content)(&read_facts(&state).await?);
+    if fact.path == DISPATCH_ARTIFACTS {
+        add_job_counts(&state, &mut content).await?;
+    }
     let path = format!("/services/{}", fact.path);
     let links = vec![("list", path.clone())];
     let entry = Entry { path: path.clone(), links, ..entity(fact.path, fact.name, NOBODY, 0, content) };
@@ -370,12 +433,13 @@ pub(super) fn has_disk_space(facts: &Facts) -> bool {
 }
 
 fn indexer(facts: &Facts) -> Value {
-    match has_disk_space(facts) {
-        false => {
-            json!({ "status": "stopped", "reason": "the disk has too little room: see server/status/partitions-space" })
-        }
-        true => json!({ "status": "normal", "reason": "" }),
-    }
+    let (status, reason) = match has_disk_space(facts) {
+        false => ("stopped", "the disk has too little room: see server/status/partitions-space"),
+        true => ("normal", ""),
+    };
+    let NodeCondition { taken_bytes, started, .. } = facts.condition;
+    let seconds = facts.now.saturating_sub(started).max(NS_PER_SEC) as f64 / NS_PER_SEC as f64;
+    json!({ "average_KBps": taken_bytes as f64 / KILOBYTE as f64 / seconds, "reason": reason, "status": status })
 }
 
 fn hostwide(facts: &Facts) -> Value {

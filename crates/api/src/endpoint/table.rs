@@ -68,6 +68,7 @@ fn all() -> Vec<Endpoint> {
         super::collector_tokens::endpoints(),
     ];
     let mut served: Vec<Endpoint> = families.into_iter().flatten().collect();
+    super::entity_actions::create_missing(&mut served);
     served.extend(super::entity_actions::endpoints(&served));
     served.extend(super::admin_aliases::endpoints(&served));
     served.extend(super::folders::endpoints(&served));

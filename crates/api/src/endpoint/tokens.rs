@@ -190,6 +190,7 @@ async fn switch(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    parameters.reject_unknown(&[&["id", "status"]])?;
     let is_enabled = match parameters.required("status")? {
         "enabled" => true,
         "disabled" => false,

@@ -1,5 +1,7 @@
 //! Errors of knowledge objects.
 
+use std::path::Path;
+
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Error of reading or changing an object.
@@ -23,6 +25,22 @@ pub enum ObjectError {
     /// The files shared by nodes cannot be changed now, or another app is being installed.
     #[error("{0}")]
     Busy(String),
+}
+
+impl ObjectError {
+    /// The same error with paths relative to the data directory, whose location clients need not know.
+    #[must_use]
+    pub fn relative_to(self, data_dir: &Path) -> ObjectError {
+        let folder = format!("{}/", data_dir.display());
+        let shown = |text: String| text.replace(&folder, "");
+        match self {
+            ObjectError::Unknown(_) | ObjectError::Exists(_) => self,
+            ObjectError::Denied(text) => ObjectError::Denied(shown(text)),
+            ObjectError::Invalid(text) => ObjectError::Invalid(shown(text)),
+            ObjectError::Failed(text) => ObjectError::Failed(shown(text)),
+            ObjectError::Busy(text) => ObjectError::Busy(shown(text)),
+        }
+    }
 }
 
 impl HasKind for ObjectError {

@@ -200,8 +200,11 @@ impl Objects {
     fn staged_path(&self, given: &Path) -> Result<PathBuf, ObjectError> {
         let folder = self.data_dir().join(STAGING_FOLDER);
         let wrong = || {
-            let (given, folder) = (given.display(), folder.display());
-            ObjectError::Invalid(format!("{TEXT}={given}: give a file of {folder}, or the lines of the file itself"))
+            let given = given.display();
+            ObjectError::Invalid(format!(
+                "{TEXT}={given}: there is no such file, or it is outside of staging area \
+                 $SPLUNK_HOME/{STAGING_FOLDER}; give a file of this folder, or the lines of the file itself"
+            ))
         };
         let name = given.file_name().and_then(|name| name.to_str()).ok_or_else(wrong)?;
         check_file_name(name).map_err(|_| wrong())?;

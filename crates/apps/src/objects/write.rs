@@ -124,6 +124,27 @@ impl Objects {
         self.get(conf, name, scope, viewer)
     }
 
+    /// Changes settings of `[default]` in the location that the scope writes to. Only administrators may do so, because
+    /// all other stanzas inherit them.
+    pub fn edit_default(
+        &self,
+        conf: &str,
+        settings: &[(String, String)],
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let alone = self.files.change()?;
+        check_conf(conf)?;
+        check_settings(settings)?;
+        let location = self.target(conf, DEFAULT_STANZA, scope, viewer)?;
+        if !is_admin(viewer) {
+            return Err(refused(DEFAULT_STANZA, &location, viewer));
+        }
+        self.rewrite(&location, &local_path(conf), |text| with_settings(text, DEFAULT_STANZA, settings))?;
+        drop(alone);
+        self.get(conf, DEFAULT_STANZA, scope, viewer)
+    }
+
     /// Removes a stanza unless it was shipped with an app or the program.
     pub fn remove(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         self.remove_with_data(conf, name, scope, viewer, |_| Ok(()))

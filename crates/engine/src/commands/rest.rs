@@ -8,7 +8,7 @@ use quarry_eval::functions::percent_decode;
 use quarry_eval::pattern::Wildcard;
 use quarry_eval::rows::{RowIter, batch_of, of_batches};
 use quarry_spl::ast::RestCommand;
-use quarry_stdx::Fault;
+use quarry_stdx::{ErrorKind, Fault};
 
 use super::Execute;
 use crate::knowledge::list_names;
@@ -41,7 +41,14 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
     let endpoint = endpoint.trim_end_matches('/');
     let wanted = command.search.as_deref();
     let request = EntriesRequest { path: endpoint, arguments, search: wanted, count: command.count };
-    let entries = entries_at(&request, search).map_err(|fault| failed(fault.with_context("rest")))?;
+    let entries = match entries_at(&request, search) {
+        // As in Splunk, an endpoint of a part that this node does not have (a cluster) has no entries.
+        Err(fault) if fault.kind() == ErrorKind::Unavailable && !command.strict => {
+            search.context().messages.push(fault.with_context("rest").to_string());
+            return batch_of(Vec::<(String, _)>::new(), 0);
+        }
+        entries => entries.map_err(|fault| failed(fault.with_context("rest")))?,
+    };
     let Some(mut entries) = entries else {
         let known = search.node().endpoints();
         let hint = match known.is_empty() {

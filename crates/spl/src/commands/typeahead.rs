@@ -23,8 +23,10 @@ const OPTIONS: OptionNames = OptionNames {
 const DEFAULT_SUGGESTIONS_MAX: usize = 50;
 /// Field with a suggestion.
 const CONTENT_FIELD: &str = "content";
+/// The metadata field with the index.
+const INDEX: &str = "index";
 /// The metadata fields, which every event has. `typeahead` suggests their names and their values.
-const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
+const EVENT_FIELDS: [&str; 4] = ["host", INDEX, "source", "sourcetype"];
 
 /// `typeahead prefix=TEXT [count=N] [index=INDEX]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,7 +142,11 @@ fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) ->
     let mut commands = if EVENT_FIELDS.contains(&name) {
         let tstats = TstatsCommand {
             aggregates: vec![make.count("count")],
-            filter: SearchExpr::conjunction(vec![index_condition(make, &scope.indexes), condition]),
+            // The condition for any index would exclude internal indexes, which `index=_*` names.
+            filter: match scope.indexes.is_empty() && name == INDEX {
+                true => condition,
+                false => SearchExpr::conjunction(vec![index_condition(make, &scope.indexes), condition]),
+            },
             time: scope.range.clone(),
             by: vec![TstatsSplit { field: name.to_owned(), span: None, place: make.span() }],
             ..TstatsCommand::empty()
