@@ -10,7 +10,9 @@ use quarry_bucket::{
 };
 use quarry_event::term::MetaField;
 use quarry_event::{AnyColumn, EventBatch, FieldNames, FieldRef, IndexedFields, Metadata, PageColumns, TermQuery};
-use support::{any_batch, any_delimited_batch, delimited_batch, numbered_batch, open, pages_by_brute_force, query_for};
+use support::{
+    MARKS, any_batch, any_delimited_batch, delimited_batch, numbered_batch, open, pages_by_brute_force, query_for,
+};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
     let encoded = encode(slabs, &EncodeOptions::default()).unwrap();
@@ -60,6 +62,12 @@ proptest! {
         let encoded = encode(&slabs, &EncodeOptions::default()).unwrap();
         let reader = open(&encoded);
         let filter = TermFilter::open(&encoded.filter).unwrap();
+        if let Some(set) = reader.slabs().first().and_then(|_| reader.template_set(0).unwrap()) {
+            for mark in MARKS {
+                let is_marked = (0..slabs[0].len()).any(|row| mark.is_in(slabs[0].raw(row)));
+                prop_assert!(!is_marked || mark.may_be_in(&set), "{:?}", mark);
+            }
+        }
         for seed in seeds {
             let query = query_for(&slabs[0], seed, 2);
             let truth = pages_by_brute_force(&slabs[0], &query);

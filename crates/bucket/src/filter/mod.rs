@@ -192,7 +192,7 @@ fn layout_of_version_1(cursor: &mut Cursor<'_>, end: u64) -> Result<Layout, Malf
 /// Whether the query may match, if `may_hold` tells which term hashes may occur.
 fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool) -> bool {
     match query {
-        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } | TermQuery::UnbrokenBlank => true,
+        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } | TermQuery::Marked(_) => true,
         TermQuery::IndexTimeFields => has_fields,
         TermQuery::None => false,
         TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),

@@ -574,7 +574,7 @@ fn has_terms(query: &TermQuery) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::FieldNumber { .. } | TermQuery::None => true,
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
-        TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
+        TermQuery::Marked(_) | TermQuery::IndexTimeFields => false,
         TermQuery::Value { tokens, .. } => has_terms(tokens),
         TermQuery::And(parts) => parts.iter().any(has_terms),
         TermQuery::Or(parts) => parts.iter().all(has_terms),
