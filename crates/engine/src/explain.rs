@@ -504,10 +504,8 @@ fn text_of_terms(terms: &TermQuery) -> String {
     match terms {
         TermQuery::All => "*".to_owned(),
         TermQuery::Marked(TextMark::UnbrokenBlank) => "vertical tab or form feed".to_owned(),
-        TermQuery::Marked(TextMark::XmlToken | TextMark::XmlValue) => {
-            "references or markup in values of XML".to_owned()
-        }
-        TermQuery::Marked(TextMark::JsonLetter) => "escaped letters of JSON".to_owned(),
+        TermQuery::Marked(TextMark::XmlToken | TextMark::XmlValue) => "divided XML values".to_owned(),
+        TermQuery::Marked(TextMark::JsonLetter) => "escaped JSON letters".to_owned(),
         TermQuery::IndexTimeFields => "index-time fields".to_owned(),
         TermQuery::None => "nothing".to_owned(),
         TermQuery::Token(token) => token.to_string(),

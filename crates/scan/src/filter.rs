@@ -72,7 +72,7 @@ enum EarlyTest {
     /// The text contains a word.
     Word(WordPattern),
     /// The text contains a value of the field, or may write the value differently.
-    Value(Box<ValueTest>),
+    Value(Box<TextValueTest>),
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
     /// Holds if every part holds.
@@ -249,7 +249,7 @@ impl EarlyTest {
 }
 
 /// Test that a text contains a value of a field.
-struct ValueTest {
+struct TextValueTest {
     /// The value as a part of the text.
     pattern: WordPattern,
     field: Box<str>,
@@ -259,7 +259,7 @@ struct ValueTest {
     xml: Option<XmlValueTest>,
 }
 
-impl ValueTest {
+impl TextValueTest {
     /// Whether the event may have the value: its text contains the value or escapes, or the value may be an index-time
     /// value or part of one.
     fn may_match(&self, events: &Page, row: usize) -> bool {
@@ -464,7 +464,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
         }
     };
     let xml = XmlValueTest::new(&value.text, rules);
-    let test = ValueTest { pattern, field: field.into(), extracted, may_be_indexed, xml };
+    let test = TextValueTest { pattern, field: field.into(), extracted, may_be_indexed, xml };
     let mut parts = vec![EarlyTest::Value(Box::new(test))];
     // Events of these sourcetypes may have the value although their text does not contain it.
     if let Some(Scope::Sourcetypes(sourcetypes)) = &given {

@@ -4,15 +4,14 @@
 //! others. Characters that no encoder escapes are looked up as they are; texts that escape them have a mark
 //! ([`quarry_event::TextMark::JsonLetter`]).
 
-use std::collections::BTreeSet;
-
 use quarry_event::TermQuery;
 use quarry_event::segment::{cases_of, for_each_token};
 
 /// Breakers that encoders of JSON escape as `\u`: those with a meaning in HTML or JavaScript, and the plus sign.
 const ESCAPED_BREAKERS: [u8; 6] = *b"<>&'=+";
-/// Maximum number of ways to write a token that are looked up; a token with more ways is not looked up.
-const SPELLINGS_MAX: usize = 32;
+/// Maximum number of characters of a token that may each be escaped or not. In a token with more of them, all
+/// characters of one kind are escaped or none.
+const CHOICES_MAX: usize = 5;
 
 /// Like [`TermQuery::for_keyword`], for texts that may write the characters of `text` as escapes.
 pub(super) fn escaped_terms(text: &str) -> TermQuery {
@@ -26,18 +25,12 @@ pub(super) fn escaped_terms(text: &str) -> TermQuery {
         tokens.push(start..start + token.len());
     });
     TermQuery::and(tokens.into_iter().map(|token| {
-        // Wildcards next to the token, and a percent sign before it, have the same effect as in the whole text.
-        let before = start_with_percent(bytes, token.start);
-        let end = token.end + usize::from(bytes.get(token.end) == Some(&b'*'));
-        let Some(spelled) = spellings_of(&text[token.clone()], !text.is_ascii()) else { return TermQuery::All };
-        let prefixes = escapes_of_breaker(token.start.checked_sub(1).map(|at| bytes[at]));
-        let spelled = spelled.iter().flat_map(|token_text| {
-            let tail = &text[token.end..end];
-            let raw = format!("{}{token_text}{tail}", &text[before..token.start]);
-            let escaped = prefixes.iter().map(move |prefix| format!("{prefix}{token_text}{tail}"));
-            std::iter::once(raw).chain(escaped).collect::<Vec<String>>()
-        });
-        TermQuery::or(spelled.map(|text| TermQuery::for_keyword(&text)))
+        // A wildcard next to the token, and a percent sign before it, have the same effect as in the whole text.
+        let before = token.start.checked_sub(1).map(|at| bytes[at]);
+        let head = if matches!(before, Some(b'*' | b'%')) { &text[token.start - 1..token.start] } else { "" };
+        let tail = if bytes.get(token.end) == Some(&b'*') { "*" } else { "" };
+        let heads: Vec<String> = std::iter::once(head.to_owned()).chain(escapes_of_breaker(before)).collect();
+        token_terms(&heads, &text[token], tail, !text.is_ascii())
     }))
 }
 
@@ -46,56 +39,89 @@ fn is_never_escaped(byte: u8) -> bool {
     (b' '..0x7f).contains(&byte) && !ESCAPED_BREAKERS.contains(&byte) && byte != b'`'
 }
 
-/// Start of the part of the text that decides how the token at `start` is looked up: a wildcard or a percent sign
-/// directly before it.
-fn start_with_percent(bytes: &[u8], start: usize) -> usize {
-    start - usize::from(start > 0 && matches!(bytes[start - 1], b'*' | b'%'))
-}
-
-/// What may be written before a token in place of the breaker before it, other than a breaker: the part of its escapes
-/// that belongs to the token.
+/// The parts of a breaker's escapes that belong to the token after it.
 fn escapes_of_breaker(breaker: Option<u8>) -> Vec<String> {
-    let short = match breaker {
-        Some(b'\n') => Some("n"),
-        Some(b'\t') => Some("t"),
-        Some(b'\r') => Some("r"),
-        Some(breaker) if ESCAPED_BREAKERS.contains(&breaker) => None,
-        _ => return Vec::new(),
-    };
-    let long = breaker.map(|breaker| format!("u{breaker:04x}"));
-    long.into_iter().chain(short.map(str::to_owned)).collect()
+    match breaker {
+        Some(b'\n') => vec!["u000a".to_owned(), "n".to_owned()],
+        Some(b'\t') => vec!["u0009".to_owned(), "t".to_owned()],
+        Some(b'\r') => vec!["u000d".to_owned(), "r".to_owned()],
+        Some(breaker) if ESCAPED_BREAKERS.contains(&breaker) => vec![format!("u{breaker:04x}")],
+        _ => Vec::new(),
+    }
 }
 
-/// The ways to write a token; `None` if there are too many or they are unknown. If `folds_ascii`, a letter of ASCII
-/// equals the other letters with the same lower case.
-fn spellings_of(token: &str, folds_ascii: bool) -> Option<BTreeSet<String>> {
-    let mut all = BTreeSet::from([String::new()]);
-    for letter in token.chars() {
-        // A lone surrogate is read as this character.
-        if letter == char::REPLACEMENT_CHARACTER || letter == 'İ' || letter == '\u{307}' {
-            return None;
-        }
-        let mut written = vec![letter.to_string()];
-        let cases = cases_of(letter).filter(|case| folds_ascii || case.is_ascii() == letter.is_ascii());
-        for case in cases.filter(|case| u8::try_from(*case).map_or(true, |byte| !is_never_escaped(byte))) {
-            let units = case.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
-            written.push(units);
-        }
-        match letter {
-            '\u{8}' => written.push("\\b".to_owned()),
-            '\u{c}' => written.push("\\f".to_owned()),
-            _ => {}
-        }
-        if all.len() * written.len() > SPELLINGS_MAX {
-            return None;
-        }
-        all = all.iter().flat_map(|known| written.iter().map(move |letter| format!("{known}{letter}"))).collect();
+/// Query for a token of which each character may be escaped; `heads` are the alternatives before it, `tail` comes after
+/// it. If `folds_ascii`, a letter of ASCII equals the other letters with the same lower case.
+fn token_terms(heads: &[String], token: &str, tail: &str, folds_ascii: bool) -> TermQuery {
+    // A lone surrogate is read as U+FFFD. The lower case of `İ` is two characters.
+    if token.contains([char::REPLACEMENT_CHARACTER, 'İ', '\u{307}']) {
+        return TermQuery::All;
     }
-    Some(all)
+    let letters: Vec<(char, Vec<String>)> =
+        token.chars().map(|letter| (letter, escapes_of(letter, folds_ascii))).collect();
+    let count = letters.iter().filter(|(_, escapes)| !escapes.is_empty()).count();
+    // Bit of each character: a bit of its own, or that of its kind.
+    let choices = if count <= CHOICES_MAX { count } else { KINDS };
+    let mut next = 0;
+    let bits = letters.iter().map(|(letter, escapes)| {
+        let own = next;
+        next += u32::from(!escapes.is_empty());
+        if count <= CHOICES_MAX { own } else { kind_of(*letter) }
+    });
+    let bits: Vec<u32> = bits.collect();
+    TermQuery::or((0..1_u32 << choices).map(|choice| {
+        let (mut parts, mut open) = (Vec::new(), heads.to_vec());
+        let any_of = |texts: &[String]| TermQuery::or(texts.iter().map(|text| TermQuery::for_keyword(text)));
+        for ((letter, escapes), bit) in letters.iter().zip(&bits) {
+            if escapes.is_empty() || choice >> bit & 1 == 0 {
+                open.iter_mut().for_each(|text| text.push(*letter));
+                continue;
+            }
+            // The backslash ends the token before it, and the escape begins the next one.
+            parts.push(any_of(&open));
+            open.clone_from(escapes);
+        }
+        open.iter_mut().for_each(|text| text.push_str(tail));
+        parts.push(any_of(&open));
+        TermQuery::and(parts)
+    }))
+}
+
+/// Number of kinds of characters, of which encoders escape either all or none.
+const KINDS: usize = 3;
+
+/// The kind of a character that may be escaped, below [`KINDS`].
+fn kind_of(letter: char) -> u32 {
+    match letter {
+        '\0'..='\u{9f}' | '\u{2028}' | '\u{2029}' => 0,
+        '\u{10000}'.. => 1,
+        _ => 2,
+    }
+}
+
+/// The escapes of a letter in either case, without their first backslash; empty if encoders do not escape it.
+fn escapes_of(letter: char, folds_ascii: bool) -> Vec<String> {
+    let cases = cases_of(letter).filter(|case| folds_ascii || case.is_ascii() == letter.is_ascii());
+    let is_escaped = |case: &char| u8::try_from(*case).map_or(true, |byte| !is_never_escaped(byte));
+    let mut escapes: Vec<String> = cases
+        .filter(is_escaped)
+        .map(|case| {
+            let units = case.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("u{unit:04x}")).collect::<Vec<_>>();
+            units.join("\\")
+        })
+        .collect();
+    match letter {
+        '\u{8}' => escapes.push("b".to_owned()),
+        '\u{c}' => escapes.push("f".to_owned()),
+        _ => {}
+    }
+    escapes
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use quarry_event::segment::lower_token;
 
     use super::*;
@@ -133,7 +159,11 @@ mod tests {
             ("\u{7f}x", r"\u007fx"),
             ("x 😀y", r"x \ud83d\ude00y"),
             ("a\u{fffd}b c", r"a\ud83db c"),
-            ("日本語日本語日本語", r"\u65e5本語日本語日本語"),
+            ("日本語", r"\u65e5本\u8a9e"),
+            ("日本語日本語😀", "日本語日本語\\ud83d\\ude00"),
+            ("日本語日本語😀", r"\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e\ud83d\ude00"),
+            ("Ошибка1", r"\u041e\u0448\u0438\u0431\u043a\u04301"),
+            ("ошибка 1", "ОШИБКА 1"),
             ("ük", "ü\\u212a"),
             ("é*", r"\u00e9abc"),
             ("*é", r"abc\u00e9"),
@@ -146,6 +176,8 @@ mod tests {
         }
         assert!(!has_terms("T&D", &escaped_terms("T&C")));
         assert!(!has_terms("T C", &escaped_terms("Té")));
+        assert!(!has_terms("日本語日本", &escaped_terms("日本語日本語")));
+        assert!(!has_terms(r"\u041e\u0448\u0438", &escaped_terms("ошибка")));
         assert_eq!(escaped_terms("a.b c-1"), TermQuery::for_keyword("a.b c-1"));
     }
 }
