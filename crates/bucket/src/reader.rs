@@ -21,6 +21,7 @@ use crate::columns::{PageFacts, SharedCache, SlabColumns, TemplatePage, TextBuff
 use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BlockPosition, BucketError};
 use crate::fields::{FieldValues, MAX_FIELD_BLOCK_BYTES, add_column_fields, read_fields};
+use crate::filter::SlabFacts;
 use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
@@ -279,6 +280,11 @@ impl BucketReader {
     /// Its slabs in arrival order.
     pub fn slabs(&self) -> &[SlabInfo] {
         &self.opened.slabs
+    }
+
+    /// What is known about slab `slab` without its filter. Panics if there is no such slab, as slice indexing does.
+    pub fn slab_facts(&self, slab: usize) -> SlabFacts {
+        SlabFacts { has_fields: self.has_fields(slab), absent_marks: self.opened.slabs[slab].absent_marks }
     }
 
     pub(crate) fn parts(&self) -> &[SlabParts] {

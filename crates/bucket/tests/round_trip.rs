@@ -5,8 +5,8 @@ mod support;
 
 use proptest::prelude::*;
 use quarry_bucket::{
-    BucketError, BucketReader, EncodeOptions, Locators, MAX_PAGE_EVENTS, SlabSource, TermFilter, encode, encode_slabs,
-    verify_against, verify_slabs,
+    BucketError, BucketReader, EncodeOptions, Locators, MAX_PAGE_EVENTS, SlabFacts, SlabSource, TermFilter, encode,
+    encode_slabs, verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
 use quarry_event::{AnyColumn, EventBatch, FieldNames, FieldRef, IndexedFields, Metadata, PageColumns, TermQuery};
@@ -74,6 +74,8 @@ proptest! {
             let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
             prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
             prop_assert!(truth == 0 || filter.may_match(&query), "the filter denies {:?}", query);
+            let may_match = truth == 0 || filter.may_match_slab(0, &query, reader.slab_facts(0));
+            prop_assert!(may_match, "the filter of the slab denies {:?}", query);
         }
     }
 }
@@ -96,7 +98,7 @@ proptest! {
                 let truth = pages_by_brute_force(&batch, &query);
                 let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
                 prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
-                prop_assert!(truth == 0 || filter.may_match_slab(0, &query, true), "the filter denies {:?}", query);
+                prop_assert!(truth == 0 || filter.may_match_slab(0, &query, SlabFacts::UNKNOWN), "the filter denies {:?}", query);
             }
         }
     }
@@ -159,7 +161,7 @@ fn cells_are_stored_once_and_found_by_their_tokens() {
                 let truth = rows.fold(0u64, |pages, row| pages | 1 << (row / MAX_PAGE_EVENTS));
                 let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
                 assert_eq!(truth & !found.0, 0, "{query:?}");
-                assert!(filter.may_match_slab(0, &query, true), "{query:?}");
+                assert!(filter.may_match_slab(0, &query, SlabFacts::UNKNOWN), "{query:?}");
                 if ["id", "page"].contains(&name) {
                     assert_eq!(found.0, truth, "{query:?}");
                 }

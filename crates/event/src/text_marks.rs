@@ -102,10 +102,7 @@ impl TextMark {
     /// Whether a text of a slab may have the mark.
     pub fn may_be_in(self, slab: &TemplateSet) -> bool {
         let Some(texts) = slab.columns.first() else { return true };
-        let runs = match self.runs().possible_among(texts.traits.bytes) {
-            Some(runs) => runs,
-            None => return false,
-        };
+        let Some(runs) = self.runs().possible_among(texts.traits.bytes) else { return false };
         let ColumnKind::Templates(templates) = &texts.kind else { return runs.after_value(&texts.traits, 0).is_none() };
         templates.iter().any(|template| {
             let after = template.parts.iter().try_fold(0, |state, part| match part {
