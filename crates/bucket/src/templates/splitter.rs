@@ -71,6 +71,8 @@ pub(super) enum Splitter {
     Member,
     /// Words with digits.
     Words,
+    /// Values that are split like whole events, such as the log line of a container in a JSON string.
+    Message,
     /// Values with this layout: the same length and the same bytes outside of the variables.
     Layout { text: Vec<u8>, variables: Vec<Variable> },
     /// Numbers with units.
@@ -94,7 +96,8 @@ pub(super) struct JsonTraits {
 impl JsonTraits {
     /// Initial value for a splitter; events and members have quotes of their own.
     fn of(splitter: &Splitter) -> JsonTraits {
-        let is_value = matches!(splitter, Splitter::Words | Splitter::Layout { .. } | Splitter::Quantities(_));
+        let is_value =
+            matches!(splitter, Splitter::Words | Splitter::Message | Splitter::Layout { .. } | Splitter::Quantities(_));
         JsonTraits { string_contents: is_value, scalars: is_value }
     }
 
@@ -276,7 +279,7 @@ impl SlabBuilder {
                 self.variables.extend_from_slice(variables);
             }
             _ if text.len() > TEMPLATE_TEXT_BYTES_MAX => return self.plain_text_template(column, split, text),
-            Splitter::Event => split_event(text, &mut self.variables),
+            Splitter::Event | Splitter::Message => split_event(text, &mut self.variables),
             Splitter::Member => {
                 if split_member(text, &mut self.variables).is_none() {
                     split_event(text, &mut self.variables);
@@ -712,9 +715,13 @@ fn form_of(value: &[u8]) -> u32 {
     }
 }
 
-/// Number of templates that a sample of values would have if split into words; `usize::MAX` if the number exceeds
-/// `limit`, or if a value has too many variables.
-pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
+/// Number of templates that a sample of values would have if split into these variables; `usize::MAX` if the number
+/// exceeds `limit`, or if a value has too many variables.
+pub(super) fn count_templates<'t>(
+    values: impl Iterator<Item = &'t [u8]>,
+    find_variables: impl Fn(&[u8], &mut Vec<Variable>),
+    limit: usize,
+) -> usize {
     let mut trie = Trie::new();
     let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);
     for text in values {
@@ -722,7 +729,7 @@ pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit:
             continue;
         }
         variables.clear();
-        split_words(text, &mut variables);
+        find_variables(text, &mut variables);
         if variables.len() > TEMPLATE_VARIABLES_MAX {
             return usize::MAX;
         }
@@ -734,9 +741,6 @@ pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit:
         if count == limit {
             return usize::MAX;
         }
-        debug_assert!(
-            variables.iter().all(|variable| matches!(variable.kind, VariableKind::Word | VariableKind::Address))
-        );
         trie.insert(text, &variables, &vec![0; variables.len()], count as u32);
         count += 1;
     }

@@ -706,6 +706,33 @@ fn an_address_within_a_value_is_one_variable() {
     }
 }
 
+/// Words without digits differ between log lines, so that splitting them into words with digits would give most lines a
+/// template of their own.
+#[test]
+fn log_lines_in_json_strings_are_split_like_events() {
+    let events = batch((0..6_000).map(|at| {
+        let word = |salt: u64, below: u64| letters(pseudo_random(at * 31 + salt, below));
+        let failure = if at % 7 == 0 { " err=\\\"connection refused\\\"" } else { "" };
+        format!(
+            "{{\"log\":\"level={} svc={} op={} took={}ms path=/{}/{}{failure}\\n\",\"stream\":\"stdout\",\"n\":{at}}}",
+            word(1, 4),
+            word(2, 20),
+            word(3, 90),
+            pseudo_random(at, 700),
+            word(4, 900),
+            word(5, 900),
+        )
+    }));
+    let slab = template_slab_of(&events);
+    let lines = slab.columns.iter().filter(|column| column.parent == Some(0)).find_map(|column| match &column.values {
+        SlabValues::Templates { templates, .. } => Some(templates),
+        _ => None,
+    });
+    let lines = lines.expect("the log lines have templates");
+    assert!(lines.len() < 40, "{} templates", lines.len());
+    assert!(matches!(&lines[0].parts[0], TemplatePart::Literal(key) if &**key == b"level="), "{:?}", lines[0]);
+}
+
 /// Optional fields shift the positions of others, and values at one position have different forms.
 #[test]
 fn positional_texts_have_columns_by_form() {

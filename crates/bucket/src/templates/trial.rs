@@ -4,14 +4,15 @@
 //! The first of these that fits is chosen, in this order. A number format must fit all values; dictionaries and
 //! templates fit if there are few distinct texts or templates. Numbers with units are templates rather than a
 //! dictionary, unless there are very few distinct values. Decimals with different numbers of places are a dictionary
-//! rather than numbers, because few distinct values are grouped faster by code than as doubles.
+//! rather than numbers, because few distinct values are grouped faster by code than as doubles. Values that have too many
+//! templates when split into words are split like whole events if this yields few templates.
 
 use quarry_event::template::NumberFormat;
 
 use super::dictionary::{Interner, TextList};
 use super::quantities::{Quantities, are_quantities};
 use super::splitter::{Splitter, count_templates};
-use super::variables::split_layout;
+use super::variables::{Variable, split_event, split_layout, split_words};
 
 /// Maximum depth of a column whose values are split into words.
 const WORDS_DEPTH_MAX: u8 = 1;
@@ -77,8 +78,17 @@ pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: 
         let step = texts.len().div_ceil(SAMPLE_VALUES);
         let sample = texts.len() / step;
         let limit = (sample / VALUES_PER_TEMPLATE).min(TEMPLATES_MAX);
-        if count_templates(texts.iter().step_by(step), limit) <= limit {
+        let fits = |find_variables: fn(&[u8], &mut Vec<Variable>)| {
+            count_templates(texts.iter().step_by(step), find_variables, limit) <= limit
+        };
+        if fits(split_words) {
             return ChosenRepresentation::Split(Splitter::Words);
+        }
+        // In a log line within a JSON string, words without digits differ from value to value, such as those of pairs.
+        // Values that recur are left whole: they may get a dictionary when the column is complete.
+        let are_distinct = dictionary_of(texts, texts.len() / 2).is_none();
+        if are_distinct && fits(split_event) {
+            return ChosenRepresentation::Split(Splitter::Message);
         }
     }
     ChosenRepresentation::Texts

@@ -63,8 +63,9 @@ fn is_binary(head: &[u8]) -> bool {
     if UTF16_BYTE_ORDER_MARKS.iter().any(|mark| head.starts_with(mark)) {
         return false;
     }
-    // White space, backspace, bell and escape occur in terminal output.
-    let is_control = |byte: &&u8| matches!(byte, 0..=6 | 14..=26 | 28..=31 | 127);
+    // White space, backspace, bell and escape occur in terminal output. Start of heading separates the fields of FIX
+    // messages; the bytes 28 to 31 are ASCII's separators of files, groups, records and units.
+    let is_control = |byte: &&u8| matches!(byte, 0 | 2..=6 | 14..=26 | 127);
     head.iter().filter(is_control).count() * BYTES_PER_CONTROL_CHAR > head.len()
 }
 
@@ -76,7 +77,11 @@ mod tests {
     fn text_in_any_encoding_is_not_binary_but_programs_are() {
         let wide: Vec<u8> = [0xff, 0xfe].into_iter().chain("zwei\n".bytes().flat_map(|byte| [byte, 0])).collect();
         let holed = [&[b'a'; 1000][..], &[0; 20]].concat();
-        for text in [&b""[..], b"one\ttwo\r\n", b"\x1b[31mred\x1b[0m", b"gr\xfc\xdf dich\n", &wide, &holed] {
+        let fix = b"8=FIX.4.4\x019=61\x0135=D\x0149=A\x0156=B\x0134=1\x0138=5\x0110=128\x01\n";
+        let separated = b"a\x1fb\x1fc\x1ea\x1fb\x1fd\x1e";
+        let texts =
+            [&b""[..], b"one\ttwo\r\n", b"\x1b[31mred\x1b[0m", b"gr\xfc\xdf dich\n", &wide, &holed, fix, separated];
+        for text in texts {
             assert!(!is_binary(text), "{text:?}");
         }
         let random: Vec<u8> = (0..=255).cycle().take(4096).collect();
