@@ -132,7 +132,8 @@ impl Shared {
         }
     }
 
-    /// Whether no code holds a bucket or looks for it without knowing its index.
+    /// Whether the row of a bucket may leave memory: no code holds the bucket, and no code looks for it without knowing
+    /// its index.
     fn may_unload(&self, bucket: &Arc<SealedBucket>) -> bool {
         let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
         !is_held && !is_in_motion(bucket, self.options.remote.is_some())

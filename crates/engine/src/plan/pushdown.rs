@@ -281,8 +281,8 @@ fn push_demands(plan: &mut Plan) {
             _ => break,
         }
     }
-    // Nothing is demanded if a fold would see columns that only omitted rows have, or from summaries, whose rows are
-    // not events.
+    // The scan gets no demands in two cases: if a fold reads all columns, including columns that only omitted rows
+    // have, and if the scan reads summaries, whose rows are not events.
     let is_folded = plan.fold.is_some();
     if let Some(scan) = scan_of(plan).filter(|scan| !(is_folded && scan.is_open()) && scan.summary.is_none()) {
         scan.demands = demands;
