@@ -347,7 +347,7 @@ impl PreviewedRows {
         let (preparation, read, rows_max) = (&self.preparation, &self.read, &mut self.rows_max);
         let made = preparation.make(|| {
             loop {
-                // A command may have a limit that so many rows exceed.
+                // The command may have a limit that this number of rows exceeds.
                 match preparation.apply_reduce(of_batches(read.first(*rows_max))) {
                     Err(_) if *rows_max > READ_ROWS_MIN && !preparation.context.stop.is_cancelled() => {
                         *rows_max = ((*rows_max).min(read.rows) / READ_ROWS_DIVISOR).max(READ_ROWS_MIN);
