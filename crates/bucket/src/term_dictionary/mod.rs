@@ -71,8 +71,8 @@ pub(crate) fn truncate_term(term: &[u8]) -> &[u8] {
 }
 
 /// Lower-cases each character by itself, so that the folded parts of a text are parts of the folded text.
-/// `str::to_lowercase` writes a sigma at the end of a word as ς; ς becomes σ here, so that a query lower-cased that way
-/// still matches.
+/// `str::to_lowercase` writes a sigma at the end of a word as ς. This function replaces ς by σ, so that queries
+/// lower-cased by `str::to_lowercase` still match.
 pub(crate) fn fold_case(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();

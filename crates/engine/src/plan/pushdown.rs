@@ -106,8 +106,8 @@ fn push_text_values(plan: &mut Plan) -> bool {
     true
 }
 
-/// Pushes leading `rex` and `spath` commands that read only the event text, or a stored field, down into the scan,
-/// which then need not build that text or field for them.
+/// Pushes leading `rex` and `spath` commands that read only the event text, or a stored field, down into the scan. The
+/// scan then need not build that text or field for these commands.
 fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };

@@ -241,7 +241,8 @@ fn uploads_and_evictions_go_on() {
             store.evict_cache(None)
         },
         |_, store| {
-            // If the end of an eviction is not recorded, the next start does that; the local copy is deleted already.
+            // If the end of an eviction was not recorded, the next start records it; the local copy has already been
+            // deleted.
             let is_evicted = |state: Option<RemoteState>| state.is_some_and(|state| !state.is_local_complete());
             let states = remote::states(store);
             assert!(states.len() == 1 && states.iter().copied().all(is_evicted), "{states:?}");

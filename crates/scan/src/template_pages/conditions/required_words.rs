@@ -210,7 +210,7 @@ impl Conditions {
     }
 
     /// Changes the undecided rows of a word test to no if their text lacks one of the word's runs. After a run that
-    /// rules out few rows, no further run is tried, because the search takes as long as reading the texts.
+    /// rules out few rows, no further run is tried, because searching for a run takes as long as reading the texts.
     fn exclude_by_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if runs.words.is_empty() {
             return Ok(found);
