@@ -5,9 +5,9 @@
 //! can match, so that a typical line takes a few comparisons. The result depends on earlier lines only through the
 //! preferred order of day and month.
 //!
-//! The first timestamp with both date and time of day is used; without one, the first of these that the text contains:
-//! a lone date, completed by a lone time of day if there is one; a lone time of day; a bare ten-digit number, which may
-//! be an epoch. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
+//! The first timestamp with both date and time of day is used. If there is none, the text is searched for other kinds
+//! of times, in this order: a lone date, completed by a lone time of day if there is one; a lone time of day; a bare
+//! ten-digit number, which may be an epoch. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
 
 mod clock;
 mod epoch;

@@ -55,7 +55,7 @@ pub(crate) struct Destination {
     pub(crate) orders: Arc<DateOrders>,
 }
 
-/// Identity of a request that its sender repeats if it gets no answer, or the answer that it should.
+/// Identity of a request that its sender repeats if it gets no answer, or an answer that asks for a repetition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repeatable {
     /// The request was begun in the store.
