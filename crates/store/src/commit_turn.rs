@@ -20,7 +20,7 @@ use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 
-/// The right to commit. Meanwhile, nothing else changes which buckets are live.
+/// The right to commit. As long as it is held, nothing else changes which buckets are live.
 #[derive(Debug)]
 pub(crate) struct CommitTurn<'a> {
     shared: &'a Shared,
