@@ -146,7 +146,7 @@ impl Conditions {
         (field, needed): (&str, &CompiledWords),
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        // If the slab reads the field, events with an index-time field of this name become undecided again, so
+        // If the search extracts the field, events with an index-time field of this name become undecided again, so
         // excluding them here does no harm.
         let words = if page.slab.reads_field(field) { needed.words_for(page) } else { &[] };
         let doubts = found.count_undecided(page.len());
