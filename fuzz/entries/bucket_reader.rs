@@ -37,7 +37,7 @@ pub(crate) fn run(data: &[u8]) {
                 for column in 0..=template_set.columns.len() as u32 {
                     drop(reader.dictionary(slab, column));
                     if let Ok(read) = shaped.column(column) {
-                        // Reads a few rows by lookup, also in a page without whole columns, and all rows by filling.
+                        // Reads a few rows by lookup, even in a page without whole columns, and all rows by filling.
                         let rows: Vec<u32> = (0..events).filter(|row| read.value_index(*row).is_some()).collect();
                         drop(unread.texts(column, &rows[..rows.len().min(2)]));
                         drop(shaped.texts(column, &rows[..rows.len().min(2)]));

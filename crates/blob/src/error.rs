@@ -34,7 +34,7 @@ pub enum BlobError {
     Io {
         /// The failed operation, for the message.
         action: &'static str,
-        /// File or folder it was tried on.
+        /// File or folder of the operation.
         path: PathBuf,
         /// The system's error.
         reason: String,

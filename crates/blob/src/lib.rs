@@ -102,7 +102,7 @@ pub trait BlobStore: Debug + Send + Sync {
 pub struct ListedObject {
     /// Name of the object.
     pub name: String,
-    /// Its size in the store; 0 also if the store reports neither sizes nor times.
+    /// Size of the object in the store; 0 if the store reports neither sizes nor times.
     pub bytes: u64,
     /// Time of writing in nanoseconds since 1970, by the clock of its store; 0 if the store does not report it.
     pub modified_ns: i64,

@@ -86,7 +86,7 @@ pub struct SlabSource<'a> {
     /// Search-time fields to be stored in columns. Fields that take much space are left out. All fields are left out if
     /// the texts do not split into columns.
     pub extractions: &'a [ExtractedField],
-    /// The names of all search-time fields that rules take from its texts; the names are stored, too.
+    /// The names of all search-time fields that rules take from the texts of the slab; the names are stored, too.
     pub extracted_names: Option<&'a ExtractedNames>,
 }
 

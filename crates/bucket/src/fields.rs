@@ -189,7 +189,7 @@ impl FieldValues {
 }
 
 /// Whether a page has exactly the given fields. The first of its `count` events has number `start` in the numbering of
-/// the given fields. Within an event, fields stored as columns may be at any place among the other fields.
+/// the given fields. Within an event, fields stored as columns may be at any position among the other fields.
 pub(crate) fn are_fields_equal(
     by_row: &IndexedFields,
     columns: &[FieldValues],

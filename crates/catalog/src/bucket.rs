@@ -176,8 +176,9 @@ impl Catalog {
         self.begin_seals(std::slice::from_ref(bucket))
     }
 
-    /// Like [`Catalog::begin_seal`] for several buckets at once. Refuses a bucket that was sealed before: after a crash,
-    /// its events would be neither in a bucket nor, as far as its index's position shows, in the log.
+    /// Like [`Catalog::begin_seal`] for several buckets at once. Refuses a bucket that was sealed before: a crash
+    /// during the second seal would lose its events, because the bucket would count as incomplete, and the position of
+    /// its index would prevent its events from being restored from the log.
     pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<(), CatalogError> {
         debug_assert!(buckets.iter().all(|bucket| bucket.state == BucketState::Sealing));
         self.write(|act| {

@@ -12,7 +12,7 @@ const COLUMNS: &str = "run, number, key, time, checksum";
 /// A stored part of an unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnansweredPart {
-    /// The run of the store that stored it: a number above those of all earlier runs.
+    /// Number of the store's run that stored the part, greater than the numbers of all earlier runs.
     pub run: u64,
     /// Number of the part within the run.
     pub number: u64,

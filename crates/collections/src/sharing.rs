@@ -32,7 +32,8 @@ pub struct SharedState {
     pub purged: i64,
 }
 
-/// Returns a part of the documents to write by its number, from 0; an empty part means that there are no more.
+/// The documents to write, in parts: returns the part with a given number, counted from 0; an empty part means that
+/// there are no more.
 pub type ChangeParts<'p> = &'p dyn Fn(usize) -> Result<Vec<DocumentChange>, Fault>;
 
 /// Documents of collections that several nodes share. A collection is named by its app and its name.

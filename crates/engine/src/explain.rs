@@ -171,7 +171,7 @@ impl SearchChecker for ExplainChecker {
 
 /// Explains a search and the searches in it.
 pub(crate) struct Explainer {
-    /// Whether the search is explained with data, so that what remains of it is counted.
+    /// Whether the search is explained with data, so that the data that remains after each pruning step is counted.
     counts: bool,
     /// Side effects of the search.
     effects: Effects,
@@ -363,8 +363,8 @@ impl SubsearchExplainer for Explainer {
     }
 
     fn is_dynamic(&self, command: &Command) -> bool {
-        // If shown, a command with substituted subsearches has the form that it has without their results; a mere check
-        // skips it.
+        // A command into which results of subsearches are substituted is shown as it would be without these results. If
+        // nothing is shown, the command is skipped.
         (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.affects(command)
     }
 }

@@ -649,7 +649,7 @@ impl Job {
     }
 
     /// Measures the costs of the search's parts from now on; the result is shared, for use on another thread. A search
-    /// that runs on its reader's thread begins only when the first rows are requested, so that nothing is missed.
+    /// that runs on its reader's thread begins only when the first rows are requested, so all its costs are measured.
     pub fn measure_costs(&self, clock: SharedClock) -> Arc<Costs> {
         self.costs.measure(clock);
         Arc::clone(&self.costs)

@@ -51,7 +51,7 @@ use crate::plan::name::partial_name;
 use crate::plan::{InnerSearch, Plan, Planner, RowTimes, SearchChecker, Source, Subsearches};
 use crate::source::SnapshotSource;
 
-/// Error text for a command that does not generate rows.
+/// Error text for a first command that does not generate rows.
 const NOT_FIRST: &str = "this command cannot come first: it processes rows of a command before it";
 /// A running search with everything that it accesses.
 #[derive(Clone)]
@@ -176,7 +176,7 @@ impl Runner {
         apply(rows, steps, context)
     }
 
-    /// The runner for a saved search run by this one.
+    /// The runner for a saved search that this runner's search includes.
     pub(crate) fn for_saved_search(&self, range: TimeRange) -> Runner {
         Runner { depth: self.depth + 1, context: CommandContext { range, ..self.context.clone() }, ..self.clone() }
     }

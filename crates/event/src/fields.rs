@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Number of names up to which a linear search is used instead of a lookup table.
 const LINEAR_SEARCH_NAMES_MAX: usize = 32;
-/// Maximum number of fields of the previous event that an event may lack in a row while its names are still expected in
-/// the order of that event.
+/// Maximum number of consecutive fields of the previous event that an event may lack while its names are still expected
+/// in the order of that event.
 const MISSING_FIELDS_MAX: usize = 16;
 /// Stands for a code that has not been translated yet.
 const UNKNOWN_CODE: u32 = u32::MAX;
@@ -59,8 +59,8 @@ pub struct FieldRef<'a> {
     pub value: &'a str,
 }
 
-/// Index-time fields of the events of a batch or page, in the order in which they were added. Whoever adds fields adds
-/// them ascending by row; [`crate::EventBatch::check`] verifies the order.
+/// Index-time fields of the events of a batch or page, in the order in which they were added. Fields must be added in
+/// ascending order of rows; [`crate::EventBatch::check`] verifies the order.
 #[derive(Clone, Default)]
 pub struct IndexedFields {
     rows: Vec<u32>,
@@ -71,7 +71,8 @@ pub struct IndexedFields {
     names: NameTable,
     /// Position of the first field of the last event.
     event_start: usize,
-    /// Position of a field of the event before the last one: the next field probably has its name.
+    /// Position of a field of the event before the last one. The next field to be added probably has the name of that
+    /// field.
     expected: usize,
 }
 

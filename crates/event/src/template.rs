@@ -72,7 +72,7 @@ pub struct FieldColumn {
     pub column: u32,
 }
 
-/// A search-time field of a slab whose values, or their places in the texts, compaction has stored, because the
+/// A search-time field of a slab whose values, or their positions in the texts, compaction has stored, because the
 /// templates do not locate them. Certain rules extract the values; a search with other rules does not use the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredExtraction {

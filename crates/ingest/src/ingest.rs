@@ -170,7 +170,7 @@ impl Receipt for TicketReceipt {
 fn append_error(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
-        // The catalog is held by another process, unreachable or out of space; all of that passes.
+        // The catalog is locked by another process, unreachable or out of space. These conditions are temporary.
         StoreError::Catalog(
             CatalogError::Busy { .. } | CatalogError::Unreachable { .. } | CatalogError::Full { .. },
         ) => AppendError::Busy(error.into()),

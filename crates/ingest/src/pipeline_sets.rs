@@ -69,8 +69,7 @@ pub fn run<E: From<IngestError> + Send>(
     })
 }
 
-/// Order in which the sinks of files look up stored positions, so that the first of identical files is the one that is
-/// read.
+/// Order in which the sinks of files look up stored positions, so that of several identical files, the first is read.
 #[derive(Debug, Default)]
 pub struct LookupOrder {
     inner: Mutex<LookupState>,

@@ -42,7 +42,7 @@ pub enum ListenError {
     UnknownSender {
         /// Name of the stanza.
         stanza: String,
-        /// The host it names.
+        /// The host that the stanza names.
         sender: String,
         /// The system's error.
         source: io::Error,

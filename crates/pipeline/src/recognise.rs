@@ -5,9 +5,9 @@
 //! can match, so that a typical line takes a few comparisons. The result depends on earlier lines only through the
 //! preferred order of day and month.
 //!
-//! The first timestamp with both date and time of day is used; without one, the first of these that the text contains:
-//! a lone date, completed by a lone time of day if there is one; a lone time of day; a bare ten-digit number, which may
-//! be an epoch. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
+//! The first timestamp with both date and time of day is used. If there is none, the text is searched for other kinds
+//! of times, in this order: a lone date, completed by a lone time of day if there is one; a lone time of day; a bare
+//! ten-digit number, which may be an epoch. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
 
 mod clock;
 mod epoch;
@@ -24,8 +24,8 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 pub(crate) const YEAR_MIN: i16 = 1971;
 /// Last plausible year.
 pub(crate) const YEAR_MAX: i16 = 2099;
-/// Maximum difference in seconds, besides the offset of a time zone, between an epoch and another time in its line that
-/// are taken for the same moment: the clocks of the writer and the sender may differ.
+/// Maximum difference in seconds between an epoch and another time in the same line that count as the same moment,
+/// after the offset of a time zone is subtracted: the clocks of the writer and the sender may differ.
 const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
 /// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.

@@ -134,7 +134,8 @@ impl ScanEnvironment<'_> {
         Ok(())
     }
 
-    /// Compiles the condition and the demands, and prepares the search-time fields that rules derive.
+    /// Compiles the condition and the demands ([`PushedPredicates`]), and prepares the search-time fields that rules
+    /// derive.
     fn condition(
         &self,
         plan: &Scan,

@@ -37,7 +37,7 @@ pub(crate) fn is_index_time_column(name: &str) -> bool {
     name.ends_with(INDEX_TIME_SUFFIX)
 }
 
-/// The field of the column with index-time values that has this name.
+/// The field whose index-time values are in the column of this name.
 pub(crate) fn index_time_field(name: &str) -> &str {
     name.strip_suffix(INDEX_TIME_SUFFIX).unwrap_or(name)
 }

@@ -38,8 +38,8 @@ const SOURCES_MAX: usize = 256;
 const FIELDS_MAX: usize = 256;
 /// Number of events extracted at a time.
 const CHUNK_EVENTS: usize = 4_096;
-/// While they are collected, the values of all fields of a slab take at most this many times the bytes of the texts;
-/// beyond that, the largest fields are not stored.
+/// Maximum bytes of the collected values of all fields of a slab, per byte of the texts; beyond that, the largest
+/// fields are not stored.
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a field name.
 const NAME_BYTES_MAX: usize = 256;

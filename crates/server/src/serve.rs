@@ -350,8 +350,8 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
     }
 }
 
-/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that it
-/// also takes place on a node that is often restarted. The store's messages up to `logged_until` have been logged.
+/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that a
+/// node that is often restarted is maintained too. The store's messages up to `logged_until` have been logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (node, data_dir) = (node.clone(), data_dir.clone());

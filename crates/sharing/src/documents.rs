@@ -39,8 +39,8 @@ impl DocumentDatabase {
     }
 }
 
-/// The exclusion of other nodes. It also ends if the work panics, as a search may that writes documents; otherwise no
-/// other node could change documents until this process ends.
+/// The exclusion of other nodes. It also ends if the work panics, for example in a search that writes documents;
+/// otherwise no other node could change documents until this process ends.
 struct Exclusion<'a>(&'a DocumentDatabase);
 
 impl Drop for Exclusion<'_> {

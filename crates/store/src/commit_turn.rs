@@ -3,8 +3,9 @@
 //! After an error it is unknown whether the catalog has executed a transaction: the connection to the database may have
 //! been lost after the commit was sent. The change then stays *unsettled*, and the next turn begins by reading a fact
 //! from the catalog that shows the outcome: either the state in memory follows the catalog, or the change is undone. No
-//! change is decided on a state that may be wrong, so events are neither stored twice nor are the objects of a bucket
-//! deleted that the catalog has made live. The same applies after a panic between the commit and the change of the state.
+//! change is decided on a state that may be wrong, so no event is stored twice, and the objects of a bucket that the
+//! catalog has made live are never deleted. The same applies after a panic between the commit and the change of the
+//! state.
 //!
 //! Not here: transactions that can be repeated without harm, such as those that store checkpoints or change the state
 //! of a remote copy.
@@ -19,7 +20,7 @@ use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 
-/// The right to commit. Meanwhile, nothing else changes which buckets are live.
+/// The right to commit. As long as it is held, nothing else changes which buckets are live.
 #[derive(Debug)]
 pub(crate) struct CommitTurn<'a> {
     shared: &'a Shared,

@@ -48,9 +48,9 @@ impl Shared {
         }
     }
 
-    /// The state for a commit of sealed buckets. Two kinds of rows are then in memory: the newest rows of their
-    /// indexes, because the buckets may be merged with those, and the rows of all buckets that arrived after an
-    /// unsealed slab, because the position of the index depends on them.
+    /// The state for a commit of sealed buckets. Two kinds of rows of the buckets' indexes are then in memory: the
+    /// newest rows, because the sealed buckets may be merged with the buckets of these rows, and the rows of all
+    /// buckets that arrived after an unsealed slab, because the position of the index depends on them.
     pub(crate) fn state_for_seal(&self, rows: &[BucketRow]) -> Result<MutexGuard<'_, State>, StoreError> {
         self.state_without(|state| {
             rows.iter().find_map(|row| {
@@ -158,7 +158,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether no code holds a bucket or looks for it without knowing its index.
+    /// Whether the row of a bucket may leave memory: no code holds the bucket, and no code looks for it without knowing
+    /// its index.
     fn may_unload(&self, bucket: &Arc<SealedBucket>) -> bool {
         let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
         !is_held && !is_in_motion(bucket, self.options.remote.is_some())

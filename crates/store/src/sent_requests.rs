@@ -408,8 +408,8 @@ fn find_candidates(
         newest = newest.max(part.time);
         let counts = match part.run.cmp(&answered.run) {
             Ordering::Equal => answered.is_open(part.number),
-            // Parts of earlier runs in the catalog are unanswered; if they had been repeated since, they would have a
-            // number of the last run.
+            // Parts of earlier runs in the catalog are unanswered. If they had been repeated during the last run, they
+            // would have a number of that run.
             Ordering::Less => !is_logged,
             // The answers of that run were not written, or cannot be read.
             Ordering::Greater => false,

@@ -122,7 +122,7 @@ pub(crate) struct State {
     pub(crate) not_better: BTreeSet<u64>,
     /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// Whether a compaction is encoding. Encoding cannot be interrupted: a store that stops meanwhile does not wait,
+    /// Whether a compaction is encoding. Encoding cannot be interrupted: a store that stops during it does not wait,
     /// and the result is discarded.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.

@@ -258,7 +258,7 @@ impl Store {
             Ok(())
         };
         if let Err(error) = parts.into_iter().try_for_each(&mut queue_part) {
-            // The caller records the failure of the request, for which all parts must have ended.
+            // All parts must have ended before the caller records the failure of the request.
             before.into_iter().for_each(|ticket| drop(ticket.wait()));
             return Err(error);
         }

@@ -91,7 +91,7 @@ const IMPURE: &[&str] = &[
     "smol",
 ];
 
-/// Parts of names that the product code of pure crates must not contain, of the standard library, jiff and stdx.
+/// Parts of names of the standard library, jiff and stdx that the product code of pure crates must not contain.
 const IMPURE_NAMES: &[&str] = &[
     "std::fs",
     "std::process",

@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn operations_are_audited_as_what_they_do() {
-        // Requests to a path that is not a collection. For each new such path, decide which operation is audited.
+        // Paths that are not collections, with the audited operation of a request. Each path of this kind must be
+        // listed in `expected`.
         let single = ENDPOINTS.iter().filter_map(|row| {
             let operation = operation_of(row).filter(|_| row.alias_of.is_none())?;
             let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));

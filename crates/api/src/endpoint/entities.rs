@@ -642,7 +642,8 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
     let value = |(key, text): (String, String)| {
-        // If the request names the conf, a setting need not be a list although its name stands for a list elsewhere.
+        // If the request names the conf, a value is never shown as a list: the setting may have the same name as a list
+        // of another conf.
         let value = Some(json_value(&key, &text)).filter(|value| !kind.is_by_name || !value.is_array());
         (key, value.unwrap_or_else(|| text.into()))
     };

@@ -134,7 +134,7 @@ fn as_sent(_: &str, _: &mut Vec<(String, String)>) {}
 
 /// Actions of an entity, as links.
 pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
-/// Rereads changed files: an action of the collection, to which its entities link.
+/// Rereads changed files: an action of the collection. Each entity has a link to it.
 pub(super) const RELOAD: &str = "_reload";
 
 /// Validates new settings of an entity against its name.
@@ -343,7 +343,7 @@ const SAVED_SEARCH: Fields = Fields {
     ],
 };
 
-/// Parameters of alert actions, without passwords, because the conf would show them.
+/// Parameters of alert actions. Passwords are not among them, because every reader of the conf file would see them.
 const ALERT_ACTION: Fields = Fields {
     required: &[],
     optional: &[

@@ -52,7 +52,7 @@ const HOT_BUCKETS: &str = "maxHotBuckets";
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", HOT_BUCKETS, "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
-/// Setting with the kind of events, and its values.
+/// Setting with the kind of events, and the valid values of this setting.
 const DATATYPE: &str = "datatype";
 const DATATYPES: [&str; 2] = ["event", "metric"];
 const NS_PER_MICROSECOND: i64 = 1_000;

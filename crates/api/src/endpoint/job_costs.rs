@@ -1,8 +1,9 @@
 //! The costs of a job under the names of Splunk's job inspector.
 //!
-//! `command.search` is the time for reading events; the names below it are parts of it: finding pages (`.index`),
-//! reading texts (`.rawdata`), extracting fields (`.kv`), testing the condition (`.filter`), and the rules of
-//! props.conf (`.rules`). `.rows` is the time of `search` commands after the first. Times are summed over all workers.
+//! `command.search` is the time for reading events, which includes the times of the longer names: finding pages
+//! (`.index`), reading texts (`.rawdata`), extracting fields (`.kv`), testing the condition (`.filter`), and the rules
+//! of props.conf (`.rules`). `.rows` is the time of `search` commands after the first. Times are summed over all
+//! workers.
 //!
 //! Not here: measuring costs (engine), and advice based on them (search).
 

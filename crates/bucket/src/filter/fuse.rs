@@ -18,7 +18,8 @@ const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 const ATTEMPTS_MAX: u32 = 64;
 /// Each further attempt adds one segment per this many segments of the first attempt, rounded up.
 const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
-/// A filter can have known lengths if their front length exceeds the one it needs by at most one part in this many.
+/// A filter uses the lengths of another filter if their front length exceeds the front length that it needs by at most
+/// this fraction (1/n).
 const SHARED_EXCESS_DIVISOR: u32 = 8;
 /// A filter whose lengths other filters may share gets one spare segment per this many segments; none if it has fewer.
 const SPARE_DIVISOR: u32 = 32;

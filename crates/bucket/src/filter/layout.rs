@@ -109,7 +109,7 @@ impl Layout {
         Ok(start + total)
     }
 
-    /// This layout, whose only filter then applies to all slabs.
+    /// This layout, with its only filter applied to all slabs.
     pub(super) fn for_all_slabs(self) -> Layout {
         Layout { for_all: true, ..self }
     }

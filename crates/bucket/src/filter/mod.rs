@@ -212,8 +212,8 @@ fn may_match(query: &TermQuery, facts: SlabFacts, may_hold: &dyn Fn(u64) -> bool
         TermQuery::None => false,
         TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),
         TermQuery::Field { .. } | TermQuery::FieldNumber { .. } if !facts.has_fields => false,
-        // The filter has the term of the value, or the tokens of the texts that contain the value. A text with another
-        // spelling of a number counts only if it contains the number, too.
+        // The filter has the term of the value, or the tokens of the value if texts contain it. Other spellings of a
+        // number need no test: their events match only if their text also contains the number itself.
         TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => field_lookup(query).is_none_or(|wanted| {
             may_hold(hash_term(Namespace::Fields, &wanted.term())) || may_match(&wanted.tokens(), facts, may_hold)
         }),

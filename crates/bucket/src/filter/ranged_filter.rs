@@ -115,7 +115,7 @@ impl RangedFilter {
         self.lookups.store(0, Ordering::Relaxed);
     }
 
-    /// Whether slab `slab` may hold this token, which must already be cut to the maximum length of a term.
+    /// Whether slab `slab` may hold this token, which must already be truncated to the maximum length of a term.
     pub fn may_contain(&self, slab: usize, token: &[u8]) -> Result<bool, BucketError> {
         self.may_contain_hash(slab, hash_term(Namespace::Tokens, token))
     }
@@ -241,7 +241,8 @@ impl RangedFilter {
     }
 }
 
-/// The last bytes of the sidecar; all of them if it is shorter, because a damaged one may state any number.
+/// The last `bytes` bytes of the sidecar, or the whole sidecar if it is shorter: the end of a damaged sidecar may state
+/// any number.
 fn read_end(object: &dyn ReadAt, bytes: u64) -> Result<Bytes, BucketError> {
     let bytes = bytes.min(object.len());
     Ok(object.read_at(object.len() - bytes, usize::try_from(bytes).unwrap_or(usize::MAX))?)

@@ -1,8 +1,8 @@
 //! Delimited texts: the values of index-time fields that follow each other in the text.
 //!
 //! If a file has a header (`INDEXED_EXTRACTIONS`), the fields of an event are the cells of its line. Each cell that is
-//! found in the text is a variable of its own, in a column that belongs to the name of the field. The column of such a
-//! field has the same values as that column of the texts, so the values are stored once ([`super::FieldSplit`]).
+//! found in the text is a variable of its own, in a column that belongs to the name of the field. The index-time field
+//! has the same values as this column of the texts, so the values are stored once ([`super::FieldSplit`]).
 //!
 //! A cell stands between breakers. Every event with the field thus contains the tokens of its value, so that such a
 //! field needs no terms of its own (`crate::term_dictionary`).

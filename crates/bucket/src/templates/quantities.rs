@@ -44,8 +44,9 @@ pub(super) struct Quantity<'t> {
 }
 
 impl<'t> Quantity<'t> {
-    /// The quantity that a value is: an integer or a decimal, followed by at most `UNIT_BYTES_MAX` bytes of letters,
-    /// non-ASCII characters, `%` and `/`. `None` for any other text, and if the number would be written differently.
+    /// Divides a value that is an integer or a decimal, followed by at most `UNIT_BYTES_MAX` bytes of letters,
+    /// non-ASCII characters, `%` and `/`. `None` for any other text, and if formatting the number would not restore its
+    /// text.
     pub(super) fn parse(text: &'t [u8]) -> Option<Quantity<'t>> {
         let digits = |from: usize| text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let start = usize::from(text.first() == Some(&b'-'));

@@ -65,8 +65,8 @@ impl FieldLookup<'_> {
         Ok(found)
     }
 
-    /// Query for the texts that contain the value. Another spelling of a number counts only in texts that also contain
-    /// the number.
+    /// Query for the texts that contain the value. Other spellings of a number need no query: their events match only
+    /// if their text also contains the number itself.
     pub(crate) fn tokens(&self) -> TermQuery {
         value_tokens(self.value)
     }

@@ -296,8 +296,8 @@ impl PostgreSql {
         session.run_script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
         let done = steps(&session);
         let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        // What was read is valid however the transaction ends, and the steps may have an effect elsewhere that cannot
-        // be repeated, as a copy of the catalog has.
+        // The rows that were read are valid however the transaction ends, so the steps are not repeated: they may
+        // already have had an effect elsewhere, such as copying the catalog.
         let is_usable = !matches!(&done, Err(failure) if remedy(failure) == Remedy::Reconnect);
         *reader = Some(session).filter(|session| is_usable && session.run_script(end).is_ok());
         done

@@ -164,7 +164,7 @@ fn reads_are_not_repeated_because_their_end_has_no_answer() {
         assert_eq!(runs, 1, "{cut:?}");
         assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("b"));
     }
-    // A copy writes to its target inside such a transaction.
+    // A copy writes to its target while it reads the source in one transaction, which must not be repeated either.
     proxy.cut(Cut::BeforeCommit);
     let target = Place::sqlite();
     let target = target.open().unwrap();

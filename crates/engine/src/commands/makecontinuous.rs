@@ -134,7 +134,8 @@ impl MakeContinuous {
 /// Number of the span that contains a number: the quotient, rounded down.
 fn place_of(number: f64, width: f64) -> f64 {
     let quotient = number / width;
-    // Slightly more than the quotient, also if it is negative, so that multiples of the width fall into their own span.
+    // The quotient is increased slightly, even if it is negative, so that multiples of the width fall into their own
+    // span.
     (quotient + quotient.abs() * f64::EPSILON).floor()
 }
 

@@ -68,8 +68,9 @@ impl Grouping {
         limits.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 
-    /// The calculations of an object and its ancestors that run before its events are grouped, each with its object:
-    /// lookups and locations only if the grouping or a later calculation reads their fields.
+    /// The calculations of an object and its ancestors that run before its events are grouped, each with its object.
+    /// Lookups and calculations of locations are included only if the grouping or a later calculation reads their
+    /// fields.
     pub(crate) fn calculations_before<'m>(&self, chain: &[&'m DataObject]) -> Vec<(&'m DataObject, &'m Calculation)> {
         let of_object =
             |object: &'m DataObject| object.calculations.iter().map(move |calculation| (object, calculation));

@@ -373,8 +373,8 @@ impl ModelObject {
         kept
     }
 
-    /// A weaker condition on stored fields, so that the scan can skip events: if a calculation only replaces a missing
-    /// value by a constant, any other value was stored in the event.
+    /// A weaker condition on stored fields, so that the scan can skip events. It keeps comparisons with fields whose
+    /// calculation only replaces a missing value by a constant: any other value was stored in the event.
     fn without_defaults(&self, expr: &SearchExpr, kept: &[(usize, &CalculationCommand)]) -> SearchExpr {
         let stands_in_event = |field: &str, value: &str| {
             let mut makers = kept.iter().filter(|(_, computed)| computed.outputs.iter().any(|made| made == field));

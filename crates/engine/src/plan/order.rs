@@ -4,8 +4,8 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Aggregate, Command, DedupCommand, DependsOn, Stage};
 use quarry_spl::commands::Kind;
 
-/// Whether the result of these commands does not depend on the order of the rows: true if a `stats` that reads only
-/// values follows commands that treat each row by itself, add values of all rows, or may keep any row of a combination.
+/// Whether these commands have the same result for rows in any order: true if a `stats` that reads only values follows
+/// commands that treat each row by itself, add values of all rows, or may keep any row of a combination.
 pub(super) fn is_any_order_enough(commands: &[Stage]) -> bool {
     for (at, stage) in commands.iter().enumerate() {
         match &stage.command {

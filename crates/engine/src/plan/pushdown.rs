@@ -106,8 +106,8 @@ fn push_text_values(plan: &mut Plan) -> bool {
     true
 }
 
-/// Pushes leading `rex` and `spath` commands that read only the event text, or a stored field, down into the scan,
-/// which then need not build that text or field for them.
+/// Pushes leading `rex` and `spath` commands that read only the event text, or a stored field, down into the scan. The
+/// scan then need not build that text or field for these commands.
 fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
@@ -281,8 +281,8 @@ fn push_demands(plan: &mut Plan) {
             _ => break,
         }
     }
-    // Nothing is demanded if a fold would see columns that only omitted rows have, or from summaries, whose rows are
-    // not events.
+    // The scan gets no demands in two cases: if a fold reads all columns, including columns that only omitted rows
+    // have, and if the scan reads summaries, whose rows are not events.
     let is_folded = plan.fold.is_some();
     if let Some(scan) = scan_of(plan).filter(|scan| !(is_folded && scan.is_open()) && scan.summary.is_none()) {
         scan.demands = demands;

@@ -7,9 +7,9 @@
 //!
 //! The first preview is made soon after the start. Each further preview is made after a client has read the previous
 //! one, and rarely enough that previews take at most a tenth of the search's time. If a command fails on the rows read
-//! so far, for example at a limit, the preview is made from fewer of them (not with a fold). Previews use the results
-//! of subsearches that the search has read. There are no previews for searches with side effects or external programs,
-//! or for commands that run a search for each row (`map`).
+//! so far, for example at a limit, the preview is made from fewer rows, unless there is a fold. Previews use the
+//! results of subsearches that the search has read. There are no previews for searches with side effects or external
+//! programs, or for commands that run a search for each row (`map`).
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
@@ -347,7 +347,7 @@ impl PreviewedRows {
         let (preparation, read, rows_max) = (&self.preparation, &self.read, &mut self.rows_max);
         let made = preparation.make(|| {
             loop {
-                // A command may have a limit that so many rows exceed.
+                // The command may have a limit that this number of rows exceeds.
                 match preparation.apply_reduce(of_batches(read.first(*rows_max))) {
                     Err(_) if *rows_max > READ_ROWS_MIN && !preparation.context.stop.is_cancelled() => {
                         *rows_max = ((*rows_max).min(read.rows) / READ_ROWS_DIVISOR).max(READ_ROWS_MIN);

@@ -109,7 +109,7 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes over the counts of `other` if this has no counts, or if both count integers of one form with close ranges;
+    /// Takes over the counts of `other` if `self` has none, or if both count integers of one form with close ranges;
     /// otherwise both are unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
         if self.is_empty() {

@@ -1,10 +1,10 @@
 //! Values at paths of an XML text, for `spath`, `xmlkv`, `xpath` and `KV_MODE=xml`.
 //!
 //! A path is element names joined by dots, from the root; `{2}` after a name selects the second element of that name,
-//! and `{@id}` at the end selects an attribute, also after a position: `order.item{2}{@id}`. The text is read once from front to back and need not be well-formed:
-//! an element that is never closed has no value. The reader ([`for_each_node`]) passes values as written; their
-//! entities are resolved when they are requested. Not here: namespaces (a prefix is part of the name), entities of a
-//! DTD.
+//! and `{@id}` at the end selects an attribute, even after a position: `order.item{2}{@id}`. The text is read once from
+//! front to back and need not be well-formed: an element that is never closed has no value. The reader
+//! ([`for_each_node`]) passes values as written; their entities are resolved when they are requested. Not here:
+//! namespaces (a prefix is part of the name), entities of a DTD.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -531,8 +531,8 @@ impl Planner {
     fn find_windows(&mut self, template: &TemplateReader<'_>) -> Result<Vec<Window>, LimitExceeded> {
         self.steps = 0;
         let mut windows: Vec<Window> = Vec::new();
-        // Furthest end of the failed attempts. In the text of a window that ends before it, the assertions of such an
-        // attempt (`$`, `\b`) could see a false end of text.
+        // Furthest end of the failed attempts. In the text of a window that ends before this position, the assertions
+        // of a failed attempt (`$`, `\b`) could see a false end of text.
         let mut failed_end = TemplatePosition { part: 0, offset: 0 };
         let mut next = 0;
         while let Some(kind) = template.part(next) {

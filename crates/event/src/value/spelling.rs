@@ -1,7 +1,7 @@
 //! Spellings of a number: texts that only add a sign, a decimal point or zeros after the point.
 //!
-//! `=` in the first command of a search looks a number up as a word. A value that is equal as a number, but contains
-//! other words (`01`, `1e0`), would be found only where other values of its page contain the number. Therefore, `=` in
+//! `=` in the first command of a search looks a number up as a word. A value that is equal as a number, but is another
+//! word (`01`, `1e0`), would be found only in pages that contain the number itself in another text. Therefore, `=` in
 //! the first command accepts only values that contain the number itself: `+1`, `1.` and `1.00` for `1`.
 
 /// The numbers of which `text` is another spelling: `1.0`, `+1` and `1` for `+1.0`.

@@ -88,7 +88,7 @@ pub struct Record<'a> {
     pub groups: u64,
     /// The compressed batch.
     pub packed: &'a [u8],
-    /// Events in it.
+    /// Number of events in the batch.
     pub events: u64,
 }
 

@@ -174,7 +174,7 @@ impl SpoolReader {
         waited < UNREADABLE_NS && !matches!(reason.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
     }
 
-    /// Passes a record that cannot be read, or the rest of its file; fails if some of these records were not reported
+    /// Skips a record that cannot be read, or the rest of its file; fails if some of these records were not reported
     /// before.
     fn skip_lost(
         &mut self,

@@ -271,7 +271,7 @@ impl Search<'_> {
     }
 
     /// The known positions that match a plain file. Only the bytes before each position are read, unless a position may
-    /// lie behind damaged content.
+    /// lie after damaged content.
     fn matches_in_plain(&self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
         let end = self.handle.content_bytes();
         let (mut held, mut walk) = (Vec::new(), None);

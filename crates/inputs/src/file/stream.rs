@@ -24,8 +24,8 @@ pub(super) struct Stream {
     file: File,
     /// Set when the content is no longer needed.
     ended: Arc<AtomicBool>,
-    /// Whether the end was read. It is kept because a terminal would resume after Ctrl-D, so that the user would have
-    /// to type it for each read.
+    /// Whether the end was read. Further reads are avoided, because a terminal would resume after Ctrl-D, so that the
+    /// user would have to type Ctrl-D again for each read.
     is_over: bool,
 }
 

@@ -106,7 +106,8 @@ impl Channels {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request to a channel and returns the request's number. Without a number, the receipts are returned.
+    /// Adds a request to a channel and returns the request's number. If no number can be reserved, the error contains
+    /// the receipts.
     pub(crate) fn add(
         &self,
         token: &str,

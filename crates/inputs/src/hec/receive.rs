@@ -55,7 +55,7 @@ pub(crate) struct Destination {
     pub(crate) orders: Arc<DateOrders>,
 }
 
-/// Identity of a request that its sender repeats if it gets no answer, or the answer that it should.
+/// Identity of a request that its sender repeats if it gets no answer, or an answer that asks for a repetition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repeatable {
     /// The request was begun in the store.
@@ -87,7 +87,7 @@ pub(crate) struct Appends {
 }
 
 impl Appends {
-    /// Waits until all appends have ended, and fails if any failed. Appends behind a failed one are waited for as well,
+    /// Waits until all appends have ended, and fails if any failed. This includes appends after a failed append,
     /// because the store must know all stored parts before the sender is asked to repeat the request.
     pub(crate) fn settle(self) -> Result<(), Answer> {
         let refused = self.refused.map_or(Ok(()), Err);

@@ -10,7 +10,7 @@ const MAPPED_PREFIX_BITS: u32 = 96;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
     entries: Vec<Entry>,
-    /// Addresses of the only host that may send; `None` means no such restriction.
+    /// Addresses of the only host that may send; `None` if the list alone decides.
     only: Option<Vec<IpAddr>>,
 }
 

@@ -36,10 +36,10 @@ impl Appender {
         Appender { store, receipts: VecDeque::new(), refused: VecDeque::new(), failure: None }
     }
 
-    /// Stores a batch and empties it, after the events that the store has refused so far. If the store is busy, no
-    /// events are lost, but the batch keeps its events or others wait to be appended again: call again, even if the batch
-    /// is empty. An error other than [`AppendError::Busy`] means that events are lost, those of the batch unless it
-    /// keeps them.
+    /// Stores a batch and empties it, after the events that the store has refused so far. After [`AppendError::Busy`],
+    /// no events are lost, but the batch still has its events, or refused events wait to be appended again: the caller
+    /// must call again, even if the batch is empty. Any other error means that events are lost; these include the
+    /// events of the batch unless the batch still has them.
     pub fn append(&mut self, batch: &mut EventBatch) -> Result<(), AppendError> {
         self.append_refused()?;
         if !batch.is_empty() {

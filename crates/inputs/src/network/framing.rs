@@ -206,7 +206,7 @@ fn has_priority(message: &[u8]) -> Option<bool> {
     rest.get(digits).map(|byte| digits > 0 && *byte == b'>')
 }
 
-/// Size of the lines up to the next one that may begin with a count, and whether the last of them is complete.
+/// Size of the lines before the next line that may begin with a count, and whether the last of these lines is complete.
 fn whole_lines(bytes: &[u8]) -> (usize, bool) {
     let ends = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1);
     let next = ends.into_iter().find(|end| bytes.get(*end).is_none_or(u8::is_ascii_digit));

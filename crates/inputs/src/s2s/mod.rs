@@ -42,7 +42,7 @@ pub enum S2sError {
     /// A frame or packet has too many elements.
     #[error("{count} {what} are more than {limit}")]
     TooMany {
-        /// Name of the elements, and where they are.
+        /// The elements and their container, such as `pairs in a frame`.
         what: &'static str,
         /// Declared number.
         count: u64,

@@ -14,11 +14,11 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of the first head on the management port, and of the body of a request whose client has not authenticated,
 /// such as a login.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(20);
-/// The port's connections divided by this are the limit of handshakes and connections of unauthenticated clients;
-/// beyond it, one of them is closed.
+/// The limit of handshakes and connections of unauthenticated clients is the limit of the port's connections divided by
+/// this; beyond it, one of these handshakes and connections is closed.
 const UNAUTHENTICATED_DIVISOR: usize = 2;
-/// The port's connections divided by this, but at most [`RESERVED_MAX`], are slots that authenticated clients leave to
-/// others.
+/// Authenticated clients leave this fraction (1/n) of the port's connections, but at most [`RESERVED_MAX`], to other
+/// clients.
 const RESERVED_DIVISOR: usize = 8;
 const RESERVED_MAX: usize = 128;
 /// Timeout of a TLS handshake.

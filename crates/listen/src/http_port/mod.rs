@@ -145,7 +145,7 @@ fn is_local_connection(here: IpAddr, peer: IpAddr) -> bool {
     here == peer || (here.is_loopback() && peer.is_loopback())
 }
 
-/// Answers a plain HTTP client that it must use TLS.
+/// Tells a plain HTTP client to use TLS.
 async fn answer_tls_required(mut stream: TcpStream) {
     let reported = async {
         stream.write_all(TLS_REQUIRED).await?;

@@ -715,7 +715,7 @@ mod tests {
         session.pending_acks.push_back((vec![Box::new(Stored)], vec![3]));
         let (ids, stored) = session.take_acknowledged(false);
         assert_eq!((ids, stored.is_err()), (vec![1], true));
-        assert_eq!(session.take_acknowledged(true).0, [0; 0], "events behind a gap are sent again");
+        assert_eq!(session.take_acknowledged(true).0, [0; 0], "events after a gap are sent again");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -39,7 +39,7 @@ impl EventStore for FailsLater {
     }
 }
 
-/// Receipt that has a result after the first question for it.
+/// Receipt of a batch that could not be stored. Only the first call of `is_done` returns false.
 struct FailedLater(AtomicBool);
 
 impl Receipt for FailedLater {

@@ -2,8 +2,8 @@
 //!
 //! A scan is saved before its events are stored, and the last batch of these events carries the scan's number into the
 //! store. After a crash, the number in the store determines which of the two saved scans is used. Each change is
-//! therefore reported once, unless the crash falls between two batches of a scan; the changes in the batches stored
-//! before it are then reported again.
+//! therefore reported once, unless the crash falls between two batches of a scan: then the changes in the batches
+//! stored before the crash are reported again.
 //!
 //! Not here: the content of a scan and the text of a change (`quarry_inputs::changes`).
 

@@ -1,9 +1,9 @@
 //! Cached results of a pattern, one capture group at a time.
 //!
 //! If the groups in a window (the part of a template in which the pattern may match) depend on different variables,
-//! such as a thread and a file, caching their results together takes an entry per combination of all values. Cached
-//! separately, a group takes an entry per combination of the values on which it depends: the result for one row applies
-//! to every matching row in which these values are equal.
+//! such as a thread and a file, caching their results together takes an entry per combination of all values. If the
+//! groups are cached separately, a group takes an entry per combination of only those values on which it depends: the
+//! group's result for one row applies to every matching row in which these values are equal.
 //!
 //! Not here: determining on which values a group depends ([`quarry_eval::pattern::template_match`]).
 

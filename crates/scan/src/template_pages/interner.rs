@@ -1,9 +1,9 @@
 //! Interner for the distinct texts that a pattern's group finds in a slab, numbered in order of appearance.
 //!
-//! While there are few texts, all pages share one array. Once there are many, each page gets an array with the texts
-//! of its own rows: nearly every page adds texts, and building an array of all texts for each page would take
-//! quadratic time. If hardly a text has repeated until then, as with ids, texts are no longer compared: each becomes an
-//! entry of the current page's array, unless its number is kept beyond the page.
+//! While there are few texts, all pages share one array. Once there are many, each page gets an array with the texts of
+//! its own rows: nearly every page adds texts, and building an array of all texts for each page would take quadratic
+//! time. If hardly any text has repeated until then, as with ids, texts are no longer compared: each becomes an entry
+//! of the current page's array, unless its number is kept beyond the page.
 
 use std::hash::BuildHasher;
 use std::ops::Range;

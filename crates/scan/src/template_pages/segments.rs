@@ -4,8 +4,8 @@
 //! therefore start anew after each separator, unless a quoted value is open there. A segment is the text between two
 //! such separators, or an optional pair, which begins with a blank ([`super::optional_pairs`]). If the effect of a
 //! value on the extraction cannot be foreseen, for instance because it may begin with a quote, only its own segment is
-//! uncertain. Fields of other segments have certain locations, and fields of the uncertain segment are extracted from
-//! the text of that segment instead of the whole text.
+//! uncertain. The locations of fields in other segments are certain, and fields of the uncertain segment are extracted
+//! from the text of that segment instead of the whole text.
 //!
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).
@@ -53,8 +53,8 @@ impl<'a> Segments<'a> {
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
         let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
-        // If the pair has a certain location in one segment, and in other segments only values can contain it, only the
-        // texts of rows with such values must be read.
+        // If the location of the pair in one segment is certain, and in other segments only values can contain the
+        // pair, only the texts of rows with such values must be read.
         let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
         let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
         match (certain.next(), certain.next(), elsewhere) {

@@ -592,8 +592,8 @@ fn locate_fields(
             .iter()
             .map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
             .collect();
-        // A rule that derives the field from another one applies only where the field is not found otherwise, so this
-        // location must not differ by code.
+        // A rule that derives the field from another field applies only where the field is not found otherwise. If
+        // there is such a rule, the field's location must not differ by code.
         let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
         let named = |name: &String| NamedRules::new(of_text, name, template_set, divides(name), &budget);
         let mut rules: Vec<NamedRules<'_>> = all.iter().map(named).collect();

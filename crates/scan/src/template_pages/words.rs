@@ -342,8 +342,9 @@ impl Probe {
         (self.contains_breaker || edge.is_open) && self.run.needle.windows(2).any(is_met)
     }
 
-    /// Whether the run cannot match although its bytes occur: values with these traits contain no breakers, so a match
-    /// must begin and end with the value (except at a wildcard), and the run cannot.
+    /// Whether the run cannot match although its bytes occur. Values with these traits contain no breakers, so a match
+    /// must begin and end where the value does (except at a wildcard); this is impossible if the first or last byte of
+    /// the run does not fit, or if the run is too short.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(WholePattern { leading_star, trailing_star, .. }) = &self.whole_pattern else { return false };
         let (Some(first), Some(last)) = (self.run.needle.first(), self.run.needle.last()) else { return false };

@@ -24,8 +24,8 @@ pub(crate) struct ObjectKind {
     pub(crate) name: &'static str,
     /// REST collection below `/services/`.
     pub(crate) path: &'static str,
-    /// Conf with the settings of the objects, and the prefix of its stanzas' names or an example of a name, by which
-    /// the settings are looked up.
+    /// Conf with the settings of the objects, and a stanza name (a prefix or an example) by which the settings are
+    /// looked up in the tables of settings.
     pub(crate) settings: (&'static str, &'static str),
     /// Parameters that have no row in the tables of settings, or that REST accepts only by a wildcard.
     pub(crate) parameters: &'static [(&'static str, &'static str)],

@@ -244,7 +244,7 @@ pub enum FieldOrigin {
     Nowhere {
         /// The command.
         command: String,
-        /// The fields that it leaves and the fields that later commands create.
+        /// The fields that the command leaves, and the fields that later commands create.
         fields: Vec<String>,
     },
     /// No source: the command removed or renamed the field.

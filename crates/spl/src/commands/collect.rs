@@ -29,7 +29,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// `collect`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectCommand {
-    /// The name in messages: `collect`, also for its aliases, or the command that was rewritten to `collect`.
+    /// The name in messages: `collect`, even if an alias was written, or the command that was rewritten to `collect`.
     pub name: String,
     /// `index=`: index in which the events are stored.
     pub index: String,

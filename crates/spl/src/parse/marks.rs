@@ -40,13 +40,13 @@ impl Iterator for Marks<'_> {
 /// Whether a text can be inserted outside the quotes of a command without changing where the command or its
 /// subsearches end: outside its own quotes, which are closed, it has no pipes, brackets, macros or comments.
 pub fn is_part_of_command(text: &str) -> bool {
-    // A bracket behind the text is the first mark, unless the text has marks, an open quote or a backslash at its end.
+    // A bracket after the text is the first mark, unless the text has marks, an open quote or a backslash at its end.
     let bracketed = format!("{text}]");
     let is_undivided = Marks::of(&bracketed).next() == Some((text.len(), b']'));
     is_undivided && blank_out(text).text == text
 }
 
-/// Whether the name of a field can be inserted behind `before`, inside or outside quotes, without changing where the
+/// Whether the name of a field can be inserted after `before`, inside or outside quotes, without changing where the
 /// command, its subsearches or the quotes end. Outside quotes, a name may contain indexes such as `[0]`.
 pub(crate) fn fits_behind(before: &str, name: &str) -> bool {
     if !name.contains(['"', '\\', '|', '[', ']', '`']) {
@@ -54,7 +54,7 @@ pub(crate) fn fits_behind(before: &str, name: &str) -> bool {
     }
     let is_mark_behind =
         |mark: char| Marks::of(&format!("{before}{mark}")).last().is_some_and(|(at, _)| at == before.len());
-    // Within quotes neither is a mark. Directly behind a backslash outside quotes, the bracket is none.
+    // Within quotes, neither character is a mark. Outside quotes, a bracket directly after a backslash is not a mark.
     match (is_mark_behind('|'), is_mark_behind(']')) {
         (true, true) => is_part_of_command(&without_indexes(name)),
         (true, false) => false,
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// The pipes and brackets of a search that contains `text` twice, each with the text behind it, and the names of its
+    /// The pipes and brackets of a search that contains `text` twice, each with the text after it, and the names of its
     /// other commands.
     fn divided(text: &str) -> Vec<String> {
         let command =

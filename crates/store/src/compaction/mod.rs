@@ -3,8 +3,8 @@
 //! `policy` chooses the buckets, and `merge` contains the steps of one merge. The compaction thread works alongside
 //! ingest, at a rate that `pace` limits. It begins a merge when no slab waits to be sealed and none was sealed
 //! recently. [`Store::compact_all`] merges at once. Merges leave out deleted events, and buckets with many deleted
-//! events are rewritten. Merged buckets store the search-time fields that `field_storage` extracts; on request, buckets
-//! for which there are such fields are rewritten if they cannot be merged.
+//! events are rewritten. Merged buckets store the search-time fields that `field_storage` extracts;
+//! [`Store::compact_all`] also rewrites buckets that lack such fields and cannot be merged.
 //!
 //! Not here: deletion of the inputs' objects (`retire`).
 

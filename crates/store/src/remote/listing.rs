@@ -49,8 +49,8 @@ impl FoundObjects {
         ObjectKind::ALL.into_iter().all(has) && self.receipt().is_some()
     }
 
-    /// An object that is smaller than a bucket of these sizes, as after an interrupted copy of the volume: its key and
-    /// its size.
+    /// An object that is smaller than `bytes_of` its kind, as after an interrupted copy of the volume: its key and its
+    /// size.
     pub(super) fn find_truncated(&self, bytes_of: impl Fn(ObjectKind) -> u64) -> Option<(&str, u64)> {
         self.objects.iter().find_map(|object| match object.kind {
             FoundKind::Part(part) => {

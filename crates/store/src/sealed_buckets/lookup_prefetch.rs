@@ -27,7 +27,7 @@ const RECENT_TOKENS_MAX: usize = 64;
 pub(crate) struct RecentTokens(Mutex<VecDeque<Box<[u8]>>>);
 
 impl RecentTokens {
-    /// Adds a token; false if it was there.
+    /// Adds a token; false if it was there already.
     fn add(&self, token: &[u8]) -> bool {
         let mut tokens = lock(&self.0);
         if tokens.iter().any(|known| **known == *token) {

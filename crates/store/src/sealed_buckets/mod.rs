@@ -127,8 +127,8 @@ impl SealedBucket {
         self.origins.first().map_or(self.row.number, |origin| origin.number)
     }
 
-    /// Number of the sealed bucket from which event `row` came, or of an earlier one if no other bucket arrived between
-    /// the two.
+    /// Number of the sealed bucket from which event `row` came. Consecutive buckets between which no other bucket
+    /// arrived may have only one number here, that of the first.
     pub(crate) fn origin_of(&self, row: u64) -> u64 {
         let after = self.origins.partition_point(|origin| origin.first_row <= row);
         self.origins[..after].last().map_or(self.row.number, |origin| origin.number)

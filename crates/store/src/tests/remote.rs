@@ -482,7 +482,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     assert_eq!(store.compact_all().unwrap().buckets_after, 1);
     store.upload_all().unwrap();
     // The objects of the merged buckets were deleted at the end of the upload, unless a search for orphaned objects was
-    // just checking them.
+    // checking them at that time.
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), states(&store)), (3, vec![Some(RemoteState::Uploaded)]));
     assert_tidy(&store, &*volume);

@@ -9,8 +9,8 @@
 //! For each event, a shape returns the text and the typed values that a parser of this format would find. The values
 //! are written next to the text as newline-delimited JSON, so that a database can load the parsed data.
 //! [`Shape::queries`] states each question three times: in SPL, in SQL over the parsed table, and in SQL over the text
-//! alone. By default, the last is the SQL over the parsed table in which each column is replaced by the expression that
-//! extracts it from the text.
+//! alone. By default, the SQL over the text is the SQL over the parsed table with each column replaced by the
+//! expression that extracts it from the text.
 //!
 //! Not here: running the questions; `cargo xtask bench --shapes` does that.
 

@@ -32,7 +32,7 @@ const GRACE_SECS: u64 = 1;
 /// Number of lines in a file added to `old`, and hexadecimal digits of each line, which make a bucket of about 100 KB.
 const OLD_LINES: u64 = 200;
 const OLD_DIGITS: usize = 900;
-/// Maximum checks whether all buckets are at their locations, and the pause between two checks.
+/// Maximum number of checks whether all buckets are at their locations, and the pause between two checks.
 const LOCATION_CHECKS_MAX: usize = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum starts of a node, each of which begins with a sweep, until no orphaned object remains.

@@ -85,8 +85,8 @@ pub enum DocumentPutResult {
     Conflict,
 }
 
-/// Returns a part of the documents to write by its number, from 0; an empty part means that there are no more. Parts
-/// are requested again if a connection is lost.
+/// The documents to write, in parts: returns the part with a given number, counted from 0; an empty part means that
+/// there are no more. Parts are requested again if a connection is lost.
 pub type DocumentParts<'p> = &'p dyn Fn(usize) -> Result<Vec<SharedDocument>, CatalogError>;
 
 /// The documents that the nodes of a cluster share.
@@ -114,7 +114,7 @@ impl SharedDocumentTable {
     }
 
     /// Number of the last change, and app and name of the collections changed after `version`. If the connection is
-    /// lost, waits for it for at most the configured time from `since`; without `since`, it does not wait.
+    /// lost, waits for a new connection for at most the configured time after `since`; without `since`, does not wait.
     pub fn collections_changed_since(
         &self,
         version: i64,

@@ -14,7 +14,7 @@ pub(super) enum Phase {
     /// Between characters.
     #[default]
     Boundary,
-    /// Before the last byte of a character, or the last two or three.
+    /// Before the last byte of a character; the next two phases are before its last two bytes and its last three.
     One,
     Two,
     Three,

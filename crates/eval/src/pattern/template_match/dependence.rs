@@ -92,9 +92,9 @@ enum Position {
     Fixed(TemplatePosition),
     /// Inside the variable being passed; at its end, if the value ends at the current byte.
     Here,
-    /// Inside this part. If values are listed, the number is the offset in a listed value. Otherwise it distinguishes
-    /// the threads that left the part with such a position, because each of them may refer to another byte of the
-    /// value.
+    /// Inside this part. The second number is the offset in a listed value if the values are listed. Otherwise it
+    /// numbers the threads that left the part with a position inside the part, because each of them may refer to
+    /// another byte of the value.
     Within(usize, usize),
     /// The position with this number among those before the variable being passed; used only while the variable is
     /// passed.

@@ -16,7 +16,7 @@ pub struct CombinationMemo<T> {
     answers: Vec<T>,
     /// Index of the answer plus one, by the code of a single variable.
     single: Vec<u32>,
-    /// The same by the codes of two variables; pairs for which the table has no cell are in `far_pairs`.
+    /// Index of the answer by the codes of two variables; pairs for which the table has no cell are in `far_pairs`.
     pairs: PairTable,
     far_pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
@@ -26,7 +26,7 @@ pub struct CombinationMemo<T> {
 /// a size.
 #[derive(Clone, Debug, Default)]
 struct PairTable {
-    /// By the first code, then by the second: the number plus one; 0 if there is none.
+    /// By the first code, then by the second: the number of the pair, plus one; 0 if the pair has no number.
     rows: Vec<Vec<u32>>,
     /// Number of cells in all rows, including the size of the rows themselves.
     cells: usize,

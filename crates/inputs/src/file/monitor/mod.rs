@@ -81,7 +81,7 @@ pub struct MonitorCounters {
 pub struct WatchedFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// Path in the stanza that it belongs to.
+    /// Path in the stanza that the file belongs to.
     pub stanza: String,
     /// Progress of reading it.
     pub progress: FileProgress,

@@ -54,6 +54,28 @@ impl Sink for SharedSink {
     }
 }
 
+/// A sink that calls a function before it accepts a batch.
+struct BeforeBatch<F>(SharedSink, F);
+
+impl<F: FnMut()> Sink for BeforeBatch<F> {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
+        self.0.positions(scope, head)
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        (self.1)();
+        self.0.accept(batch, position)
+    }
+
+    fn end_file(&mut self) {
+        self.0.end_file();
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.0.flush()
+    }
+}
+
 /// A watched folder.
 struct World {
     folder: tempfile::TempDir,
@@ -132,6 +154,11 @@ impl World {
             self.clock.advance_ns(NANOS_PER_SEC / 4);
             self.scan_and_read();
         }
+    }
+
+    /// Calls a function before the sink accepts a batch.
+    fn before_each_batch(&mut self, function: impl FnMut() + 'static) {
+        self.worker = self.worker.successor(Box::new(BeforeBatch(self.sink.clone(), function)));
     }
 
     fn events(&self) -> Vec<String> {

@@ -39,7 +39,7 @@ const UNDECIDED_MAX_NS: i64 = 10 * NANOS_PER_SEC;
 const BEGUN_COPY_MAX_NS: i64 = 3 * NANOS_PER_SEC;
 /// Maximum number of files whose waiting time is tracked; beyond it, all waits start again.
 const UNDECIDED_MAX: usize = 10_000;
-/// Time after the last write during which a compressed file may still grow, so that it is read only if it is complete.
+/// Time after its last write for which a compressed file is read only if it is complete, because it may still grow.
 const COMPRESSED_GROWTH_MAX_NS: i64 = 60 * NANOS_PER_SEC;
 /// Interval at which a file without a session is checked.
 const CHECK_INTERVAL_NS: i64 = NANOS_PER_SEC;

@@ -152,7 +152,7 @@ impl Conditions {
         (field, needed): (&str, &CompiledWords),
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        // If the slab reads the field, events with an index-time field of this name become undecided again, so
+        // If the search extracts the field, events with an index-time field of this name become undecided again, so
         // excluding them here does no harm.
         let words = if page.slab.reads_field(field) { needed.words_for(page) } else { &[] };
         let doubts = found.count_undecided(page.len());
@@ -216,7 +216,7 @@ impl Conditions {
     }
 
     /// Changes the undecided rows of a word test to no if their text lacks one of the word's runs. After a run that
-    /// rules out few rows, no further run is tried, because the search takes as long as reading the texts.
+    /// rules out few rows, no further run is tried, because searching for a run takes as long as reading the texts.
     fn exclude_by_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if runs.words.is_empty() {
             return Ok(found);

@@ -142,7 +142,7 @@ impl JsonColumns<'_> {
         is_complete_value(parts, at, |_| false) && self.all_values(column, is_document)
     }
 
-    /// Whether this holds for each value of a column; false if the values are not listed.
+    /// Whether `holds` is true for each value of a column; false if the values are not listed.
     fn all_values(&self, column: u32, holds: impl Fn(&[u8]) -> bool) -> bool {
         match self.template_set.columns.get(column as usize).map(|column| &column.kind) {
             Some(ColumnKind::Dictionary { len }) if *len <= CHECKED_VALUES_MAX => {

@@ -44,7 +44,7 @@ enum Accepted {
 #[derive(Clone, Debug)]
 enum Matching {
     None,
-    /// All values; also if the matching values are unknown.
+    /// All values, or it is unknown which values match.
     Any,
     Some(ValueTest),
 }

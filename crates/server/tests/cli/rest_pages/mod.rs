@@ -1,5 +1,5 @@
-//! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. The test fails
-//! if a row of the table of endpoints has no request in any page.
+//! Runs the pages of `spec/rest` against a server and compares each answer with the page and with its schema. The test
+//! fails if a row of the table of endpoints has no request in any page.
 
 mod page;
 mod schema;

@@ -5,12 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, UNIX_EPOCH};
 
-use quarry_event::EventBatch;
-
-use super::{SharedSink, World};
-use crate::file::monitor::Monitor;
+use super::World;
 use crate::file::tests::packings;
-use crate::{FilePosition, Sink, SinkError};
 
 #[test]
 fn compressed_files_written_in_place_are_read_once_decompressed() {
@@ -88,28 +84,6 @@ fn compressed_files_with_odd_times_are_read() {
     }
 }
 
-/// A sink at whose first batch monitoring ends.
-struct LastBatch(SharedSink, &'static Monitor);
-
-impl Sink for LastBatch {
-    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
-        self.0.positions(scope, head)
-    }
-
-    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        self.1.end();
-        self.0.accept(batch, position)
-    }
-
-    fn end_file(&mut self) {
-        self.0.end_file();
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        self.0.flush()
-    }
-}
-
 #[test]
 fn compressed_files_are_resumed_after_monitoring_ended() {
     let text: String = (0..120_000).map(|at| format!("line {at} of this log, which is read in parts\n")).collect();
@@ -119,7 +93,8 @@ fn compressed_files_are_resumed_after_monitoring_ended() {
         std::fs::write(&path, packed).unwrap();
         world.touch(&File::options().append(true).open(&path).unwrap());
         world.clock.advance_ns(10 * super::NANOS_PER_SEC);
-        world.worker = world.worker.successor(Box::new(LastBatch(world.sink.clone(), world.monitor)));
+        let monitor = world.monitor;
+        world.before_each_batch(move || monitor.end());
         world.scan_and_read();
         let read = world.events().len();
         assert!(0 < read && read < 120_000 && path.exists(), "{name} {read}");

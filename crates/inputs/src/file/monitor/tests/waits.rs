@@ -1,12 +1,8 @@
 //! Waiting for more data is bounded, and nothing is lost if the file is truncated during the wait.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use quarry_event::EventBatch;
-
-use super::{SharedSink, World};
-use crate::{FilePosition, Sink, SinkError};
+use super::World;
 
 /// Settings without a sourcetype.
 const GUESSED: &str = "sourcetype =\n";
@@ -167,30 +163,6 @@ fn lines_read_from_a_copy_are_not_repeated_by_the_original() {
     }
 }
 
-/// A sink at whose first batch a file is rewritten in place.
-struct Rewriting(SharedSink, Option<(PathBuf, String)>);
-
-impl Sink for Rewriting {
-    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
-        self.0.positions(scope, head)
-    }
-
-    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        if let Some((path, text)) = self.1.take() {
-            std::fs::write(path, text).unwrap();
-        }
-        self.0.accept(batch, position)
-    }
-
-    fn end_file(&mut self) {
-        self.0.end_file();
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        self.0.flush()
-    }
-}
-
 #[test]
 fn files_rewritten_while_they_are_read_are_not_mixed_with_their_old_content() {
     let text = |of: &str, lines: usize| -> String {
@@ -199,8 +171,12 @@ fn files_rewritten_while_they_are_read_are_not_mixed_with_their_old_content() {
     let mut world = World::new("");
     world.append("a.log", &text("old", 60_000));
     let new = text("new, longer", 70_000);
-    world.worker =
-        world.worker.successor(Box::new(Rewriting(world.sink.clone(), Some((world.path("a.log"), new.clone())))));
+    let mut rewrite = Some((world.path("a.log"), new.clone()));
+    world.before_each_batch(move || {
+        if let Some((path, text)) = rewrite.take() {
+            std::fs::write(path, text).unwrap();
+        }
+    });
     world.wait(10.0);
     let events = world.events();
     let (of_new, of_old): (Vec<&str>, Vec<&str>) =
