@@ -42,8 +42,10 @@ impl KeyEnd {
                 TemplatePart::Variable(column) => *column,
             };
             let traits = &template_set.columns.get(column as usize)?.traits;
-            let is_apart = traits.min_len > 0 && !matches!(template.parts.get(at + 1), Some(TemplatePart::Variable(_)));
-            if !is_apart {
+            let is_variable = |at: usize| matches!(template.parts.get(at), Some(TemplatePart::Variable(_)));
+            let is_apart = !is_variable(at.wrapping_sub(1)) && !is_variable(at + 1);
+            // A key end within adjacent values has its equals sign in one of them.
+            if traits.min_len == 0 || (!is_apart && traits.bytes.contains(b'=')) {
                 return None;
             }
             if traits.max_len as usize >= self.0.len() && ByteSet::of(&self.0).is_subset(traits.bytes) {

@@ -286,6 +286,10 @@ impl<'a> Splitter<'a> {
         self.ends_with_equals = traits.lasts.contains(b'=') || (traits.min_len == 0 && self.ends_with_equals);
         self.has_equals |= traits.bytes.contains(b'=');
         self.parts.push(TemplatePart::Variable(column));
+        let ends_values = traits.min_len > 0 && traits.lasts.is_subset(VALUE_ENDS);
+        if ends_values && !traits.lasts.contains(b'"') && self.quoted == QuotedValue::Closed {
+            self.end_segment();
+        }
     }
 
     fn end_segment(&mut self) {

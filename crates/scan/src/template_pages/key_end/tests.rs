@@ -45,6 +45,9 @@ fn keys_across_part_edges_require_the_text() {
     assert_eq!(columns("foo", "@o@", &[&["fo"], &["=2"]]), None);
     assert_eq!(columns("foo", "@o@", &[&["fx"], &["=2"]]), Some(vec![]));
     assert_eq!(columns("foo", "@@", &[&["f"], &["oo=2"]]), None);
+    assert_eq!(columns("foo", "@@", &[&["foo="], &["x"]]), None);
+    assert_eq!(columns("foo", "@@src=@", &[&["foo"], &["foo"], &["1"]]), Some(vec![]));
+    assert_eq!(columns("foo", "@@o=@", &[&["f"], &["o"], &["1"]]), None);
     assert_eq!(columns("foo", "f@oo=", &[&["", "1"]]), None);
 }
 
