@@ -142,11 +142,16 @@ impl PushedCommands {
         if self.is_path_output(field) {
             return ValueSource::Group(GroupBorders::Unknown);
         }
-        let made = self.all.iter().find_map(|rex| {
+        let mut made = self.all.iter().filter_map(|rex| {
             let (group, _) = rex.groups.iter().find(|(_, name)| name == field)?;
             Some(if rex.source().is_none() { rex.regex.borders_of(*group) } else { GroupBorders::Unknown })
         });
-        made.map_or(ValueSource::Rules, ValueSource::Group)
+        match (made.next(), made.next()) {
+            (None, _) => ValueSource::Rules,
+            (Some(borders), None) => ValueSource::Group(borders),
+            // The value may come from either command.
+            (Some(_), Some(_)) => ValueSource::Group(GroupBorders::Unknown),
+        }
     }
 
     /// Whether a path produces this field.
