@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use quarry_event::{Metadata, TimeNs};
+use quarry_event::{MarkSet, Metadata, TimeNs};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::{BlockKind, BlockRef, enforces_checksums};
@@ -90,6 +90,8 @@ pub(crate) struct SlabHead {
     /// Blocks of the slab as a whole, such as the directories of its term dictionaries, and the directories of the
     /// shared dictionaries that its columns use.
     pub(crate) blocks: Vec<BlockRef>,
+    /// Marks that no text of the slab has; in older buckets empty.
+    pub(crate) absent_marks: MarkSet,
 }
 
 impl SlabHead {
@@ -123,6 +125,7 @@ impl SlabHead {
             put_varint(out, block.offset);
             put_varint(out, u64::from(block.stored_len));
         }
+        out.push(self.absent_marks.0);
     }
 
     pub(crate) fn read(bytes: &[u8], place: BlockPosition) -> Result<SlabHead, BucketError> {
@@ -140,8 +143,12 @@ impl SlabHead {
             let stored_len = place.map_malformed(cursor.count32("length of a block", u32::MAX as usize))?;
             blocks.push(BlockRef { kind, offset, stored_len });
         }
+        let absent_marks = match cursor.remaining() {
+            0 => MarkSet::default(),
+            _ => MarkSet(place.map_malformed(cursor.u8("absent marks"))?),
+        };
         place.map_malformed(cursor.finish("the slab head"))?;
-        Ok(SlabHead { metas, pages, blocks })
+        Ok(SlabHead { metas, pages, blocks, absent_marks })
     }
 
     /// The block of a kind of which a slab has at most one; `None` if the slab has none.

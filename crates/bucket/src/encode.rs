@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use quarry_event::template::{ExtractedField, ExtractedNames};
-use quarry_event::{EventBatch, FieldRun, TimeNs};
+use quarry_event::{EventBatch, FieldRun, MarkSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef, BlockWriter};
@@ -217,7 +217,8 @@ impl BucketEncoder {
         self.encode_term_dictionaries(slab_number, pages.len(), field_directory)?;
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
-        Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new() })
+        let absent_marks = MarkSet::absent_from(&slab.events.raw);
+        Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new(), absent_marks })
     }
 
     fn encode_page(

@@ -48,7 +48,7 @@ pub use columns::{POINT_READ_ROWS_MAX, TemplatePage};
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, Locators, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use extraction_digest::ExtractionDigest;
-pub use filter::{RangedFilter, TermFilter};
+pub use filter::{RangedFilter, SlabFacts, TermFilter};
 pub use limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,
 };

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use quarry_event::segment::fold_case;
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, TimeNs};
 
 use crate::limits::{MAX_METADATA_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
-use crate::term_dictionary::fold_case;
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
 /// A set of metadata codes: bit `i` stands for `SlabInfo::metas[i]`.

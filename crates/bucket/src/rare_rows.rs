@@ -95,9 +95,9 @@ impl BucketReader {
                 let pages = self.metadata_pages(asked.slab, *field, pattern);
                 Ok(rows_unless_listed(pages, page))
             }
-            TermQuery::UnbrokenBlank if !self.may_have_unbroken_blanks(asked.slab)? => Ok(Some(Vec::new())),
+            TermQuery::Marked(mark) if !self.may_have_mark(asked.slab, *mark)? => Ok(Some(Vec::new())),
             TermQuery::IndexTimeFields if !self.page_has_fields(asked.slab, page) => Ok(Some(Vec::new())),
-            TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields | TermQuery::All => Ok(None),
+            TermQuery::Marked(_) | TermQuery::IndexTimeFields | TermQuery::All => Ok(None),
         }
     }
 

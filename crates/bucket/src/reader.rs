@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::segment::UNBROKEN_BLANKS;
 use quarry_event::template::{
-    ByteSet, ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, TEXT_COLUMN, TemplateSet, Texts,
+    ColumnKind, ColumnValues, Dictionary, FieldColumn, NumberFormat, TEXT_COLUMN, TemplateSet, Texts,
 };
 use quarry_event::term::MetaField;
 use quarry_event::{
-    FieldColumns, FieldNames, IndexedFields, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns,
+    FieldColumns, FieldNames, IndexedFields, MarkSet, Metadata, Page, PageColumns, PageSet, TermQuery, TextMark,
+    TimeNs, ValueColumns,
 };
 
 use crate::block::{BlockKind, BlockRef, open_block};
@@ -21,6 +21,7 @@ use crate::columns::{PageFacts, SharedCache, SlabColumns, TemplatePage, TextBuff
 use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BlockPosition, BucketError};
 use crate::fields::{FieldValues, MAX_FIELD_BLOCK_BYTES, add_column_fields, read_fields};
+use crate::filter::SlabFacts;
 use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
@@ -113,6 +114,8 @@ pub struct SlabInfo {
     pub pages: Vec<PageInfo>,
     /// Distinct metadata of its events.
     pub metas: Arc<[Metadata]>,
+    /// Marks that no text has; in older buckets empty.
+    pub absent_marks: MarkSet,
 }
 
 /// Metadata of a page.
@@ -261,7 +264,7 @@ impl BucketMetadata {
             blocks.push(page_blocks);
             row += u64::from(events);
         }
-        self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
+        self.slabs.push(SlabInfo { first_row, pages, metas: head.metas, absent_marks: head.absent_marks });
         let parts = SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator, run_directories };
         self.parts.push(parts);
         Ok(row)
@@ -277,6 +280,11 @@ impl BucketReader {
     /// Its slabs in arrival order.
     pub fn slabs(&self) -> &[SlabInfo] {
         &self.opened.slabs
+    }
+
+    /// What is known about slab `slab` without its filter. Panics if there is no such slab, as slice indexing does.
+    pub fn slab_facts(&self, slab: usize) -> SlabFacts {
+        SlabFacts { has_fields: self.has_fields(slab), absent_marks: self.opened.slabs[slab].absent_marks }
     }
 
     pub(crate) fn parts(&self) -> &[SlabParts] {
@@ -335,8 +343,8 @@ impl BucketReader {
                 None => among.0,
             },
             TermQuery::Meta { field, pattern } => self.metadata_pages(slab, *field, pattern),
-            TermQuery::UnbrokenBlank if self.may_have_unbroken_blanks(slab)? => among.0,
-            TermQuery::UnbrokenBlank => 0,
+            TermQuery::Marked(mark) if self.may_have_mark(slab, *mark)? => among.0,
+            TermQuery::Marked(_) => 0,
             TermQuery::IndexTimeFields if !self.has_fields(slab) => 0,
             TermQuery::IndexTimeFields => {
                 let pages = 0..self.slabs()[slab].pages.len();
@@ -416,11 +424,10 @@ impl BucketReader {
         Ok((wanted.find(terms, &self.source)?, in_texts))
     }
 
-    /// Whether a text of the slab may contain [`UNBROKEN_BLANKS`].
-    pub(crate) fn may_have_unbroken_blanks(&self, slab: usize) -> Result<bool, BucketError> {
-        let Some(columns) = self.columns(slab)? else { return Ok(true) };
-        let texts = columns.layout.template_set.columns.first();
-        Ok(texts.is_none_or(|texts| texts.traits.bytes.intersects(ByteSet::of(&UNBROKEN_BLANKS))))
+    /// Whether a text of the slab may have the mark.
+    pub(crate) fn may_have_mark(&self, slab: usize, mark: TextMark) -> Result<bool, BucketError> {
+        let is_absent = self.opened.slabs[slab].absent_marks.contains(mark);
+        Ok(!is_absent && self.columns(slab)?.is_none_or(|columns| mark.may_be_in(&columns.layout.template_set)))
     }
 
     /// Pages that may match all queries.

@@ -5,12 +5,14 @@ mod support;
 
 use proptest::prelude::*;
 use quarry_bucket::{
-    BucketError, BucketReader, EncodeOptions, Locators, MAX_PAGE_EVENTS, SlabSource, TermFilter, encode, encode_slabs,
-    verify_against, verify_slabs,
+    BucketError, BucketReader, EncodeOptions, Locators, MAX_PAGE_EVENTS, SlabFacts, SlabSource, TermFilter, encode,
+    encode_slabs, verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
 use quarry_event::{AnyColumn, EventBatch, FieldNames, FieldRef, IndexedFields, Metadata, PageColumns, TermQuery};
-use support::{any_batch, any_delimited_batch, delimited_batch, numbered_batch, open, pages_by_brute_force, query_for};
+use support::{
+    MARKS, any_batch, any_delimited_batch, delimited_batch, numbered_batch, open, pages_by_brute_force, query_for,
+};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
     let encoded = encode(slabs, &EncodeOptions::default()).unwrap();
@@ -60,12 +62,20 @@ proptest! {
         let encoded = encode(&slabs, &EncodeOptions::default()).unwrap();
         let reader = open(&encoded);
         let filter = TermFilter::open(&encoded.filter).unwrap();
+        if let Some(set) = reader.slabs().first().and_then(|_| reader.template_set(0).unwrap()) {
+            for mark in MARKS {
+                let is_marked = (0..slabs[0].len()).any(|row| mark.is_in(slabs[0].raw(row)));
+                prop_assert!(!is_marked || mark.may_be_in(&set), "{:?}", mark);
+            }
+        }
         for seed in seeds {
             let query = query_for(&slabs[0], seed, 2);
             let truth = pages_by_brute_force(&slabs[0], &query);
             let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
             prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
             prop_assert!(truth == 0 || filter.may_match(&query), "the filter denies {:?}", query);
+            let may_match = truth == 0 || filter.may_match_slab(0, &query, reader.slab_facts(0));
+            prop_assert!(may_match, "the filter of the slab denies {:?}", query);
         }
     }
 }
@@ -88,7 +98,7 @@ proptest! {
                 let truth = pages_by_brute_force(&batch, &query);
                 let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
                 prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
-                prop_assert!(truth == 0 || filter.may_match_slab(0, &query, true), "the filter denies {:?}", query);
+                prop_assert!(truth == 0 || filter.may_match_slab(0, &query, SlabFacts::UNKNOWN), "the filter denies {:?}", query);
             }
         }
     }
@@ -151,7 +161,7 @@ fn cells_are_stored_once_and_found_by_their_tokens() {
                 let truth = rows.fold(0u64, |pages, row| pages | 1 << (row / MAX_PAGE_EVENTS));
                 let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
                 assert_eq!(truth & !found.0, 0, "{query:?}");
-                assert!(filter.may_match_slab(0, &query, true), "{query:?}");
+                assert!(filter.may_match_slab(0, &query, SlabFacts::UNKNOWN), "{query:?}");
                 if ["id", "page"].contains(&name) {
                     assert_eq!(found.0, truth, "{query:?}");
                 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_event::term::MetaField;
-use quarry_event::{TermQuery, TimeRange};
+use quarry_event::{TermQuery, TextMark, TimeRange};
 use quarry_scan::EventScan;
 use quarry_scan::plan::{
     Extraction, ExtractionKind, FieldSource, FirstRows, Order, RowLimit, RowSelection, Scan, TopK,
@@ -503,7 +503,9 @@ fn text_of_terms(terms: &TermQuery) -> String {
     };
     match terms {
         TermQuery::All => "*".to_owned(),
-        TermQuery::UnbrokenBlank => "vertical tab or form feed".to_owned(),
+        TermQuery::Marked(TextMark::UnbrokenBlank) => "vertical tab or form feed".to_owned(),
+        TermQuery::Marked(TextMark::XmlToken | TextMark::XmlValue) => "divided XML values".to_owned(),
+        TermQuery::Marked(TextMark::JsonLetter) => "escaped JSON letters".to_owned(),
         TermQuery::IndexTimeFields => "index-time fields".to_owned(),
         TermQuery::None => "nothing".to_owned(),
         TermQuery::Token(token) => token.to_string(),

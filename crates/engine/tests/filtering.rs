@@ -5,6 +5,8 @@
 
 #[path = "filtering/quantities.rs"]
 mod quantities;
+#[path = "filtering/written_values.rs"]
+mod written_values;
 
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ mod sent_request;
 pub mod spreadsheet;
 pub mod template;
 pub mod term;
+mod text_marks;
 pub mod time;
 pub mod value;
 
@@ -26,4 +27,5 @@ pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
 pub use fields::{FieldRef, FieldRun, IndexedFields};
 pub use sent_request::SentRequest;
 pub use term::{AnyColumn, FieldColumns, PageSet, TermQuery, ValueColumns};
+pub use text_marks::{MarkSet, TextMark};
 pub use time::{TimeNs, TimeRange};

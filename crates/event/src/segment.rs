@@ -12,7 +12,7 @@ mod pattern;
 mod spellings;
 
 pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_term_pattern, matches_word_pattern};
-pub use spellings::spellings;
+pub use spellings::{cases_of, spellings};
 
 /// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;
@@ -167,6 +167,16 @@ pub fn lower_token(token: &[u8], out: &mut Vec<u8>) {
         return;
     }
     lower_unicode(token, out);
+}
+
+/// Lower-cases each character by itself, so that the folded parts of a text are parts of the folded text.
+/// `str::to_lowercase` writes a sigma at the end of a word as ς; ς becomes σ here, so that a query lower-cased that way
+/// still matches.
+pub fn fold_case(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    text.chars().flat_map(char::to_lowercase).map(|lower| if lower == 'ς' { 'σ' } else { lower }).collect()
 }
 
 /// Lower-cases character by character, so that the result for a character does not depend on its neighbours, and stops

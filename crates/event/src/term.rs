@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::TextMark;
 use crate::segment::{for_each_token, lower_token};
 
 /// Condition on the tokens of an event. Conservative: a page that passes may contain no match, but a page that does not
@@ -31,9 +32,8 @@ pub enum TermQuery {
         /// Query for the tokens of the value.
         tokens: Box<TermQuery>,
     },
-    /// Pages of slabs that may contain [`crate::segment::UNBROKEN_BLANKS`]: there, a word between whitespace may be a
-    /// part of a token.
-    UnbrokenBlank,
+    /// Pages of slabs with a text that may have this mark: there, a value need not consist of tokens of the text.
+    Marked(TextMark),
     /// Pages that may have an event with an index-time field.
     IndexTimeFields,
     /// Pages in which every part may match.

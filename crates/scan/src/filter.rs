@@ -4,6 +4,8 @@
 //! are tested on extracted fields. Early tests are conservative: they may keep an event that does not match, but never
 //! drop a matching event. If the early tests decide the condition completely, the final test is skipped.
 
+mod json_terms;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,10 +15,11 @@ use quarry_eval::row_filter::{NumberEquality, NumberRule, RowFilter, network_of}
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::term::MetaField;
 use quarry_event::value::parse_exact_number;
-use quarry_event::{Metadata, Page, TermQuery};
+use quarry_event::{Metadata, Page, TermQuery, TextMark};
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
+use self::json_terms::escaped_terms;
 use super::derive::{DerivedNames, Scope, is_default_field, sourcetype_term};
 use super::event_fields::{
     appears_verbatim, index_time_column_name, index_time_values, is_intrinsic_field, is_written,
@@ -68,9 +71,8 @@ enum EarlyTest {
     Undecided,
     /// The text contains a word.
     Word(WordPattern),
-    /// The text contains a value of the field. Not required if the value is written with escapes, or if the field may
-    /// be an index-time field or part of an index-time field (`may_be_indexed`).
-    Value { pattern: WordPattern, field: Box<str>, extracted: Option<ExtractedValueTest>, may_be_indexed: bool },
+    /// The text contains a value of the field, or may write the value differently.
+    Value(Box<TextValueTest>),
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
     /// Holds if every part holds.
@@ -187,7 +189,7 @@ impl EarlyTest {
     /// Whether the test is exact, so that no final test is needed.
     fn is_exact(&self) -> bool {
         match self {
-            EarlyTest::Undecided | EarlyTest::Value { .. } => false,
+            EarlyTest::Undecided | EarlyTest::Value(_) => false,
             EarlyTest::Word(_) | EarlyTest::Meta(..) => true,
             EarlyTest::And(parts) | EarlyTest::Or(parts) => parts.iter().all(EarlyTest::is_exact),
             EarlyTest::Not(part) => part.is_exact(),
@@ -197,7 +199,7 @@ impl EarlyTest {
     fn reads_text(&self) -> bool {
         match self {
             EarlyTest::Undecided | EarlyTest::Meta(..) => false,
-            EarlyTest::Word(_) | EarlyTest::Value { .. } => true,
+            EarlyTest::Word(_) | EarlyTest::Value(_) => true,
             EarlyTest::And(parts) | EarlyTest::Or(parts) => parts.iter().any(EarlyTest::reads_text),
             EarlyTest::Not(part) => part.reads_text(),
         }
@@ -205,7 +207,7 @@ impl EarlyTest {
 
     fn allows_meta(&self, meta: &Metadata) -> bool {
         match self {
-            EarlyTest::Undecided | EarlyTest::Word(_) | EarlyTest::Value { .. } => true,
+            EarlyTest::Undecided | EarlyTest::Word(_) | EarlyTest::Value(_) => true,
             EarlyTest::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
             EarlyTest::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
             EarlyTest::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
@@ -235,15 +237,7 @@ impl EarlyTest {
         match self {
             EarlyTest::Undecided => true,
             EarlyTest::Word(pattern) => pattern.is_match(events.raw(row)),
-            EarlyTest::Value { pattern, field, extracted, may_be_indexed } => {
-                let text = events.raw(row);
-                let meta = || &events.metas[events.meta[row] as usize];
-                pattern.is_match(text)
-                    || extracted.as_ref().is_some_and(|extracted| extracted.may_be_in(text, meta()))
-                    || memchr::memchr(b'\\', text).is_some()
-                    || has_index_time_field(events, row, field)
-                    || (*may_be_indexed && has_index_time_fields(events, row))
-            }
+            EarlyTest::Value(test) => test.may_match(events, row),
             EarlyTest::Meta(field, pattern) => {
                 pattern.is_match(meta_text(&events.metas[events.meta[row] as usize], *field).as_bytes())
             }
@@ -252,6 +246,56 @@ impl EarlyTest {
             EarlyTest::Not(part) => !part.may_match(events, row),
         }
     }
+}
+
+/// Test that a text contains a value of a field.
+struct TextValueTest {
+    /// The value as a part of the text.
+    pattern: WordPattern,
+    field: Box<str>,
+    extracted: Option<ExtractedValueTest>,
+    /// Whether the field may be part of an index-time field.
+    may_be_indexed: bool,
+    xml: Option<XmlValueTest>,
+}
+
+impl TextValueTest {
+    /// Whether the event may have the value: its text contains the value or escapes, or the value may be an index-time
+    /// value or part of one.
+    fn may_match(&self, events: &Page, row: usize) -> bool {
+        let text = events.raw(row);
+        let meta = || &events.metas[events.meta[row] as usize];
+        self.pattern.is_match(text)
+            || self.extracted.as_ref().is_some_and(|extracted| extracted.may_be_in(text, meta()))
+            || memchr::memchr(b'\\', text).is_some()
+            || has_index_time_field(events, row, &self.field)
+            || (self.may_be_indexed && has_index_time_fields(events, row))
+            || self.xml.as_ref().is_some_and(|xml| xml.may_be_in(text, meta()))
+    }
+}
+
+/// A value that XML may write with entities or divide by markup.
+struct XmlValueTest {
+    scope: Scope,
+    /// See [`has_named_entity`].
+    has_named: bool,
+}
+
+impl XmlValueTest {
+    fn new(value: &str, rules: &Origins<'_>) -> Option<XmlValueTest> {
+        let scope = rules.derived.xml_scope()?.clone();
+        Some(XmlValueTest { scope, has_named: has_named_entity(value) })
+    }
+
+    fn may_be_in(&self, text: &[u8], meta: &Metadata) -> bool {
+        self.scope.contains_ignore_case(&meta.sourcetype)
+            && (TextMark::XmlValue.is_in(text) || (self.has_named && memchr::memchr(b'&', text).is_some()))
+    }
+}
+
+/// Whether XML has a named entity for a character of the value, such as `&amp;`.
+fn has_named_entity(value: &str) -> bool {
+    value.contains(['<', '>', '&', '\'', '"'])
 }
 
 /// A value that an `EXTRACT` rule may copy from the text of some events; the value need not be a whole token there.
@@ -359,7 +403,7 @@ fn number_equality(field: &str, value: &str, is_negated: bool, rules: &Origins<'
         || rules.is_index_time_only()
         || field.contains('*')
         || is_intrinsic_field(field)
-        || unwritten_scope(field, value, &rules.extraction_of(field), rules) == Some(Scope::Everywhere);
+        || unwritten_scope(field, &rules.extraction_of(field), rules) == Some(Scope::Everywhere);
     if is_by_value { NumberEquality::Value } else { NumberEquality::Word }
 }
 
@@ -377,9 +421,9 @@ fn add_unwritten_numbers(expr: &SearchExpr, rules: &Origins<'_>) -> SearchExpr {
     let extraction = rules.extraction_of(&field.text);
     let is_by_word =
         |value: &&SearchPattern| number_equality(&field.text, &value.text, false, rules) == NumberEquality::Word;
-    let numbers = values.iter().filter(is_by_word);
-    let scopes = numbers.filter_map(|value| unwritten_scope(&field.text, &value.text, &extraction, rules));
-    let Some(Scope::Sourcetypes(sourcetypes)) = scopes.reduce(Scope::union) else { return expr.clone() };
+    let scope =
+        unwritten_scope(&field.text, &extraction, rules).filter(|_| values.iter().any(|value| is_by_word(&value)));
+    let Some(Scope::Sourcetypes(sourcetypes)) = scope else { return expr.clone() };
     let span = field.span;
     let pattern = |text: String| SearchPattern { text, quoted: true, span };
     let computed = SearchExpr::In {
@@ -405,7 +449,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
         return EarlyTest::Undecided;
     }
     let extraction = rules.extraction_of(field);
-    let given = unwritten_scope(field, &value.text, &extraction, rules);
+    let given = unwritten_scope(field, &extraction, rules);
     if given == Some(Scope::Everywhere) {
         return EarlyTest::Undecided;
     }
@@ -419,7 +463,9 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyT
             (word(&value.text), Some(ExtractedValueTest { pattern: anywhere(), extraction }))
         }
     };
-    let mut parts = vec![EarlyTest::Value { pattern, field: field.into(), extracted, may_be_indexed }];
+    let xml = XmlValueTest::new(&value.text, rules);
+    let test = TextValueTest { pattern, field: field.into(), extracted, may_be_indexed, xml };
+    let mut parts = vec![EarlyTest::Value(Box::new(test))];
     // Events of these sourcetypes may have the value although their text does not contain it.
     if let Some(Scope::Sourcetypes(sourcetypes)) = &given {
         parts.extend(sourcetype_tests(sourcetypes));
@@ -431,9 +477,9 @@ fn sourcetype_tests(names: &[String]) -> impl Iterator<Item = EarlyTest> {
     names.iter().map(|name| EarlyTest::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
 }
 
-/// Events that may have this value of the field although their text does not contain the value.
-fn unwritten_scope(field: &str, value: &str, extraction: &FieldExtraction, rules: &Origins<'_>) -> Option<Scope> {
-    let scopes = [rules.derived.unwritten_scope(field, value), extraction.elsewhere.clone()];
+/// Events that may have a value of the field that their text does not contain, because a rule computes or composes it.
+fn unwritten_scope(field: &str, extraction: &FieldExtraction, rules: &Origins<'_>) -> Option<Scope> {
+    let scopes = [rules.derived.nonverbatim_scope(field), extraction.elsewhere.clone()];
     scopes.into_iter().flatten().reduce(Scope::union)
 }
 
@@ -451,8 +497,10 @@ fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
         _ => return RequiredWords::default(),
     };
     let extraction = rules.extraction_of(field);
-    let scopes = values.iter().filter_map(|value| unwritten_scope(field, &value.text, &extraction, rules));
-    let except = match scopes.reduce(Scope::union) {
+    let xml = rules.derived.xml_scope();
+    let has_named = values.iter().any(|value| has_named_entity(&value.text));
+    let scopes = [unwritten_scope(field, &extraction, rules), xml.filter(|_| has_named).cloned()];
+    let except = match scopes.into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => return RequiredWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
         None => Vec::new(),
@@ -462,7 +510,7 @@ fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
         return RequiredWords::default();
     }
     let words = values.iter().map(|value| required_word(field, value, rules)).collect();
-    RequiredWords { words, except, may_be_indexed: extraction.from_fields.is_some() }
+    RequiredWords { words, except, may_be_indexed: extraction.from_fields.is_some(), xml: xml.cloned() }
 }
 
 /// Whether an event has this index-time field.
@@ -487,7 +535,7 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
         TermQuery::All => extraction.inside_tokens.clone(),
         _ => None,
     };
-    let unwritten = unwritten_scope(field, &value.text, &extraction, rules);
+    let unwritten = unwritten_scope(field, &extraction, rules);
     match [inside_token, unwritten].into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
@@ -497,7 +545,7 @@ fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>
 
 /// The whole tokens of a value that may begin and end inside a token: those between two breakers of the value.
 fn inner_tokens(value: &str) -> TermQuery {
-    TermQuery::for_keyword(&format!("*{value}*"))
+    escaped_terms(&format!("*{value}*"))
 }
 
 impl Projection {
@@ -554,30 +602,24 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
     let Some(others) = tokenless_sourcetypes(field, value, rules) else { return TermQuery::All };
-    if value.text.chars().filter(has_case).count() > VARIED_LETTERS_MAX {
-        // There are too many escaped forms: JSON may contain each letter in either case.
-        return TermQuery::All;
-    }
-    let mut written = json_escaped_forms(&value.text);
-    written.push(value.text.clone());
     let extraction = rules.extraction_of(field);
     let is_number = parse_exact_number(&value.text).is_some();
     let affixed = extraction.affixed.iter().map(|affixed| match is_number {
         true => affixed.terms_of_number(&value.text),
         false => affixed.terms(&value.text),
     });
-    let merged = extraction.is_in_whitespace.then_some(TermQuery::UnbrokenBlank);
-    let inside = TermQuery::or(written.iter().map(|value| inner_tokens(value)));
+    let merged = extraction.is_in_whitespace.then_some(TermQuery::Marked(TextMark::UnbrokenBlank));
+    let inside = inner_tokens(&value.text);
     // If the value has no inner tokens (`All`), `others` contains the sourcetypes of these rules.
     let inside = extraction
         .inside_tokens
         .iter()
         .filter(|_| inside != TermQuery::All)
         .map(|scope| scope.restrict(inside.clone()));
-    let in_text = written.iter().map(|value| TermQuery::for_keyword(value));
-    let in_text = TermQuery::or(in_text.chain(affixed).chain(merged).chain(inside));
+    let in_text = TermQuery::or([escaped_terms(&value.text)].into_iter().chain(affixed).chain(merged).chain(inside));
     let in_text = if value.text.contains('*') { without_short_prefixes(in_text) } else { in_text };
     let in_text = TermQuery::for_field_value(field, &value.text, in_text);
+    let in_xml = rules.derived.xml_scope().map(|scope| scope.restrict(TermQuery::Marked(TextMark::XmlToken)));
     // The value may be part of an index-time field.
     let indexed = extraction.from_fields.iter().map(|scope| scope.restrict(TermQuery::IndexTimeFields));
     let others = others.iter().map(|sourcetype| sourcetype_term(sourcetype));
@@ -585,7 +627,8 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
         true => TermQuery::FieldNumber { name: field.into(), number: value.text.to_lowercase().into() },
         false => field_term(field, value),
     };
-    TermQuery::or([in_text, given].into_iter().chain(others).chain(indexed))
+    let in_json = TermQuery::Marked(TextMark::JsonLetter);
+    TermQuery::or([in_text, given, in_json].into_iter().chain(others).chain(indexed).chain(in_xml))
 }
 
 /// Shortest beginning of a token that is looked up for a pattern, in bytes; shorter beginnings occur in nearly every
@@ -608,83 +651,6 @@ fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
         return TermQuery::IndexTimeFields;
     }
     TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
-}
-
-/// Forms in which JSON may escape the value, if escaping changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
-/// A letter with a case may be escaped in either case.
-fn json_escaped_forms(value: &str) -> Vec<String> {
-    let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';
-    let has_control = value.contains(|letter: char| letter < ' ');
-    let has_other = value.contains(is_other);
-    let mut forms = BTreeSet::new();
-    for marks in ESCAPED_MARKS {
-        for other in [false, true] {
-            // Each distinct form once, without the value itself.
-            let escapes_marks = value.contains(marks);
-            if (other && !has_other)
-                || (!marks.is_empty() && !escapes_marks)
-                || !(escapes_marks || other || has_control)
-            {
-                continue;
-            }
-            let escape = |letter: char| marks.contains(&letter) || (other && is_other(letter));
-            for value in if other { case_variants(value) } else { vec![value.to_owned()] } {
-                forms.insert(escape_json(&value, escape, true));
-                if has_control {
-                    forms.insert(escape_json(&value, escape, false));
-                }
-            }
-        }
-    }
-    forms.into_iter().collect()
-}
-
-/// Sets of ASCII characters that encoders of JSON escape: none; the characters that Go escapes; the set of other
-/// encoders that escape for HTML; the set of Gson.
-const ESCAPED_MARKS: [&[char]; 4] = [&[], &['<', '>', '&'], &['<', '>', '&', '\''], &['<', '>', '&', '\'', '=']];
-/// Maximum number of non-ASCII letters of a value that is looked up; each letter doubles the number of its escaped
-/// forms.
-const VARIED_LETTERS_MAX: usize = 3;
-
-/// Whether a letter is not ASCII and has a case.
-fn has_case(letter: &char) -> bool {
-    !letter.is_ascii() && !letter.to_lowercase().eq(letter.to_uppercase())
-}
-
-/// The value with its non-ASCII letters in either case.
-fn case_variants(value: &str) -> Vec<String> {
-    let mut variants = vec![String::new()];
-    for letter in value.chars() {
-        if !has_case(&letter) {
-            variants.iter_mut().for_each(|variant| variant.push(letter));
-            continue;
-        }
-        let forms = [letter.to_lowercase().to_string(), letter.to_uppercase().to_string()];
-        variants = forms.iter().flat_map(|form| variants.iter().map(move |known| format!("{known}{form}"))).collect();
-    }
-    variants
-}
-
-/// The text with control characters, and those selected by `is_escaped`, written as JSON escapes; `short` uses the
-/// two-character forms where they exist.
-fn escape_json(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
-    for letter in text.chars() {
-        match letter {
-            '\n' if short => out.push_str("\\n"),
-            '\t' if short => out.push_str("\\t"),
-            '\r' if short => out.push_str("\\r"),
-            '\u{8}' if short => out.push_str("\\b"),
-            '\u{c}' if short => out.push_str("\\f"),
-            _ if letter < ' ' || is_escaped(letter) => {
-                let mut units = [0; 2];
-                // Tokens in the term dictionary are lower case, so one case of the hex digits suffices.
-                letter.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
-            }
-            _ => out.push(letter),
-        }
-    }
-    out
 }
 
 /// Whether a condition contains keywords.

@@ -13,7 +13,7 @@ use quarry_eval::expr::{ExprContext, Literal};
 use quarry_eval::pattern::{BorderBytes, GroupBorders};
 use quarry_eval::row_filter::RowFilter;
 use quarry_eval::rows;
-use quarry_event::TermQuery;
+use quarry_event::{TermQuery, TextMark};
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
@@ -130,6 +130,6 @@ fn equality_terms(field: &str, value: &SearchPattern, border: &ValueSource, orig
         }
         ValueSource::Group(GroupBorders::Unknown) => return TermQuery::All,
     };
-    let merged = (bytes == BorderBytes::Whitespace).then_some(TermQuery::UnbrokenBlank);
+    let merged = (bytes == BorderBytes::Whitespace).then_some(TermQuery::Marked(TextMark::UnbrokenBlank));
     TermQuery::or([word, extracted].into_iter().chain(merged))
 }

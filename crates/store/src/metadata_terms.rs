@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use quarry_event::segment::fold_case;
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, TermQuery};
 
@@ -27,7 +28,7 @@ pub(crate) fn matches(meta: &Metadata, field: MetaField, pattern: &str) -> bool 
     // Fast path without allocation, because a slab may have thousands of hosts and most patterns are plain names.
     match pattern.is_ascii() && text.is_ascii() && !pattern.contains('*') {
         true => text.eq_ignore_ascii_case(pattern),
-        false => wildcard_match(pattern, &text.to_lowercase()),
+        false => wildcard_match(&fold_case(pattern), &fold_case(text)),
     }
 }
 
@@ -46,7 +47,7 @@ fn has_absent_pattern(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> 
         TermQuery::Meta { field, pattern } => is_absent(*field, pattern),
         TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().any(|part| has_absent_pattern(part, is_absent)),
         TermQuery::Value { tokens, .. } => has_absent_pattern(tokens, is_absent),
-        TermQuery::All | TermQuery::None | TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
+        TermQuery::All | TermQuery::None | TermQuery::Marked(_) | TermQuery::IndexTimeFields => false,
         TermQuery::Token(_) | TermQuery::Prefix(_) => false,
         TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => false,
     }

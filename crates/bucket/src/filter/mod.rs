@@ -14,7 +14,7 @@ mod fuse;
 mod layout;
 mod ranged_filter;
 
-use quarry_event::TermQuery;
+use quarry_event::{MarkSet, TermQuery};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::enforces_checksums;
@@ -41,6 +41,21 @@ const MAGIC_OF_ANY_VERSION: &[u8] = b"QRYFILT";
 pub struct TermFilter {
     layout: Layout,
     sidecar: Box<[u8]>,
+}
+
+/// What is known about a slab without its filter.
+#[derive(Clone, Copy, Debug)]
+pub struct SlabFacts {
+    /// Whether the slab has index-time fields. If not, field terms count as absent without a look-up, which avoids false
+    /// positives.
+    pub has_fields: bool,
+    /// Marks that no text of the slab has.
+    pub absent_marks: MarkSet,
+}
+
+impl SlabFacts {
+    /// Nothing is known.
+    pub const UNKNOWN: SlabFacts = SlabFacts { has_fields: true, absent_marks: MarkSet(0) };
 }
 
 /// Builds the filters of a bucket, slab by slab.
@@ -107,14 +122,13 @@ impl TermFilter {
 
     /// Whether the bucket may hold a match; `false` is certain. For prefix and metadata queries, it is always `true`.
     pub fn may_match(&self, query: &TermQuery) -> bool {
-        (0..self.layout.slabs()).any(|slab| may_match(query, true, &|hash| self.may_contain(slab, hash)))
+        (0..self.layout.slabs()).any(|slab| may_match(query, SlabFacts::UNKNOWN, &|hash| self.may_contain(slab, hash)))
     }
 
     /// Whether slab `slab` may hold a match, as in [`TermFilter::may_match`]. A version 1 sidecar gives the same answer
-    /// for every slab of the bucket. If the slab has no index-time fields (`has_fields` is false), field terms count as
-    /// absent without a look-up, which avoids false positives.
-    pub fn may_match_slab(&self, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
-        self.layout.member(slab).is_some() && may_match(query, has_fields, &|hash| self.may_contain(slab, hash))
+    /// for every slab of the bucket.
+    pub fn may_match_slab(&self, slab: usize, query: &TermQuery, facts: SlabFacts) -> bool {
+        self.layout.member(slab).is_some() && may_match(query, facts, &|hash| self.may_contain(slab, hash))
     }
 
     /// Memory used by the filter, in bytes.
@@ -190,21 +204,22 @@ fn layout_of_version_1(cursor: &mut Cursor<'_>, end: u64) -> Result<Layout, Malf
 }
 
 /// Whether the query may match, if `may_hold` tells which term hashes may occur.
-fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool) -> bool {
+fn may_match(query: &TermQuery, facts: SlabFacts, may_hold: &dyn Fn(u64) -> bool) -> bool {
     match query {
-        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } | TermQuery::UnbrokenBlank => true,
-        TermQuery::IndexTimeFields => has_fields,
+        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,
+        TermQuery::Marked(mark) => !facts.absent_marks.contains(*mark),
+        TermQuery::IndexTimeFields => facts.has_fields,
         TermQuery::None => false,
         TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),
-        TermQuery::Field { .. } | TermQuery::FieldNumber { .. } if !has_fields => false,
+        TermQuery::Field { .. } | TermQuery::FieldNumber { .. } if !facts.has_fields => false,
         // The filter has the term of the value, or the tokens of the texts that contain the value. A text with another
         // spelling of a number counts only if it contains the number, too.
         TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => field_lookup(query).is_none_or(|wanted| {
-            may_hold(hash_term(Namespace::Fields, &wanted.term())) || may_match(&wanted.tokens(), has_fields, may_hold)
+            may_hold(hash_term(Namespace::Fields, &wanted.term())) || may_match(&wanted.tokens(), facts, may_hold)
         }),
-        TermQuery::Value { tokens, .. } => may_match(tokens, has_fields, may_hold),
-        TermQuery::And(parts) => parts.iter().all(|part| may_match(part, has_fields, may_hold)),
-        TermQuery::Or(parts) => parts.iter().any(|part| may_match(part, has_fields, may_hold)),
+        TermQuery::Value { tokens, .. } => may_match(tokens, facts, may_hold),
+        TermQuery::And(parts) => parts.iter().all(|part| may_match(part, facts, may_hold)),
+        TermQuery::Or(parts) => parts.iter().any(|part| may_match(part, facts, may_hold)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::filter::layout::{
     self, COUNT_BYTES, HEAD_BYTES, Head, Layout, MAGIC, MAGIC_OF_VERSION_2, MAGIC_OF_VERSION_3, Sums,
     TRAILER_BYTES_OF_VERSION_3, read_trailing_heads, slab_count,
 };
-use crate::filter::may_match;
+use crate::filter::{SlabFacts, may_match};
 use crate::limits::MAX_FILTER_BYTES;
 use crate::read_at::ReadAt;
 use crate::term_dictionary::Namespace;
@@ -126,7 +126,7 @@ impl RangedFilter {
         &self,
         slab: usize,
         query: &TermQuery,
-        has_fields: bool,
+        facts: SlabFacts,
         only_cached: bool,
     ) -> Result<bool, BucketError> {
         let failure = RefCell::new(None);
@@ -139,7 +139,7 @@ impl RangedFilter {
                 true
             })
         };
-        let may_match = self.layout.member(slab).is_some() && may_match(query, has_fields, &may_hold);
+        let may_match = self.layout.member(slab).is_some() && may_match(query, facts, &may_hold);
         failure.into_inner().map_or(Ok(may_match), Err)
     }
 

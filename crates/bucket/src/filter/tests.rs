@@ -91,7 +91,7 @@ fn version_1_answers_for_the_whole_bucket() {
         let hashes = hashes(0, count);
         let filter = TermFilter::open(&sidecar_of_version_1(&hashes)).unwrap();
         assert!(hashes.iter().all(|hash| filter.may_contain(0, *hash) && filter.may_contain(11, *hash)));
-        assert!(filter.may_match(&TermQuery::All) && filter.may_match_slab(3, &TermQuery::All, true));
+        assert!(filter.may_match(&TermQuery::All) && filter.may_match_slab(3, &TermQuery::All, SlabFacts::UNKNOWN));
     }
 }
 
@@ -102,20 +102,24 @@ fn slabs_answer_separately_and_the_bucket_for_all_slabs() {
     let token = |number: u64| TermQuery::Token(number.to_string().into());
     for number in (0..2_000).chain(10_000..11_000) {
         let slab = if number < 2_000 { 0 } else { 2 };
-        assert!(filter.may_match(&token(number)) && filter.may_match_slab(slab, &token(number), true));
-        assert!(!filter.may_match_slab(1, &token(number), true));
+        assert!(filter.may_match(&token(number)) && filter.may_match_slab(slab, &token(number), SlabFacts::UNKNOWN));
+        assert!(!filter.may_match_slab(1, &token(number), SlabFacts::UNKNOWN));
     }
-    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &token(*number), true)).count();
+    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &token(*number), SlabFacts::UNKNOWN)).count();
     assert!(elsewhere < 30, "{elsewhere} of 2000 terms of another slab");
     let absent = (50_000..52_000).filter(|number| filter.may_match(&token(*number))).count();
     assert!(absent < 45, "{absent} of 2000 absent terms");
-    assert!(!filter.may_match_slab(3, &TermQuery::All, true));
+    assert!(!filter.may_match_slab(3, &TermQuery::All, SlabFacts::UNKNOWN));
     // A slab without index-time fields contains no field term, even if the filter has a false positive.
     let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
-    let thought = |has_fields| (0..5_000).filter(|at| filter.may_match_slab(0, &field(*at), has_fields)).count();
+    let thought = |has_fields| {
+        (0..5_000)
+            .filter(|at| filter.may_match_slab(0, &field(*at), SlabFacts { has_fields, ..SlabFacts::UNKNOWN }))
+            .count()
+    };
     assert!(thought(true) > 0 && thought(false) == 0, "{}", thought(true));
     let both = TermQuery::and([token(5), token(10_005)]);
-    assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both, true)).count(), 0);
+    assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both, SlabFacts::UNKNOWN)).count(), 0);
     assert!(filter.may_match(&TermQuery::or([token(5), token(777_777)])));
 }
 
@@ -125,14 +129,15 @@ fn ranged_filters_agree_with_the_filter_in_memory() {
     for whole in [sidecar(&slabs), sidecar_of_version_3(&slabs), sidecar_of_version_2(&slabs)] {
         let filter = TermFilter::open(&whole).unwrap();
         let ranged = open_ranged(whole).unwrap().unwrap();
+        let without_fields = SlabFacts { has_fields: false, ..SlabFacts::UNKNOWN };
         for number in (0..40_000u64).step_by(7) {
             let text = number.to_string();
             for slab in 0..5 {
                 let said = ranged.may_contain(slab, text.as_bytes()).unwrap();
                 let query = TermQuery::Token(text.as_str().into());
-                let expected = filter.may_match_slab(slab, &query, false);
+                let expected = filter.may_match_slab(slab, &query, without_fields);
                 assert_eq!(said, expected, "{text} in slab {slab}");
-                assert_eq!(ranged.may_match_slab(slab, &query, false, false).unwrap(), expected);
+                assert_eq!(ranged.may_match_slab(slab, &query, without_fields, false).unwrap(), expected);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::*;
 use crate::columns::tests::{add_templates, split_by_words};
 use crate::encode::tests::SPLITTER;
 use crate::templates::TemplateSlab;
-use crate::{EncodeOptions, Locators, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
+use crate::{EncodeOptions, Locators, MAX_PAGE_EVENTS, MemoryObject, SlabFacts, TermFilter, encode, verify_against};
 
 /// Lower-cased tokens and the pages of each.
 type Truth = BTreeMap<String, u64>;
@@ -60,7 +60,7 @@ impl OpenBucket {
         let unfiltered = self.reader.candidate_pages(slab, query, &AnyColumn).unwrap().0;
         let may_hold = |token: &[u8]| {
             let query = TermQuery::Token(std::str::from_utf8(token).unwrap().into());
-            self.filter.may_match_slab(slab, &query, true)
+            self.filter.may_match_slab(slab, &query, SlabFacts::UNKNOWN)
         };
         let found = self.reader.candidate_pages_with_filter(slab, query, &AnyColumn, &may_hold).unwrap().0;
         assert_eq!(found & !unfiltered, 0, "the filter adds no page");
@@ -73,7 +73,10 @@ impl OpenBucket {
         for (slab, truth) in self.truths.iter().enumerate() {
             for (token, pages) in truth.iter().step_by(every) {
                 let query = TermQuery::Token(token.as_str().into());
-                assert!(self.filter.may_match(&query) && self.filter.may_match_slab(slab, &query, true), "{token}");
+                assert!(
+                    self.filter.may_match(&query) && self.filter.may_match_slab(slab, &query, SlabFacts::UNKNOWN),
+                    "{token}"
+                );
                 let found = self.pages(slab, &query);
                 assert_eq!(pages & !found, 0, "{token} in {pages:b}, found {found:b}");
                 let half = token.chars().take(token.chars().count().div_ceil(2)).collect::<String>();
@@ -179,7 +182,9 @@ fn ids_of_one_slab_are_rarely_reported_for_another_slab() {
     for (slab, other) in [(0, 1), (1, 0)] {
         let unique = opened.truths[slab].keys().filter(|token| token.len() == 16);
         let elsewhere = unique
-            .filter(|token| opened.filter.may_match_slab(other, &TermQuery::Token(token.as_str().into()), true))
+            .filter(|token| {
+                opened.filter.may_match_slab(other, &TermQuery::Token(token.as_str().into()), SlabFacts::UNKNOWN)
+            })
             .count();
         assert!(elsewhere < 20, "{elsewhere} ids of slab {slab} may be in {other}");
     }

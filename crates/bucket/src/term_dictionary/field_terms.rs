@@ -5,6 +5,7 @@
 //! that the slab already has.
 
 use quarry_event::TermQuery;
+use quarry_event::segment::fold_case;
 use quarry_event::value::spelling::spelled_beginnings;
 
 use crate::error::BucketError;
@@ -14,7 +15,7 @@ use crate::templates::{FieldSplit, SlabValues};
 use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::{code_pages, text_slices, value_ranges_by_page};
-use crate::term_dictionary::{fold_case, truncate_term};
+use crate::term_dictionary::truncate_term;
 
 /// Byte between name and value in the terms of index-time fields.
 const FIELD_SEPARATOR: u8 = 0;

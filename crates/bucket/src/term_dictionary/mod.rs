@@ -70,15 +70,5 @@ pub(crate) fn truncate_term(term: &[u8]) -> &[u8] {
     &term[..end]
 }
 
-/// Lower-cases each character by itself, so that the folded parts of a text are parts of the folded text.
-/// `str::to_lowercase` writes a sigma at the end of a word as ς; ς becomes σ here, so that a query lower-cased that way
-/// still matches.
-pub(crate) fn fold_case(text: &str) -> String {
-    if text.is_ascii() {
-        return text.to_ascii_lowercase();
-    }
-    text.chars().flat_map(char::to_lowercase).map(|lower| if lower == 'ς' { 'σ' } else { lower }).collect()
-}
-
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use quarry_event::segment::fold_case;
 
 use super::hash::{hash_pair, hash_term, load_pair};
 use super::postings::{PostingsWriter, read_postings};
 use super::read::TermDictionary;
 use super::table::TermTable;
 use super::write::encode_term_dictionary;
-use super::{Namespace, field_term, fold_case, truncate_term};
+use super::{Namespace, field_term, truncate_term};
 use crate::block::{BlockRef, BlockWriter};
 use crate::error::BlockPosition;
 use crate::limits::{MAX_TERM_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS};

@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_bucket::{BucketReader, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject};
-use quarry_event::segment::{UNBROKEN_BLANKS, contains_word, for_each_token, lower_token};
+use quarry_event::segment::{contains_word, for_each_token, lower_token};
 use quarry_event::term::MetaField;
 use quarry_event::value::spelling::{is_spelling, numbers_spelled};
-use quarry_event::{EventBatch, Metadata, TermQuery};
+use quarry_event::{EventBatch, Metadata, TermQuery, TextMark};
 
 pub fn open(encoded: &EncodedBucket) -> BucketReader {
     BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap()
 }
+
+/// All kinds of marks.
+pub const MARKS: [TextMark; 4] =
+    [TextMark::UnbrokenBlank, TextMark::XmlToken, TextMark::XmlValue, TextMark::JsonLetter];
 
 fn metadata(host: &str, source: &str) -> Metadata {
     Metadata { index: "main".into(), host: host.into(), source: source.into(), sourcetype: "Syslog".into() }
@@ -85,6 +89,7 @@ fn text() -> impl Strategy<Value = String> {
         3 => "[a-c]{1,3}([ =:,.\"%/-][a-dA-D0-9]{1,4}){0,8}",
         1 => "(Ümlaut|ΣΑΣ|İx|日本|x){1,30}( %20| |=)[a-z]{0,300}",
         1 => "[a-f0-9]{8}-[a-f0-9]{4}-[A-F0-9]{12}",
+        1 => "(a|&#99;|&|#|<!-- c -->|<b>|</b>|\\]\\]>|\\\\u0063|\u{b}|\u{a0}|é| |%){1,12}",
         1 => any::<String>(),
         1 => Just(String::new()),
     ]
@@ -151,6 +156,7 @@ pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
             let pattern = format!("{}*", host.to_lowercase().chars().take(1).collect::<String>());
             TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() }
         }
+        5 if next(7) % 2 == 0 => TermQuery::Marked(MARKS[pick(MARKS.len(), 8)]),
         5 => TermQuery::Token("surely-absent".into()),
         6 | 7 => TermQuery::And((0..3).map(|at| query_for(batch, next(10 + at), depth - 1)).collect()),
         _ => TermQuery::Or((0..2).map(|at| query_for(batch, next(20 + at), depth - 1)).collect()),
@@ -187,7 +193,7 @@ fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
         TermQuery::Token(wanted) => has_token(&|token| token == wanted.as_bytes()),
         TermQuery::Prefix(prefix) => has_token(&|token| token.starts_with(prefix.as_bytes())),
         TermQuery::Value { tokens, .. } => event_matches(batch, row, tokens),
-        TermQuery::UnbrokenBlank => batch.raw(row).iter().any(|byte| UNBROKEN_BLANKS.contains(byte)),
+        TermQuery::Marked(mark) => mark.is_in(batch.raw(row)),
         TermQuery::IndexTimeFields => batch.fields.iter().any(|field| field.row as usize == row),
         TermQuery::And(parts) => parts.iter().all(|part| event_matches(batch, row, part)),
         TermQuery::Or(parts) => parts.iter().any(|part| event_matches(batch, row, part)),

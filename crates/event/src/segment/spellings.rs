@@ -30,6 +30,13 @@ pub(super) fn other_cases(lower: char) -> impl Iterator<Item = char> {
     UPPER_CASE.get(&lower).into_iter().flatten().copied()
 }
 
+/// The forms of a letter that are equal regardless of case, in lower case first; for `İ`, only itself.
+pub fn cases_of(letter: char) -> impl Iterator<Item = char> {
+    let mut lower = letter.to_lowercase();
+    let lower = lower.next().filter(|_| lower.next().is_none()).unwrap_or(letter);
+    std::iter::once(lower).chain(other_cases(lower).filter(|other| *other != 'İ'))
+}
+
 /// The pieces of a text with letters beyond ASCII, each with its spellings; the first spelling is in lower case.
 /// Another text contains this text in any case only if it contains one spelling of each piece, with ASCII letters in
 /// either case. If there is only one piece, the reverse is true as well. `None` if the text contains `İ` or the second

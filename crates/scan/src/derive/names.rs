@@ -47,8 +47,8 @@ pub(crate) struct RuleFieldNames {
     elsewhere: RuleScopes,
     /// Fields whose values a rule composes from several groups, or takes from metadata.
     composed: RuleScopes,
-    /// Events whose values may be written with the entities of XML.
-    entities: Option<Scope>,
+    /// Events of XML.
+    xml: Option<Scope>,
     /// The `LOOKUP-` settings, each with the events to which it applies.
     lookups: Vec<(String, Scope)>,
 }
@@ -142,7 +142,7 @@ impl RuleFieldNames {
             names.elsewhere.add(computed, &scope);
             names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
         }
-        names.entities = props.xml_sourcetypes().map(Scope::of).reduce(Scope::union);
+        names.xml = props.xml_sourcetypes().map(Scope::of).reduce(Scope::union);
         names
     }
 
@@ -212,13 +212,9 @@ impl DerivedNames {
         self.find_scope(&self.from_rules.elsewhere, field)
     }
 
-    /// Events in which this value of `field` need not be in the text literally: a rule may derive it, or XML may write
-    /// it with entities, such as `&amp;`.
-    pub(crate) fn unwritten_scope(&self, field: &str, value: &str) -> Option<Scope> {
-        let is_plain = |letter: char| letter == ' ' || letter.is_ascii_graphic();
-        let is_marked = |letter: char| matches!(letter, '<' | '>' | '&' | '\'' | '"') || !is_plain(letter);
-        let entities = self.from_rules.entities.clone().filter(|_| value.contains(is_marked));
-        [self.nonverbatim_scope(field), entities].into_iter().flatten().reduce(Scope::union)
+    /// Events of XML, which may write a value with entities or divide it by markup.
+    pub(crate) fn xml_scope(&self) -> Option<&Scope> {
+        self.from_rules.xml.as_ref()
     }
 
     fn find_scope(&self, rules: &RuleScopes, field: &str) -> Option<Scope> {

@@ -681,7 +681,7 @@ fn has_letters(query: &TermQuery) -> bool {
     match query {
         TermQuery::Token(token) | TermQuery::Prefix(token) => token.bytes().any(|byte| !byte.is_ascii_digit()),
         TermQuery::And(parts) => parts.iter().any(has_letters),
-        TermQuery::Or(parts) => parts.iter().filter(|part| !matches!(part, TermQuery::UnbrokenBlank)).all(has_letters),
+        TermQuery::Or(parts) => parts.iter().filter(|part| !matches!(part, TermQuery::Marked(_))).all(has_letters),
         _ => false,
     }
 }

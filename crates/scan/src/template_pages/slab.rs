@@ -16,7 +16,7 @@ use quarry_eval::rows::DistinctMemo;
 use quarry_event::template::{
     ColumnKind, Dictionary, FieldColumn, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet,
 };
-use quarry_event::{Metadata, ValueColumns};
+use quarry_event::{Metadata, TextMark, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
@@ -43,6 +43,7 @@ use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
 use super::words::{SharedPlan, Word};
 use super::xml::XmlColumns;
+use crate::derive::Scope;
 use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::{index_time_field, is_index_time_column, is_intrinsic_field};
 use crate::fields::reports::Report;
@@ -103,6 +104,8 @@ pub(super) struct Slab {
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<MetadataColumn>, FixedState>>,
     lengths: OnceLock<Arc<LengthCache>>,
+    /// Whether a text may have the mark [`TextMark::XmlValue`].
+    divides_xml_values: OnceLock<bool>,
 }
 
 /// Inputs of the facts about a slab: fields, paths and conditions of the search, with their rules.
@@ -267,9 +270,16 @@ impl Slab {
             derived: Mutex::default(),
             metadata: Mutex::default(),
             lengths: OnceLock::new(),
+            divides_xml_values: OnceLock::new(),
             facts,
             template_set: set,
         })
+    }
+
+    /// Whether the slab has events of this scope, which is XML, and markup or references may divide their values.
+    pub(super) fn may_divide_xml_values(&self, scope: &Scope) -> bool {
+        self.metas.iter().any(|meta| scope.contains_ignore_case(&meta.sourcetype))
+            && *self.divides_xml_values.get_or_init(|| TextMark::XmlValue.may_be_in(&self.template_set))
     }
 
     /// Number of extraction classes of the slab's sources.

@@ -80,7 +80,7 @@ impl HotSegment {
         match query {
             TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } => among,
             TermQuery::Field { .. } | TermQuery::FieldNumber { .. } => among,
-            TermQuery::All | TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => among,
+            TermQuery::All | TermQuery::Marked(_) | TermQuery::IndexTimeFields => among,
             TermQuery::None => 0,
             TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.filter_pages(part, left)),
             TermQuery::Or(parts) => parts.iter().fold(0, |found, part| found | self.filter_pages(part, among)),

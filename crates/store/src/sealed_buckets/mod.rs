@@ -21,10 +21,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, SearchReads};
-use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAheadBudget, ReadAt, ReadError, TermFilter};
+use quarry_bucket::{
+    BucketError, BucketReader, RangedFilter, ReadAheadBudget, ReadAt, ReadError, SlabFacts, TermFilter,
+};
 use quarry_catalog::BucketRow;
 use quarry_event::template::PageColumn;
-use quarry_event::{Page, TermQuery};
+use quarry_event::{MarkSet, Page, TermQuery};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
@@ -410,15 +412,14 @@ impl Readers {
         Ok(OpenBucket { reader, infos, recent_tokens: RecentTokens::default() })
     }
 
-    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` is true if the
-    /// slab has index-time fields.
-    pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
+    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read.
+    pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, facts: SlabFacts) -> bool {
         let number = bucket.row.number;
-        if !has_terms(query) {
+        if !has_terms(query, facts.absent_marks) {
             return true;
         }
         if let Some(filter) = self.filters.get(&number) {
-            return filter.may_match_slab(slab, query, has_fields);
+            return filter.may_match_slab(slab, query, facts);
         }
         if self.faults.get(number).is_some() {
             return true;
@@ -427,7 +428,7 @@ impl Readers {
         let ranged = self.ranged_filter(bucket).and_then(|filter| match filter {
             Some(filter) if !is_local || !self.is_whole_due(bucket, filter.lookups()) => {
                 // Cells on a volume are fetched only after the term dictionary was consulted (`may_hold`).
-                filter.may_match_slab(slab, query, has_fields, !is_local).map(Some)
+                filter.may_match_slab(slab, query, facts, !is_local).map(Some)
             }
             Some(filter) => {
                 filter.reset_lookups();
@@ -445,7 +446,7 @@ impl Readers {
         }
         match self.read_filter(bucket) {
             Ok(filter) => {
-                let may_match = filter.may_match_slab(slab, query, has_fields);
+                let may_match = filter.may_match_slab(slab, query, facts);
                 let weight = filter.memory_bytes().max(1);
                 self.filters.put(number, Arc::new(filter), weight);
                 may_match
@@ -569,14 +570,14 @@ pub(crate) fn bucket_error(bucket: &str, error: &BucketError) -> StoreError {
     StoreError::of_bucket(bucket, error)
 }
 
-/// Whether the query contains terms, by which a filter could exclude slabs.
-fn has_terms(query: &TermQuery) -> bool {
+/// Whether the query contains terms, by which a filter could exclude slabs that lack these marks.
+fn has_terms(query: &TermQuery, absent_marks: MarkSet) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::FieldNumber { .. } | TermQuery::None => true,
-        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
-        TermQuery::UnbrokenBlank | TermQuery::IndexTimeFields => false,
-        TermQuery::Value { tokens, .. } => has_terms(tokens),
-        TermQuery::And(parts) => parts.iter().any(has_terms),
-        TermQuery::Or(parts) => parts.iter().all(has_terms),
+        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } | TermQuery::IndexTimeFields => false,
+        TermQuery::Marked(mark) => absent_marks.contains(*mark),
+        TermQuery::Value { tokens, .. } => has_terms(tokens, absent_marks),
+        TermQuery::And(parts) => parts.iter().any(|part| has_terms(part, absent_marks)),
+        TermQuery::Or(parts) => parts.iter().all(|part| has_terms(part, absent_marks)),
     }
 }

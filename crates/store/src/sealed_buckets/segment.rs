@@ -168,8 +168,8 @@ impl Segment for SealedSegment {
 
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
         let query = &*metadata_terms::restrict_to_slab(query, &self.open.reader.slabs()[self.slab].metas);
-        let has_fields = self.open.reader.has_fields(self.slab);
-        if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
+        let facts = self.open.reader.slab_facts(self.slab);
+        if !self.readers.may_match(&self.bucket, self.slab, query, facts) {
             return Ok(PageSet::default());
         }
         let may_hold =

@@ -15,6 +15,7 @@ use quarry_event::value::parse_ipv4;
 use quarry_spl::ast::SearchPattern;
 
 use super::{Condition, Conditions, with_row_restriction};
+use crate::derive::Scope;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::PageReader;
 use crate::template_pages::words::Word;
@@ -41,6 +42,8 @@ pub(crate) struct RequiredWords {
     pub(crate) except: Vec<String>,
     /// Whether events with index-time fields can meet the condition although their text contains none of the words.
     pub(crate) may_be_indexed: bool,
+    /// Events of XML, whose text need not contain the words if it has a mark ([`TextMark::XmlValue`]).
+    pub(crate) xml: Option<Scope>,
 }
 
 /// Compiled form of [`RequiredWords`].
@@ -50,6 +53,7 @@ pub(super) struct CompiledWords {
     words: Vec<(usize, Runs)>,
     except: Vec<String>,
     may_be_indexed: bool,
+    xml: Option<Scope>,
     /// Number of pages in which the words ruled out few rows.
     fruitless_pages: AtomicUsize,
 }
@@ -60,7 +64,9 @@ impl CompiledWords {
         let metas: &[Metadata] = &page.slab.metas;
         let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
         let is_in_vain = self.fruitless_pages.load(Ordering::Relaxed) >= FRUITLESS_PAGES_MAX;
-        let is_exempt = metas.iter().any(is_excepted) || (self.may_be_indexed && page.may_hold_fields());
+        let is_exempt = metas.iter().any(is_excepted)
+            || (self.may_be_indexed && page.may_hold_fields())
+            || self.xml.as_ref().is_some_and(|scope| page.slab.may_divide_xml_values(scope));
         if self.words.is_empty() || is_in_vain || is_exempt { &[] } else { &self.words }
     }
 }
@@ -77,7 +83,7 @@ pub(super) struct Runs {
 impl Conditions {
     /// Compiles the words that events need to pass a test.
     pub(super) fn compile_required_words(&mut self, written: RequiredWords) -> CompiledWords {
-        let RequiredWords { words: mut patterns, except, may_be_indexed } = written;
+        let RequiredWords { words: mut patterns, except, may_be_indexed, xml } = written;
         if !patterns.iter().all(|pattern| is_cheap_to_search(pattern)) {
             patterns.clear();
         }
@@ -86,7 +92,7 @@ impl Conditions {
             patterns.push("*\\*".to_owned());
         }
         let words = patterns.iter().map(|pattern| self.word_and_runs(pattern, WordBound::Breaker, false));
-        CompiledWords { words: words.collect(), except, may_be_indexed, fruitless_pages: AtomicUsize::new(0) }
+        CompiledWords { words: words.collect(), except, may_be_indexed, xml, fruitless_pages: AtomicUsize::new(0) }
     }
 
     /// Compiles a phrase, and the numbers and runs that every text with the phrase contains.
