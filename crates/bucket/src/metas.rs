@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use quarry_event::segment::fold_case;
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, TimeNs};
 

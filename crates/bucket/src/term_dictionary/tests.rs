@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use quarry_event::segment::fold_case;
 
 use super::hash::{hash_pair, hash_term, load_pair};
 use super::postings::{PostingsWriter, read_postings};
 use super::read::TermDictionary;
 use super::table::TermTable;
 use super::write::encode_term_dictionary;
-use quarry_event::segment::fold_case;
-
 use super::{Namespace, field_term, truncate_term};
 use crate::block::{BlockRef, BlockWriter};
 use crate::error::BlockPosition;
