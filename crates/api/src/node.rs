@@ -283,7 +283,7 @@ pub trait Node: Send + Sync {
     /// Like [`Node::search_service_of`] without blocking; `None` if files have to be read.
     fn cached_search_service_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
-    /// Writes to buckets the events of an index that are only in the write-ahead log; returns when this is done.
+    /// Writes to buckets the events of an index that are only in the write-ahead log; returns when they are written.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
     /// Notifies the node that a conf file has changed; returns when the inputs have adopted the change, or after a

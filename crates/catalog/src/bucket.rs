@@ -282,7 +282,7 @@ impl Catalog {
         })
     }
 
-    /// All buckets in one state, ascending by number. Live buckets may be too many for this: see
+    /// All buckets in one state, ascending by number. Live buckets may be too many for one list: see
     /// [`Catalog::read_buckets`].
     pub fn buckets(&self, state: BucketState) -> Result<Vec<BucketRow>, CatalogError> {
         // The state is a literal, not a parameter, so that the databases can use the partial index on buckets that are

@@ -223,8 +223,8 @@ impl SentRequests {
             (found, has_expired)
         };
         if has_expired {
-            // After a crash, the next run would take them for candidates again. If this fails, it is repeated before
-            // the next deletion of log records.
+            // The catalog must not list the expired candidates any more: after a crash, the next run would accept them
+            // again. If saving fails, it is repeated before the next deletion of log records.
             drop(self.save(catalog, now_ns));
         }
         let found = match found {

@@ -184,7 +184,7 @@ impl Requests {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        // The semaphore is never closed. If it were, only one request too many would run.
+        // The semaphore is never closed. If it were, requests would merely not be limited.
         let slot = self.slots.acquire().await.ok();
         let turn = self.endpoints.next(avoid);
         count(&self.counters.requests, 1);

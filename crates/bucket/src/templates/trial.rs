@@ -146,7 +146,7 @@ fn try_dictionary(texts: &TextList, are_quantities: bool) -> Option<(Interner, V
     (interner.len() <= limit(VALUES_PER_DISTINCT) || is_complete).then_some((interner, codes))
 }
 
-/// The dictionary of a column of texts that is complete. The first values may have had too many distinct texts for a
+/// The dictionary of a complete column of texts. The first values may have had too many distinct texts for a
 /// dictionary, while later values added few new ones: of a thousand paths, most of them rare, half may occur early.
 pub(super) fn dictionary_of_all(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
     dictionary_of(texts, (texts.len() / VALUES_PER_DISTINCT).min(LATE_DISTINCT_TEXTS_MAX))

@@ -287,7 +287,7 @@ impl PostgreSql {
     }
 
     /// One attempt to run a transaction that reads. As in [`PostgreSql::try_write`], the session is put back only after
-    /// the transaction has ended: the next one would otherwise see the rows of this one.
+    /// the transaction has ended: the next transaction would otherwise see the rows of this one.
     fn try_read(&self, reader: &mut Option<Session>, steps: &mut Steps<'_>) -> StepResult<()> {
         let session = match reader.take().filter(|session| !session.is_lost()) {
             Some(session) => session,

@@ -127,8 +127,8 @@ impl SealedBucket {
         self.origins.first().map_or(self.row.number, |origin| origin.number)
     }
 
-    /// Number of the sealed bucket from which event `row` came. Consecutive buckets between which no other bucket
-    /// arrived may have only one number here, that of the first.
+    /// Number of the sealed bucket from which event `row` came. For consecutive buckets, between which no other bucket
+    /// arrived, this may be the number of the first of them.
     pub(crate) fn origin_of(&self, row: u64) -> u64 {
         let after = self.origins.partition_point(|origin| origin.first_row <= row);
         self.origins[..after].last().map_or(self.row.number, |origin| origin.number)

@@ -74,8 +74,8 @@ impl DurableMark {
         DurableMark { disk, path: mark_path(folder), file: None }
     }
 
-    /// Notes that the log is durable up to record `lsn`. The catalog must not list log segments before this has
-    /// succeeded once, because a listed log without a mark counts as damaged.
+    /// Notes that the log is durable up to record `lsn`. The catalog must not list log segments before the first
+    /// success of this function, because a listed log without a mark counts as damaged.
     pub(crate) fn set(&mut self, lsn: u64) -> io::Result<()> {
         if let Some(file) = &self.file {
             return file.write_all_at(&encode(lsn), 0);

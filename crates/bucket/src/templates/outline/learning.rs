@@ -31,7 +31,7 @@ const SAMPLED_BYTES_MAX: usize = 64 << 10;
 const CANDIDATES_MAX: usize = 40;
 /// Minimum percentages. In order: texts that contain an anchor word; texts that contain a punctuation mark as an
 /// anchor; texts that contain a word, if the word is to be an anchor in any context; texts with the same neighbour of a
-/// word, if this is to be its usual neighbour.
+/// word, if the neighbour is to count as its usual neighbour.
 const ANCHOR_PERCENT_MIN: usize = 4;
 const PUNCTUATION_PERCENT_MIN: usize = 20;
 const ANY_CONTEXT_PERCENT_MIN: usize = 90;
