@@ -10,7 +10,6 @@ use quarry_event::{Metadata, TimeNs};
 
 use crate::limits::{MAX_METADATA_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
-use quarry_event::segment::fold_case;
 
 /// A set of metadata codes: bit `i` stands for `SlabInfo::metas[i]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
