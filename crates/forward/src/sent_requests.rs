@@ -29,7 +29,7 @@ pub(crate) struct SentRequests(Mutex<QueuedParts>);
 struct QueuedPart {
     /// Hash of the request and the events of the part.
     key: u128,
-    /// When the record of this number is durable, so is the part.
+    /// Number of the record that makes the part durable.
     record: u64,
 }
 

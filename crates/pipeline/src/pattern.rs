@@ -4,12 +4,12 @@
 //! (look-around, back references) are compiled by PCRE2. Both match bytes with ASCII classes, as Splunk does. A PCRE2
 //! match that exceeds its limits counts as no match.
 
-mod fixed;
+mod byte_sequence;
 
 use quarry_stdx::Fault;
 use std::ops::Range;
 
-use fixed::FixedPattern;
+use byte_sequence::ByteSequence;
 
 /// Maximum size of a pattern compiled for the linear-time engine, in bytes.
 const PROGRAM_BYTES_MAX: usize = 8 << 20;
@@ -19,7 +19,7 @@ const PROGRAM_BYTES_MAX: usize = 8 << 20;
 pub struct Pattern {
     engine: Engine,
     /// The pattern as a fixed sequence of bytes, if it is one.
-    fixed: Option<FixedPattern>,
+    fixed: Option<ByteSequence>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Pattern {
     pub fn new(pattern: &str) -> Result<Pattern, Fault> {
         let linear = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(PROGRAM_BYTES_MAX).build();
         if let Ok(linear) = linear {
-            return Ok(Pattern { engine: Engine::Linear(linear), fixed: FixedPattern::read(pattern) });
+            return Ok(Pattern { engine: Engine::Linear(linear), fixed: ByteSequence::read(pattern) });
         }
         match pcre2::bytes::RegexBuilder::new().jit_if_available(true).build(pattern) {
             Ok(backtracking) => Ok(Pattern { engine: Engine::Backtracking(backtracking), fixed: None }),

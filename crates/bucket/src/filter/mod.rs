@@ -43,7 +43,7 @@ pub struct TermFilter {
     sidecar: Box<[u8]>,
 }
 
-/// What is known about a slab without its filter.
+/// The facts about a slab that are known without its filter.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabFacts {
     /// Whether the slab has index-time fields. If not, field terms count as absent without a look-up, which avoids false

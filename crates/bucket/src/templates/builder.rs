@@ -77,7 +77,7 @@ impl Representation {
 
     /// Reserves memory for the values that are expected until the end of the slab, so that lists of values seldom grow
     /// in steps, each of which copies them.
-    fn reserve(&mut self, progress: Progress) {
+    fn reserve(&mut self, progress: SplitProgress) {
         match self {
             Representation::Pending(texts) | Representation::Texts(texts) => {
                 reserve_expected(&mut texts.bytes, progress.bytes);
@@ -113,9 +113,9 @@ impl Representation {
     }
 }
 
-/// How much of a slab is split: the number of events, and the bytes of their texts; each so far and in total.
+/// The part of a slab that is split: the number of events, and the bytes of their texts; each so far and in total.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct SplitProgress {
     pub(super) events: (usize, usize),
     pub(super) bytes: (usize, usize),
 }
@@ -341,7 +341,7 @@ impl SlabBuilder {
     }
 
     /// Reserves memory for the values of the following pages, at the end of some pages.
-    pub(super) fn reserve(&mut self, progress: Progress) {
+    pub(super) fn reserve(&mut self, progress: SplitProgress) {
         let ((events, all), page) = (progress.events, MAX_PAGE_EVENTS);
         if events >= RESERVING_PAGES_MIN * page && (events / page).is_power_of_two() && events < all {
             self.columns.iter_mut().for_each(|column| column.kind.reserve(progress));

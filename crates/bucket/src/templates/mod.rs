@@ -44,7 +44,7 @@ use quarry_event::EventBatch;
 use quarry_event::template::{ExtractedNames, FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
-use builder::{Progress, Representation, SlabBuilder};
+use builder::{Representation, SlabBuilder, SplitProgress};
 use cells::CellFinder;
 use dictionary::TextList;
 pub(crate) use index_time::FieldSplit;
@@ -211,7 +211,7 @@ fn split_texts(
             builder.feed(0, &events.raw, &spans);
         }
         builder.end_page();
-        builder.reserve(Progress { events: (row, events.len()), bytes: (start as usize, events.raw.len()) });
+        builder.reserve(SplitProgress { events: (row, events.len()), bytes: (start as usize, events.raw.len()) });
         if page + 1 >= TRIAL_PAGES && !pays(&builder) {
             return None;
         }

@@ -124,7 +124,7 @@ impl NumberFormat {
         };
         let fits = text.len() + padding == usize::from(digits);
         let number = fits.then(|| parse_digits(text)).flatten()?;
-        Some(number.unsigned_abs() * 10u64.pow(padding as u32))
+        Some((number * POWERS_OF_TEN.get(padding)?).unsigned_abs())
     }
 
     /// Whether the format's digit counts are within bounds; a format read from disk may be invalid.

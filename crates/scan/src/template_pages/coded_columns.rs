@@ -14,7 +14,6 @@ use quarry_eval::EngineError;
 use quarry_stdx::number::u32_of;
 
 use super::coded_fields::{CodedField, LocationCodes};
-use super::columns::column_from_mixed_locations;
 use super::cursors::Cursors;
 use super::divided_keys::keys_of_rows;
 use super::field_locations::FieldLocations;
@@ -26,11 +25,16 @@ const ROWS_MIN: usize = 256;
 /// At most one row in this many is an exception; otherwise the values are read as texts.
 const ROWS_PER_EXCEPTION: usize = 8;
 
-/// The values of a field in these rows as codes; `None` if there are too many values or too few rows.
+/// Reads the values of a field in some rows as texts.
+pub(super) type ReadTexts = fn(&FieldLocations, &Rows, &mut PageReader<'_>) -> Result<ArrayRef, EngineError>;
+
+/// The values of a field in these rows as codes; `None` if there are too many values or too few rows. Exceptions are read
+/// by `read_texts`.
 pub(super) fn coded_column(
     field: &FieldLocations,
     rows: &Rows,
     page: &mut PageReader<'_>,
+    read_texts: ReadTexts,
 ) -> Result<Option<ArrayRef>, EngineError> {
     if rows.len() < ROWS_MIN {
         return Ok(None);
@@ -76,7 +80,10 @@ pub(super) fn coded_column(
     }
     let texts = match exceptions.is_empty() {
         true => Arc::clone(&coded.texts),
-        false => add_exceptions(&coded, field, rows, exceptions, &mut codes, page)?,
+        false => {
+            let read = read_texts(field, &Rows::Some(exceptions.clone()), page)?;
+            add_exceptions(&coded, rows, &exceptions, &read, &mut codes)?
+        }
     };
     let keys: UInt32Array = match codes.contains(&ABSENT) {
         true => codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect(),
@@ -85,17 +92,15 @@ pub(super) fn coded_column(
     Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, texts)?)))
 }
 
-/// Reads the values of the exceptions among these rows as texts and sets their codes. The dictionary is extended by the
+/// Sets the codes of the exceptions among these rows, whose values have been read. The dictionary is extended by the
 /// texts that it lacks.
 fn add_exceptions(
     coded: &CodedField,
-    field: &FieldLocations,
     rows: &Rows,
-    exceptions: Vec<u32>,
+    exceptions: &[u32],
+    read: &ArrayRef,
     codes: &mut [u32],
-    page: &mut PageReader<'_>,
 ) -> Result<ArrayRef, EngineError> {
-    let read = column_from_mixed_locations(field, &Rows::Some(exceptions.clone()), page)?;
     let mut new: Vec<&str> = Vec::new();
     let mut code_of = |text| match coded.codes.get(text) {
         Some(code) => *code,

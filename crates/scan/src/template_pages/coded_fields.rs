@@ -15,9 +15,8 @@ use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::column_codes::max_codes;
-use super::columns::append_unescaped;
 use super::field_locations::FieldLocations;
-use super::value_location::{NestedValue, ValueLocation};
+use super::value_location::{NestedValue, ValueLocation, append_unescaped};
 
 /// Maximum number of combinations of codes at one location; if there are more, the field has no dictionary.
 const COMBINATIONS_MAX: usize = 8_192;

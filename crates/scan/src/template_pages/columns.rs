@@ -17,7 +17,6 @@ use memchr::memmem::Finder;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
-use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
 use super::coded_columns::coded_column;
@@ -32,7 +31,7 @@ use super::page::{PageReader, Rows};
 use super::prefixed_columns::prefixed_column;
 use super::rex::invalid_utf8;
 use super::text_arrays::{text_array, text_views};
-use super::value_location::{NestedValue, ValueLocation};
+use super::value_location::{NestedValue, ValueLocation, append_unescaped};
 
 /// If at least one in this many texts of a column is requested, all texts of the column are validated as UTF-8 at once
 /// instead of one by one.
@@ -113,7 +112,7 @@ fn separate_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_
     if let Some(numbers) = number_column(field, rows, page)? {
         return Ok(numbers);
     }
-    if let Some(codes) = coded_column(field, rows, page)? {
+    if let Some(codes) = coded_column(field, rows, page, column_from_mixed_locations)? {
         return Ok(codes);
     }
     match composed_column(field, rows, page)? {
@@ -505,20 +504,6 @@ fn variable_texts<'p>(
         variable.texts = page.texts(variable.column, &variable.rows)?;
     }
     Ok(variables)
-}
-
-/// Appends the text of a JSON scalar. `written` is a bare scalar, a string with its quotes, or only the content of a
-/// string; escapes are resolved. A string with its quotes cannot be confused with the content of a string, because a
-/// quote inside a string is escaped.
-pub(super) fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
-    let inside = match written {
-        [b'"', inside @ .., b'"'] => inside,
-        written => written,
-    };
-    let text = std::str::from_utf8(inside).ok().and_then(json_string);
-    let cut_off = || EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket");
-    out.extend_from_slice(text.ok_or_else(cut_off)?.as_bytes());
-    Ok(())
 }
 
 /// The columns from which a [`ValueLocation::Nested`] is read in some rows of a page.

@@ -210,10 +210,9 @@ impl Slab {
         set: Arc<TemplateSet>,
         asked: &SlabRequest<'_>,
     ) -> Option<Slab> {
-        let Some(ColumnKind::Templates(templates)) = set.columns.first().map(|column| &column.kind) else {
+        let Some(ColumnKind::Templates(templates)) = set.columns.first().map(|column| column.kind.clone()) else {
             return None;
         };
-        let templates = Arc::clone(templates);
         let metas = segment.metas();
         let mut names = asked.names_to_locate();
         let stored = find_stored(&set, &metas, &names, asked.rules, asked.messages);

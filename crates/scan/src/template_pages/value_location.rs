@@ -6,8 +6,10 @@
 
 use std::borrow::Cow;
 
+use quarry_eval::EngineError;
 use quarry_eval::functions::xml::{attribute_value, content_value};
 use quarry_event::template::TemplatePart;
+use quarry_pipeline::extract::json_string;
 
 use super::inner_pairs::InnerPair;
 use crate::fields::cells::cell_value;
@@ -190,4 +192,18 @@ impl ValueLocation {
             _ => ValueLocation::Text,
         }
     }
+}
+
+/// Appends the text of a JSON scalar. `written` is a bare scalar, a string with its quotes, or only the content of a
+/// string; escapes are resolved. A string with its quotes cannot be confused with the content of a string, because a
+/// quote inside a string is escaped.
+pub(super) fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
+    let inside = match written {
+        [b'"', inside @ .., b'"'] => inside,
+        written => written,
+    };
+    let text = std::str::from_utf8(inside).ok().and_then(json_string);
+    let cut_off = || EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket");
+    out.extend_from_slice(text.ok_or_else(cut_off)?.as_bytes());
+    Ok(())
 }

@@ -8,7 +8,7 @@ const BYTES_MAX: usize = 64;
 
 /// The bytes that may be at each position of a match, which begins where the text begins.
 #[derive(Clone, Debug)]
-pub(super) struct FixedPattern {
+pub(super) struct ByteSequence {
     places: Box<[ByteSet]>,
 }
 
@@ -26,10 +26,10 @@ impl ByteSet {
     }
 }
 
-impl FixedPattern {
+impl ByteSequence {
     /// Reads a pattern; `None` if it has anything but literal letters, digits, blanks and common punctuation, `\d`,
     /// classes of letters and digits, and numbers of repetitions.
-    pub(super) fn read(pattern: &str) -> Option<FixedPattern> {
+    pub(super) fn read(pattern: &str) -> Option<ByteSequence> {
         let sequence = pattern.strip_prefix('^')?;
         let group = sequence.strip_prefix("(?:").and_then(|inner| inner.strip_suffix(')'));
         let mut rest = group.unwrap_or(sequence).as_bytes();
@@ -43,7 +43,7 @@ impl FixedPattern {
             }
             places.extend(std::iter::repeat_n(set, times));
         }
-        Some(FixedPattern { places: places.into() })
+        Some(ByteSequence { places: places.into() })
     }
 
     /// End of the match, if the text begins with one.
@@ -130,7 +130,7 @@ mod tests {
             "",
         ];
         for pattern in patterns {
-            let fixed = FixedPattern::read(pattern).expect(pattern);
+            let fixed = ByteSequence::read(pattern).expect(pattern);
             let engine = regex::bytes::RegexBuilder::new(pattern).unicode(false).build().expect(pattern);
             for text in texts {
                 let expected = engine.find(text.as_bytes()).map(|found| found.end());
@@ -171,7 +171,7 @@ mod tests {
             r"^a{x}",
             r"^[[:digit:]]",
         ] {
-            assert!(FixedPattern::read(pattern).is_none(), "{pattern}");
+            assert!(ByteSequence::read(pattern).is_none(), "{pattern}");
         }
     }
 }
