@@ -1,4 +1,4 @@
-//! The most common timestamp format, `2026-11-20T13:42:07.123Z`, at fixed positions.
+//! The most common timestamp formats, `2026-11-20T13:42:07.123Z` and `2026-11-20 13:42:07`, at fixed positions.
 //!
 //! This shortcut accepts only text that the recognisers would read in the same way, so that times never depend on it.
 //! The recognisers read all other text, even if it has just one digit fewer.
@@ -18,9 +18,11 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
     let text = text.get(at..)?;
     let head: &[u8; SECOND_END] = text.first_chunk()?;
     let separators = [head[4], head[7], head[10], head[13], head[16]];
-    if separators != *b"--T::" {
-        return None;
-    }
+    let is_utc = match &separators {
+        b"--T::" => true,
+        b"-- ::" => false,
+        _ => return None,
+    };
     let pair = |at: usize| {
         let (tens, ones) = (head[at].wrapping_sub(b'0'), head[at + 1].wrapping_sub(b'0'));
         (tens < 10 && ones < 10).then_some(u32::from(tens) * 10 + u32::from(ones))
@@ -32,7 +34,11 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
         return None;
     }
     let (nanos, end) = fraction(text)?;
-    if text.get(end) != Some(&b'Z') || !has_right_boundary(text, end + 1) {
+    let ends_well = match is_utc {
+        true => text.get(end) == Some(&b'Z') && has_right_boundary(text, end + 1),
+        false => is_end(text, end),
+    };
+    if !ends_well {
         return None;
     }
     let parts = DateTimeParts {
@@ -43,10 +49,21 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
         minute: Some(minute as u8),
         second: Some(second as u8),
         nanos,
-        offset: Some(0),
+        offset: is_utc.then_some(0),
         ..DateTimeParts::default()
     };
-    Some(Stamp::new(parts, Form::YearFirst, Rank::Full, at + end + 1))
+    Some(Stamp::new(parts, Form::YearFirst, Rank::Full, at + end + usize::from(is_utc)))
+}
+
+/// Whether neither a fraction nor AM, PM or a zone follows.
+fn is_end(text: &[u8], end: usize) -> bool {
+    let after = text.get(end + 1);
+    match text.get(end) {
+        None | Some(b'\t' | b'"' | b']' | b'|' | b';') => true,
+        Some(b' ') => after.is_none_or(|byte| !byte.is_ascii_alphabetic() && !matches!(byte, b'+' | b'-')),
+        Some(b',') => after.is_none_or(|byte| !byte.is_ascii_digit()),
+        _ => false,
+    }
 }
 
 /// Nanoseconds after the second, and the number of bytes read.
@@ -86,6 +103,16 @@ mod tests {
     }
 
     #[test]
+    fn local_times_match_the_recogniser() {
+        for end in ["", " 10.1.0.7 GET", " [x", "\tx", "\" x", "] x", "|x", ";", ",x", ", x", ".25 7", ",", " "] {
+            assert!(takes(format!("2026-11-20 13:42:07{end}").as_bytes(), 0), "{end}");
+        }
+        for end in ["Z", ",123 x", ",1", " PM", " p", " +0100", " -7", " UTC", " INFO", ":5", "x", "-x", ".1.2"] {
+            assert!(!takes(format!("2026-11-20 13:42:07{end}").as_bytes(), 0), "{end}");
+        }
+    }
+
+    #[test]
     fn shortcut_matches_the_recogniser() {
         for text in ["2026-11-20T13:42:07Z x", "2026-11-20T13:42:07.5Z", "1999-02-29T23:59:60.123456789Z\"}"] {
             assert!(takes(text.as_bytes(), 0), "{text}");
@@ -113,9 +140,13 @@ mod tests {
         #[test]
         fn mutated_texts_match_the_recogniser(
             changes in prop::collection::vec(
-                (0_usize..30, prop::sample::select(b"0123456789-:.TZ+, aA\"_/".to_vec())), 0..3),
+                (0_usize..30, prop::sample::select(b"0123456789-:.TZ+, aApPmM\"_/|\t".to_vec())), 0..3),
+            is_utc in any::<bool>(),
         ) {
             let mut text = b"2026-11-20T13:42:07.123Z ab x".to_vec();
+            if !is_utc {
+                (text[10], text[19], text[23]) = (b' ', b' ', b' ');
+            }
             for (at, byte) in changes {
                 let at = at.min(text.len() - 1);
                 text[at] = byte;
