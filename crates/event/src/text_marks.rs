@@ -3,7 +3,8 @@
 //!
 //! A search looks up a value by its tokens. Texts with a mark are exempt: they may have the value although they lack
 //! its tokens. Whether a slab has such texts is decided by its templates and the traits of its columns, without reading
-//! any text; the answer may be wrong in one direction only: a slab may count as marked although no text is.
+//! any text; the answer may be wrong in one direction only: a slab may count as marked
+//! although none of its texts has a mark.
 
 use std::sync::LazyLock;
 
@@ -54,7 +55,7 @@ impl MarkSet {
 #[derive(Clone)]
 struct ByteRun {
     sets: Vec<ByteSet>,
-    /// Position of the bytes that are searched for.
+    /// Index in `sets` of the position that `memchr2` looks for.
     anchor: usize,
     /// The one or two bytes that may be there.
     anchors: [u8; 2],
@@ -163,7 +164,7 @@ fn xml_runs(before: ByteSet, after: ByteSet) -> Vec<ByteRun> {
     ]
 }
 
-/// Escapes of the ASCII characters from the blank on, except for those that encoders escape: the characters with a
+/// Escapes of ASCII characters from 0x20 upward, except those that encoders escape: the characters with a
 /// meaning in HTML or JavaScript, the plus sign and the accent that .NET escapes, and DEL.
 fn json_runs() -> Vec<ByteRun> {
     let hex = b"0123456789abcdefABCDEF";

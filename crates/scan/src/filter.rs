@@ -289,7 +289,8 @@ impl XmlValueTest {
 
     fn may_be_in(&self, text: &[u8], meta: &Metadata) -> bool {
         self.scope.contains_ignore_case(&meta.sourcetype)
-            && (TextMark::XmlValue.is_in(text) || (self.has_named && memchr::memchr(b'&', text).is_some()))
+            // A `>` of the value may precede markup, which the mark does not count.
+            && (TextMark::XmlValue.is_in(text) || (self.has_named && memchr::memchr3(b'&', b'!', b'?', text).is_some()))
     }
 }
 

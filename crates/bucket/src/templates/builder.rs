@@ -33,9 +33,9 @@ const RETRIALS_MAX: u8 = 4;
 /// Number of distinct texts up to which a dictionary is never given up; beyond it, a dictionary is given up if more
 /// than a quarter of the values are distinct.
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
-/// Number of pages after which memory for the following pages is reserved. The margin is one value per this number of
-/// expected values.
+/// Number of pages after which memory for the following pages is first reserved.
 const RESERVING_PAGES_MIN: usize = 2;
+/// One extra value is reserved per this number of expected values.
 const RESERVED_MARGIN: usize = 16;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
@@ -113,7 +113,7 @@ impl Representation {
     }
 }
 
-/// The part of a slab that is split: the number of events, and the bytes of their texts; each so far and in total.
+/// Progress of splitting a slab: events, and bytes of text, each so far and in total.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SplitProgress {
     pub(super) events: (usize, usize),

@@ -1,10 +1,12 @@
 //! Chooses the representation of the values of a leaf (a column without templates): numbers, a dictionary, templates,
 //! or texts.
 //!
-//! The first of these that fits is chosen, in this order. A number format must fit all values; dictionaries and
-//! templates fit if there are few distinct texts or templates. Numbers with units are templates rather than a
-//! dictionary, unless there are very few distinct values. Decimals with different numbers of places are a dictionary
-//! rather than numbers, because few distinct values are grouped faster by code than as doubles. Values that have too many
+//! The first of these that fits is chosen: numbers of one fixed format, a dictionary, decimals of different numbers of
+//! places, templates, texts. A number format must fit all values; dictionaries and templates fit if there are few
+//! distinct texts or templates. Numbers with units are templates rather than a
+//! dictionary, unless there are very few distinct values. Decimals of
+//! different numbers of places come after dictionaries, because few distinct values are grouped faster by code than as
+//! doubles. Values that have too many
 //! templates when split into words are split like whole events if this yields few templates.
 
 use quarry_event::template::NumberFormat;
@@ -84,7 +86,7 @@ pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: 
         if fits(split_words) {
             return ChosenRepresentation::Split(Splitter::Words);
         }
-        // In a log line within a JSON string, words without digits differ from value to value, such as those of pairs.
+        // In log lines within JSON strings, words without digits, such as the values of pairs, also vary.
         // Values that recur are left whole: they may get a dictionary when the column is complete.
         let are_distinct = dictionary_of(texts, texts.len() / 2).is_none();
         if are_distinct && fits(split_event) {

@@ -4,9 +4,9 @@
 //! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
 //! the edge stores, or by the end of the text. A lookup follows the edges whose literal comes next in the text, and
 //! backtracks if no edge of a node fits. A lookup only compares bytes; it neither splits nor hashes the text. An edge
-//! that matches moves towards the front, so that frequent edges are tried first. A variable that often has chunks
-//! without digits, which only lookups that are not strict accept, accepts them in strict lookups too; otherwise texts
-//! with such chunks would always be looked up twice.
+//! that matches moves towards the front, so that frequent edges are tried first. Strict lookups normally accept
+//! only chunks with a digit as values. A variable that has had `LOOSE_VALUES_MIN` other chunks is exempt, so that its
+//! texts are not looked up twice.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -19,8 +19,7 @@ use super::variables::{Variable, VariableKind, variable_end};
 
 /// Number of edges tried before a text counts as unknown.
 const TRIED_EDGES_MAX: u32 = 96;
-/// Number of chunks without digits that a variable accepts in lookups that are not strict, before strict lookups accept
-/// such chunks too.
+/// Number of chunks without a digit after which a variable accepts such chunks in strict lookups too.
 const LOOSE_VALUES_MIN: u8 = 4;
 
 /// Range of a value in the text that contains it.

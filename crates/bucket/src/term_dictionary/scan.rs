@@ -276,8 +276,7 @@ fn padded_number_range(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeIncl
     }
 }
 
-/// Range of the fractions, in units of the last of `digits` decimal places, whose digits without redundant zeros match
-/// `wanted`.
+/// Range of fractions, in units of 10^-`digits`, that match `wanted` when written without trailing zeros.
 fn shortest_fraction_range(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     match wanted {
         TokenPattern::Token(text) => {

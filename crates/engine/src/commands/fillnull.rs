@@ -11,7 +11,7 @@ use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{
     ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter, Value, is_hidden,
 };
-use quarry_event::value::{Number, parse_canonical_number};
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_canonical_number};
 use quarry_spl::ast::FillNullCommand;
 
 use super::Execute;
@@ -41,7 +41,11 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
     let mut filled = ColumnBuilder::new(column.len());
     let number = match (&reader, parse_canonical_number(value)) {
         (ColumnReader::Int(_), Some(Number::Int(number))) => Some(Value::Int(number)),
-        (ColumnReader::Float(_), Some(number)) => Some(Value::Float(number.as_f64())),
+        // Only a number that a double represents exactly keeps its text.
+        (ColumnReader::Float(_), Some(Number::Float(number))) => Some(Value::Float(number)),
+        (ColumnReader::Float(_), Some(Number::Int(number))) if number.unsigned_abs() <= MAX_EXACT_INTEGER as u64 => {
+            Some(Value::Float(number as f64))
+        }
         _ => None,
     };
     for row in 0..column.len() {

@@ -96,6 +96,8 @@ const WRITTEN: &[(&str, &str, &str, &str)] = &[
     ("xml", "<e><f><![CDATA[ab]]><!-- c -->@</f></e>", "f", "ab@"),
     ("xml", "<e><f><![CDATA[x@ & <y>]]></f></e>", "f", "x@ & <y>"),
     ("xml", "<e><f>ab<?pi x?>@</f></e>", "f", "ab@"),
+    ("xml", "<e><f>ab</br>@</f></e>", "f", "ab</br>@"),
+    ("xml", "<e><f>a><!-- c -->@</f></e>", "f", "a>@"),
     ("xml", "<?xml version=\"1.0\"?><e><f>zo&#235;@</f></e>", "f", "zoë@"),
     ("xml", "<e><f>\u{a0}@\u{2003}</f></e>", "f", "@"),
     ("xml", "<e><f>\u{b}@\u{c}</f></e>", "f", "@"),

@@ -47,6 +47,7 @@ fn store(shortest: bool) -> MemoryStore {
             2 => Some("-".to_owned()),
             6 => None,
             9 => Some(format!("{}.{}", number % 7, at % 10)),
+            4 if shortest => Some(format!("{}.123456789", number % 7)),
             _ if shortest => Some((number as f64 / 250.0).to_string()),
             _ => Some(format!("{}.{:03}", number % 7, at % 1_000)),
         };
@@ -119,6 +120,10 @@ const SEARCHES: &[&str] = &[
     "search * | eval x=coalesce(bytes,took,0) | stats count by x",
     "search * | eval x=round(took,1), y=tonumber(bytes), z=tostring(bytes), l=len(bytes) | stats count by x y z l",
     "search * | eval x=typeof(bytes) | stats count by x, bytes",
+    "search * | eval t=strftime(took,\"%s.%9N\") | stats count by t",
+    "search * | fillnull value=9007199254740993 took | stats count by took",
+    "search took>-0.0 | stats count sum(took)",
+    "search * | where took=\"-0.0\" OR bytes>-0.0 | stats count by took",
     "search * | bin bytes span=500 | stats count by bytes",
     "search * | fillnull value=0 bytes | stats count sum(bytes) by bytes",
     "search * | streamstats sum(bytes) as s avg(took) as a count(bytes) as c | stats max(s) max(a) max(c)",

@@ -24,7 +24,7 @@ const INTEGER_BOUND: i64 = 10i64.pow(18);
 /// Maximum decimal places of a decimal kept as an integer.
 const DECIMAL_DIGITS_MAX: usize = 9;
 const POWERS_OF_TEN: [f64; DECIMAL_DIGITS_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-/// Decimals of fewer units than this are recovered exactly from their doubles.
+/// Decimals whose units are below this bound are recovered exactly from their doubles.
 const DOUBLE_DIGITS_BOUND: u64 = 10u64.pow(15);
 /// Smaller magnitudes are formatted with an exponent.
 const EXPONENT_BOUND: f64 = 1e-4;

@@ -157,10 +157,11 @@ pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -
         }
         (ColumnReader::Int(array), Some(Number::Float(value))) if are_exact(array) => {
             let numbers = array.unary::<_, Float64Type>(|value| value as f64);
-            compare_with_kernel(op, &numbers, &Float64Array::new_scalar(value))
+            // The kernel distinguishes 0 from -0.
+            compare_with_kernel(op, &numbers, &Float64Array::new_scalar(value + 0.0))
         }
         (ColumnReader::Float(array), Some(number)) if is_exact(number) => {
-            compare_with_kernel(op, array, &Float64Array::new_scalar(number.as_f64()))
+            compare_with_kernel(op, array, &Float64Array::new_scalar(number.as_f64() + 0.0))
         }
         (ColumnReader::Time(array), Some(number)) => {
             number.to_nanos().and_then(|ns| compare_with_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))

@@ -4,6 +4,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{
     Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_out_of_range,
 };
+use quarry_event::value::Number;
 use quarry_stdx::Fault;
 
 use super::call::{Call, FunctionImpl, Prepared, map_texts, take};
@@ -22,7 +23,8 @@ pub fn instant(value: &Value<'_>) -> Option<TimeNs> {
     match value {
         Value::Time(time) => Some(*time),
         Value::Int(seconds) => seconds.checked_mul(NS_PER_SEC),
-        Value::Float(seconds) => from_seconds(*seconds),
+        // A decimal as written, as for a text; other doubles have no more than microseconds.
+        Value::Float(seconds) => Number::Float(*seconds).to_nanos().or_else(|| from_seconds(*seconds)),
         Value::Text(text) => parse_epoch(text).or_else(|| from_seconds(value.number()?)),
         Value::Null | Value::Bool(_) | Value::Multi(_) => None,
     }

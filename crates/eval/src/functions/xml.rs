@@ -351,6 +351,9 @@ pub fn content_value(written: &str) -> Cow<'_, str> {
         let length = tag_length(tag).unwrap_or(tag.len());
         if let Some(literal) = tag[..length].strip_prefix("<![CDATA[") {
             text.push_str(literal.trim_end_matches("]]>"));
+        } else if tag.starts_with("</") {
+            // The end of an element that was never opened is text, so that the value is a part of the event's text.
+            text.push_str(&tag[..length]);
         }
         rest = &tag[length..];
     }

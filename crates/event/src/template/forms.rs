@@ -86,8 +86,8 @@ fn prefix_form(traits: &ValueTraits) -> Option<ValueForm> {
 
 /// The forms of numbers in this range; `None` if the bounds say as much, as for digits without a sign.
 fn number_forms(format: NumberFormat, min: i64, max: i64) -> Option<Vec<ValueForm>> {
-    // Numbers of decimal places: of all numbers, and of some.
-    let (all, some) = match format {
+    // Minimum and maximum number of decimal places.
+    let (least, places) = match format {
         NumberFormat::Integer if min < 0 => (0, 0),
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => return None,
         NumberFormat::Decimal { digits } => (u32::from(digits), u32::from(digits)),
@@ -100,13 +100,13 @@ fn number_forms(format: NumberFormat, min: i64, max: i64) -> Option<Vec<ValueFor
         NumberFormat::Time(layout) => return one(time_parts(layout)),
     };
     let most = count_digits(min.unsigned_abs().max(max.unsigned_abs()));
-    let whole = || digits(1, most.saturating_sub(some).max(1));
+    let whole = || digits(1, most.saturating_sub(places).max(1));
     let mut unsigned = Vec::new();
-    if all == 0 {
+    if least == 0 {
         unsigned.push(vec![whole()]);
     }
-    if some > 0 {
-        unsigned.push(vec![whole(), literal(b"."), digits(all.max(1), some)]);
+    if places > 0 {
+        unsigned.push(vec![whole(), literal(b"."), digits(least.max(1), places)]);
     }
     let signs = [(min < 0).then(|| vec![literal(b"-")]), (max >= 0).then(Vec::new)];
     let form = |sign: &Vec<FormPart>, parts: &Vec<FormPart>| ValueForm { parts: [&sign[..], parts].concat() };

@@ -51,7 +51,7 @@ fn escapes_of_breaker(breaker: Option<u8>) -> Vec<String> {
 }
 
 /// Query for a token of which each character may be escaped; `heads` are the alternatives before it, `tail` comes after
-/// it. If `folds_ascii`, a letter of ASCII equals the other letters with the same lower case.
+/// it. If `folds_ascii`, an ASCII letter also matches non-ASCII letters with the same lower case (`K` and the Kelvin sign).
 fn token_terms(heads: &[String], token: &str, tail: &str, folds_ascii: bool) -> TermQuery {
     // A lone surrogate is read as U+FFFD. The lower case of `İ` is two characters.
     if token.contains([char::REPLACEMENT_CHARACTER, 'İ', '\u{307}']) {

@@ -153,7 +153,7 @@ impl DictionaryMaker<'_> {
         Ok(Some((columns.into(), codes.into())))
     }
 
-    /// `None` if most values have codes of no column.
+    /// `None` if columns without codes hold more than one in `VALUES_PER_EXCEPTION` values.
     fn nested(&mut self, nested: &[NestedValue]) -> Result<Option<LocationCodes>, EngineError> {
         let mut columns = Vec::with_capacity(nested.len());
         let (mut values, mut exceptions) = (0, 0);

@@ -282,14 +282,13 @@ impl Sources {
                 _ => add(None, *rows),
             }
         }
+        let most = counts.iter().copied().max_by_key(|(_, count)| *count)?;
         let shortest = counts.iter().map(|(format, _)| *format).filter(is_shortest).max_by_key(places);
-        let (format, count) = match shortest {
-            Some(format) => {
-                let converted = counts.iter().filter(|(own, _)| factor_between(*own, format).is_some());
-                (format, converted.map(|(_, count)| count).sum())
-            }
-            None => counts.into_iter().max_by_key(|(_, count)| *count)?,
-        };
+        let converted = shortest.map(|format| {
+            let converted = counts.iter().filter(|(own, _)| factor_between(*own, format).is_some());
+            (format, converted.map(|(_, count)| *count).sum())
+        });
+        let (format, count) = converted.filter(|(_, count)| *count > most.1).unwrap_or(most);
         (count * NUMBERS_DIVISOR >= all).then_some(format)
     }
 
@@ -414,7 +413,7 @@ fn is_shortest(format: &NumberFormat) -> bool {
     matches!(format, NumberFormat::Shortest { .. })
 }
 
-/// The decimal places that numbers of a format with a variable number of places are stored with.
+/// Number of decimal places to which a format with variable places scales its stored numbers; 0 for other formats.
 fn places(format: &NumberFormat) -> u8 {
     match format {
         NumberFormat::Shortest { digits } => *digits,
