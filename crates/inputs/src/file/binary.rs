@@ -63,10 +63,15 @@ fn is_binary(head: &[u8]) -> bool {
     if UTF16_BYTE_ORDER_MARKS.iter().any(|mark| head.starts_with(mark)) {
         return false;
     }
-    // White space, backspace, bell and escape occur in terminal output. Start of heading separates the fields of FIX
-    // messages; the bytes 28 to 31 are ASCII's separators of files, groups, records and units.
+    // White space, backspace, bell and escape occur in terminal output.
     let is_control = |byte: &&u8| matches!(byte, 0 | 2..=6 | 14..=26 | 127);
-    head.iter().filter(is_control).count() * BYTES_PER_CONTROL_CHAR > head.len()
+    // Start of heading separates the fields of FIX messages; the others are ASCII's separators of files, groups, records
+    // and units. Texts with them have no other control characters, whereas compressed data has.
+    let is_separator = |byte: &&u8| matches!(byte, 1 | 28..=31);
+    match head.iter().filter(is_control).count() {
+        0 => false,
+        controls => (controls + head.iter().filter(is_separator).count()) * BYTES_PER_CONTROL_CHAR > head.len(),
+    }
 }
 
 #[cfg(test)]
