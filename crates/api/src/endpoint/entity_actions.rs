@@ -4,8 +4,8 @@
 //! be removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the
 //! entity that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters
 //! of the row that creates an entity. `_reload` rereads the conf of the collection. In some collections, a `POST` to the
-//! path of an entity that does not exist creates the entity if the request names it. Not here: families that store permissions
-//! ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
+//! path of an entity that does not exist creates the entity if the request names it. Not here: families that store
+//! permissions ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
