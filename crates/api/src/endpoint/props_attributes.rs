@@ -287,8 +287,8 @@ fn given_pairs(form: &Parameters, prefix: &str) -> Result<Vec<(String, String)>,
     }
 }
 
-/// The fields of a lookup as props.conf writes them. If both fields have the same name, or the other field is not given,
-/// the name is written once.
+/// The fields of a lookup as props.conf writes them. If both fields have the same name, or the other field is not
+/// given, the name is written once.
 fn written_pair((field, other): &(String, String)) -> String {
     match other.trim() {
         "" => quote(field),
