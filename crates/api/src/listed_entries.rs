@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, StatusCode};
 use quarry_auth::{Identity, Origin};
 use quarry_conf::Permissions;
 use quarry_engine::{EntriesRequest, NodeEntry};
@@ -18,6 +18,7 @@ use tower_service::Service;
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::endpoint::table::ENDPOINTS;
+use crate::message::LackedPart;
 
 /// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -109,21 +110,28 @@ pub async fn listed_entries(
     request.extensions_mut().insert(Caller { identity, permissions, origin: Origin::LOCAL, shown: None });
     // A router is always ready and infallible.
     let Ok(answer) = crate::router(state.clone()).call(request).await;
-    let status = answer.status();
+    let (status, lacks_part) = (answer.status(), answer.extensions().get::<LackedPart>().is_some());
     let bytes = to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await;
     let bytes = bytes.map_err(|error| Fault::invalid(format!("the answer of {path} cannot be read: {error}")))?;
     let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     if !status.is_success() {
         let text = answer["messages"][0]["text"].as_str().unwrap_or("it is refused").to_owned();
-        let kind = match status.as_u16() {
-            401 | 403 => ErrorKind::Denied,
-            404 => return Ok(None),
-            400..500 => ErrorKind::Invalid,
-            _ => ErrorKind::Unavailable,
-        };
+        let Some(kind) = refusal_kind(status, lacks_part) else { return Ok(None) };
         return Err(Fault::new(kind, text).with_context(path));
     }
     Ok(answer["entry"].as_array().map(|entries| entries.iter().map(entry_of).collect()))
+}
+
+/// The kind of a refusal; `None` if nothing is listed at the path. A part of Splunk that the node does not have is not
+/// found, unlike a part that fails.
+fn refusal_kind(status: StatusCode, lacks_part: bool) -> Option<ErrorKind> {
+    match status.as_u16() {
+        _ if lacks_part => Some(ErrorKind::NotFound),
+        401 | 403 => Some(ErrorKind::Denied),
+        404 => None,
+        400..500 => Some(ErrorKind::Invalid),
+        _ => Some(ErrorKind::Unavailable),
+    }
 }
 
 /// An entry of a feed as a row: title, author, id and time of change, then permissions, then its settings.
@@ -187,6 +195,16 @@ mod tests {
             assert!(shown.contains(&wanted.to_owned()), "{wanted}: {shown:?}");
         }
         assert!(!shown.iter().any(|value| value.starts_with("none")), "{shown:?}");
+    }
+
+    #[test]
+    fn failures_are_not_parts_that_the_node_lacks() {
+        assert_eq!(refusal_kind(StatusCode::SERVICE_UNAVAILABLE, true), Some(ErrorKind::NotFound));
+        for failure in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INTERNAL_SERVER_ERROR] {
+            assert_eq!(refusal_kind(failure, false), Some(ErrorKind::Unavailable));
+        }
+        assert_eq!(refusal_kind(StatusCode::NOT_FOUND, false), None);
+        assert_eq!(refusal_kind(StatusCode::FORBIDDEN, false), Some(ErrorKind::Denied));
     }
 
     #[test]

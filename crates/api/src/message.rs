@@ -371,6 +371,10 @@ fn is_fatal(path: &str) -> bool {
         || DISPATCHER_PATHS.iter().any(|begin| below.starts_with(begin))
 }
 
+/// Response extension of errors about a part of Splunk that this node does not have, such as a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LackedPart;
+
 /// Writes the body of every error in Splunk's form.
 pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
@@ -390,6 +394,7 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
     }
     let allow: Option<(HeaderName, HeaderValue)> =
         response.headers().get(header::ALLOW).map(|value| (header::ALLOW, value.clone()));
+    let lacked = response.extensions_mut().remove::<LackedPart>();
     let mut error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
         // An error of the router.
@@ -405,6 +410,9 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
     }
     let mut rendered = error.render(form.is_xml());
     rendered.headers_mut().extend(allow);
+    if let Some(lacked) = lacked {
+        rendered.extensions_mut().insert(lacked);
+    }
     rendered
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::response::Response;
 use serde_json::Value;
@@ -223,27 +223,28 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
 /// format of the refusal. Large or late forms are ignored, because the client may not be authenticated.
 pub(crate) async fn note_unread_form(request: Request) {
     let Some(form) = request.extensions().get::<RefusalForm>().cloned() else { return };
-    if !is_small_form(request.headers()) {
+    if !is_small(request.headers()) {
         return;
     }
     let body = to_bytes(request.into_body(), UNREAD_BYTES_MAX);
-    if let Ok(Ok(body)) = tokio::time::timeout(UNREAD_WAIT, body).await {
+    if let Ok(Ok(body)) = tokio::time::timeout(UNREAD_WAIT, body).await
+        && !is_no_form(&body)
+    {
         form_urlencoded::parse(&body).for_each(|(name, value)| form.note_parameter(&name, &value));
     }
 }
 
-/// Whether a body is a form of at most [`UNREAD_BYTES_MAX`].
-fn is_small_form(headers: &HeaderMap) -> bool {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let bytes = text(&header::CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok());
-    text(&header::CONTENT_TYPE).is_some_and(is_form) && bytes.is_some_and(|bytes| bytes <= UNREAD_BYTES_MAX)
+/// Whether a body is stated to have at most [`UNREAD_BYTES_MAX`].
+fn is_small(headers: &HeaderMap) -> bool {
+    let bytes = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    bytes.is_some_and(|bytes| bytes <= UNREAD_BYTES_MAX)
 }
 
-/// Whether a body is no form: JSON, XML or parts of `multipart/form-data`. Like Splunk, forms are read whatever content
-/// type they have: clients that talk mostly JSON send forms as `application/json`.
+/// Whether a body is not a form, but JSON, XML or multipart, or has no parameter. As in Splunk, a form is read whatever
+/// its content type is.
 fn is_no_form(body: &[u8]) -> bool {
     let body = body.trim_ascii_start();
-    [&b"{"[..], b"[", b"\"", b"<", b"--"].iter().any(|begin| body.starts_with(begin))
+    !body.contains(&b'=') || [&b"{"[..], b"[", b"\"", b"<", b"--"].iter().any(|begin| body.starts_with(begin))
 }
 
 /// Whether a content type is that of forms.
@@ -336,7 +337,7 @@ mod tests {
         assert!(parameters.reject_unknown(&[&["a", "b", "count"]]).is_err());
         assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));
         assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
-        for other in ["[1]", " \n<a/>", "--boundary\r\n", "\"text\""] {
+        for other in ["[1]", " \n<a b=''/>", "--boundary\r\na=b", "\"text\"", "text"] {
             assert_eq!(
                 read("/x", "text/plain", other).await.err(),
                 Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
@@ -416,7 +417,8 @@ mod tests {
             (FORM, short.clone(), true),
             (FORM, "a=b&output_mode=xml".to_owned(), false),
             (FORM, long, false),
-            ("application/json", short, false),
+            ("application/json", short, true),
+            ("application/json", "{\"output_mode\":\"=&output_mode=json\"}".to_owned(), false),
         ] {
             let form = RefusalForm::default();
             form.note_parameter("output_mode", "xml");

@@ -64,7 +64,7 @@ pub(crate) async fn authorise(
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
         let path =
             answer.extensions().get::<ShownEntry>().map_or(path, |shown| shown.entry.path.replace("%252F", "%2F"));
-        state.auth.record_change(&identity, &origin, operation, path);
+        state.auth.record_change(&identity, &origin, done(operation, row, answer.status()), path);
     }
     answer
 }
@@ -187,6 +187,11 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     })
 }
 
+/// The operation that a successful request has performed: a change may have created its entity.
+fn done(operation: &'static str, row: &EndpointRow, status: StatusCode) -> &'static str {
+    if status == StatusCode::CREATED && row.may_create() { "create" } else { operation }
+}
+
 /// Whether the path is that of a collection, in which a request creates members.
 fn has_members(path: &str) -> bool {
     ENDPOINTS.iter().any(|row| row.path.strip_prefix(path).is_some_and(|rest| rest.starts_with("/{")))
@@ -260,5 +265,8 @@ mod tests {
         assert_eq!(of("POST", "saved/searches/_new"), "create");
         assert_eq!(of("POST", "saved/searches/{name}/disable"), "edit");
         assert_eq!(of("DELETE", "saved/searches/{name}"), "remove");
+        let change = ROWS[&("/services/saved/searches/{name}", "POST")];
+        assert_eq!(done("edit", change, StatusCode::CREATED), "create");
+        assert_eq!(done("edit", change, StatusCode::OK), "edit");
     }
 }

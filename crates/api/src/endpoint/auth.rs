@@ -71,9 +71,18 @@ const SHOWN_SESSION: Shape = Shape::Object(&[
 /// Text shown instead of a session's key.
 const HIDDEN_KEY: &str = "********";
 
+/// Characters of an unknown session that its error shows.
+const ECHOED_CHARS_MAX: usize = 8;
+
 /// The error for a session that cannot be shown or ended, in Splunk's words.
 fn no_session(key: &str) -> ApiError {
-    ApiError::with_status(StatusCode::NOT_FOUND, format!("Not a valid session: {key}"))
+    ApiError::with_status(StatusCode::NOT_FOUND, format!("Not a valid session: {}", shortened(key)))
+}
+
+/// The beginning of a text that may be a session's key, which errors must not show; ids look like keys.
+fn shortened(key: &str) -> String {
+    let begin: String = key.chars().take(ECHOED_CHARS_MAX).collect();
+    if begin.len() < key.len() { format!("{begin}…") } else { begin }
 }
 
 async fn sessions(
@@ -146,4 +155,15 @@ async fn end_session(
 
 fn ended_or(ended: bool, otherwise: impl FnOnce() -> ApiError) -> Result<Response, ApiError> {
     if ended { Ok(json_response("{\"messages\":[]}".to_owned())) } else { Err(otherwise()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_show_only_the_beginning_of_a_key() {
+        assert_eq!(shortened("0123456789abcdef"), "01234567…");
+        assert_eq!(shortened("none"), "none");
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects};
 use quarry_conf::Permissions;
@@ -25,7 +25,7 @@ use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, escape_segment};
 use crate::caller::Caller;
-use crate::message::ApiError;
+use crate::message::{ApiError, LackedPart};
 use crate::parameters::Parameters;
 
 /// An entity: its name and members.
@@ -142,7 +142,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         entities(rows, &Content::for_path(path, Shape::Texts(members.into_iter().collect())))
     };
     let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
-        let refuse = move || async { ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why) };
+        let refuse = move || async {
+            let mut refusal = ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why).into_response();
+            refusal.extensions_mut().insert(LackedPart);
+            refusal
+        };
         let access = match *why {
             NO_CLUSTER => Access::Capability(LIST_INDEXER_CLUSTER),
             NO_REPLICAS => Access::Capability(LIST_INTROSPECTION),

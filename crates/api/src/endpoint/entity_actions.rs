@@ -3,9 +3,9 @@
 //! The actions are derived from the table, like folder listings ([`super::folders`]): a collection whose entities can
 //! be removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the
 //! entity that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters
-//! of the row that creates an entity. `_reload` rereads the conf of the collection. A `POST` to the path of an entity
-//! that does not exist creates the entity if the form names it. Not here: families that store permissions
-//! ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
+//! of the row that creates an entity. `_reload` rereads the conf of the collection. In some collections, a `POST` to
+//! the path of an entity that does not exist creates the entity if the request names it. Not here: families that store
+//! permissions ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,8 +93,13 @@ fn actions(family: &Family<'_>) -> Vec<Endpoint> {
     rows.into_iter().map(|row| Endpoint { is_namespaced: list.is_namespaced, ..row }).collect()
 }
 
-/// Lets the row that changes an entity create the entity if it does not exist and the form has its name, as Splunk does;
-/// Terraform's provider creates indexes and tokens in this way.
+/// Collections in which a change of an entity that does not exist creates the entity. A new entity has the name in the
+/// request, so that a repeated request changes what the first request created.
+const CREATED_AT_PATH: [&str; 5] =
+    ["authorization/roles", "data/indexes", "data/inputs/http", "data/transforms/lookups", "saved/searches"];
+
+/// Lets the row that changes an entity of [`CREATED_AT_PATH`] create the entity if it does not exist and the request
+/// has its name, as Splunk does; Terraform's provider creates indexes and tokens in this way.
 pub(crate) fn create_missing(served: &mut [Endpoint]) {
     let at = |served: &[Endpoint], method: Method, path: &str| {
         let row = served.iter().find(|row| row.root == SERVICES && row.method == method && row.path == path);
@@ -102,11 +107,15 @@ pub(crate) fn create_missing(served: &mut [Endpoint]) {
     };
     for place in 0..served.len() {
         let change = &served[place];
-        let Some(path) = change.path.strip_suffix(ONE).filter(|_| change.method == Method::POST) else { continue };
+        let path = change.path.strip_suffix(ONE).filter(|path| CREATED_AT_PATH.contains(path));
+        let Some(path) = path.filter(|_| change.root == SERVICES && change.method == Method::POST) else { continue };
         let create = at(served, Method::POST, path).filter(|row| row.creates() && row.access == change.access);
         let show = at(served, Method::GET, &change.path).filter(Endpoint::shows_entities);
         if let (Some(create), Some(show)) = (create, show) {
-            served[place].serve = create_or_change(show.serve, create.serve, change.serve.clone());
+            let made = create.answers.into_iter().flatten().filter(|(status, _)| *status == StatusCode::CREATED);
+            let changed = &mut served[place];
+            changed.serve = create_or_change(show.serve, create.serve, changed.serve.clone());
+            changed.answers.get_or_insert_default().extend(made);
         }
     }
 }
@@ -120,7 +129,7 @@ fn create_or_change(
         let (mut parts, body) = request.into_parts();
         let body = Bytes::from_request(Request::from_parts(parts.clone(), body), &state).await;
         let body = body.map_err(IntoResponse::into_response)?;
-        let given = form_urlencoded::parse(&body).find(|(name, _)| name == "name").map(|(_, value)| value.into_owned());
+        let given = given_name(parts.uri.query().unwrap_or_default(), &body);
         let mut handler = change;
         if let Some(given) = given {
             let path = PathParts::from_request_parts(&mut parts, &state).await.map_err(IntoResponse::into_response)?;
@@ -136,6 +145,12 @@ fn create_or_change(
         let Ok(answer) = handler.call(Request::from_parts(parts, Body::from(body))).await;
         Ok::<_, Response>(answer)
     })
+}
+
+/// The name that the handler of a new entity reads: parameters of the URL come before those of the body.
+fn given_name(query: &str, body: &[u8]) -> Option<String> {
+    let mut given = form_urlencoded::parse(query.as_bytes()).chain(form_urlencoded::parse(body));
+    given.find(|(name, _)| name == "name").map(|(_, value)| value.into_owned())
 }
 
 /// The answer of a `GET` handler to the path of a request. The request's parameters are not passed on, because they are
@@ -220,4 +235,27 @@ fn template(path: &str, fields: Fields) -> MethodRouter<ApiState> {
         let title = path.rsplit('/').next().unwrap_or_default().to_owned();
         template_of(title, &path, fields, &caller, &parameters)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::table::ENDPOINTS;
+
+    #[test]
+    fn a_name_in_the_url_comes_before_a_name_in_the_body() {
+        let named = |query, body: &str| given_name(query, body.as_bytes());
+        assert_eq!(named("a=b&name=x%20y", "name=z").as_deref(), Some("x y"));
+        assert_eq!(named("a=b", "name=z&name=y").as_deref(), Some("z"));
+        assert_eq!(named("", "a=name"), None);
+    }
+
+    #[test]
+    fn rows_that_may_create_their_entity_state_so() {
+        let own = ENDPOINTS.iter().filter(|row| row.may_create() && row.alias_of.is_none());
+        let mut paths: Vec<&str> =
+            own.filter_map(|row| row.path.strip_prefix("/services/")?.strip_suffix(ONE)).collect();
+        paths.sort_unstable();
+        assert_eq!(paths, CREATED_AT_PATH);
+    }
 }

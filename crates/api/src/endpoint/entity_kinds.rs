@@ -111,7 +111,7 @@ fn name_as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<
 /// Adds nothing to the settings of the stanza.
 fn as_set(_: &Kind, _: &ConfObject, _: &mut BTreeMap<String, String>) {}
 
-/// Parameters of rules for metrics and the settings that they stand for, in Splunk's REST reference.
+/// Parameter names in Splunk's REST reference, and the settings that they set.
 const STATSD_NAMES: [(&str, &str); 2] =
     [("regex", "REGEX"), ("remove_dimensions_from_metric_name", "REMOVE_DIMS_FROM_METRIC_NAME")];
 const SCHEMA_NAMES: [(&str, &str); 3] = [

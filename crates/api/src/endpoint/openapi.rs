@@ -99,8 +99,9 @@ fn operation(row: &EndpointRow) -> Value {
     let mut parameters: Vec<Value> = in_path
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
+    let of_new: &[&str] = if row.may_create() { &["name"] } else { &[] };
     let (schemas, needs): (Map<String, Value>, Vec<&str>) = (
-        row.needs.iter().chain(row.takes).map(|name| ((*name).to_owned(), schema(name))).collect(),
+        row.needs.iter().chain(row.takes).chain(of_new).map(|name| ((*name).to_owned(), schema(name))).collect(),
         row.needs.to_vec(),
     );
     let mut operation = json!({ "summary": row.summary, "x-namespaced": row.is_namespaced });
@@ -169,6 +170,9 @@ mod tests {
         assert_eq!(document["paths"]["/services/auth/login"]["post"]["security"], json!([]));
         let jobs = &document["paths"]["/services/search/jobs"]["post"];
         assert_eq!(jobs["x-capability"], "search");
+        let index = &document["paths"]["/services/data/indexes/{name}"]["post"];
+        let form = &index["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"];
+        assert!(form["properties"]["name"].is_object() && index["responses"]["201"].is_object());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{AclChange, ConfObject, ObjectError};
+use quarry_conf::props::search_time::split_words;
 use quarry_conf::props::split_extract;
 use quarry_engine::check_regex;
 use serde_json::{Map, Value};
@@ -156,10 +157,12 @@ const ATTRIBUTES: [Attribute; 5] = [
         value: |form| {
             let word = if is_kept(form) { KEEPING_ALIAS } else { ALIAS };
             let aliases = given_pairs(form, "alias.")?;
-            Ok(aliases.iter().map(|alias| written_pair(alias, word)).collect::<Vec<_>>().join(" "))
+            // Unlike a lookup, an alias always needs both names, even if they are the same.
+            let written = |(field, alias): &(String, String)| format!("{} {word} {}", quote(field), quote(alias));
+            Ok(aliases.iter().map(written).collect::<Vec<_>>().join(" "))
         },
         members: |_, value, content| {
-            let words = words_of(value);
+            let words = split_words(value);
             for (field, alias) in pairs_of(&words) {
                 content.insert(format!("alias.{field}"), alias.into());
             }
@@ -194,12 +197,13 @@ const ATTRIBUTES: [Attribute; 5] = [
         },
         value: lookup_value,
         members: |_, value, content| {
-            let words = words_of(value);
+            let words = split_words(value);
             let (transform, fields) =
-                words.split_first().map_or(("", words.as_slice()), |(first, rest)| (*first, rest));
+                words.split_first().map_or(("", words.as_slice()), |(first, rest)| (first.as_str(), rest));
             content.insert("transform".to_owned(), transform.into());
             content.insert("overwrite".to_owned(), (!has_word(fields, KEEPING_OUTPUT)).into());
-            let is_output = |word: &&str| [OUTPUT, KEEPING_OUTPUT].iter().any(|known| word.eq_ignore_ascii_case(known));
+            let is_output =
+                |word: &String| [OUTPUT, KEEPING_OUTPUT].iter().any(|known| word.eq_ignore_ascii_case(known));
             let outputs_at = fields.iter().position(is_output).unwrap_or(fields.len());
             let (inputs, outputs) = fields.split_at(outputs_at);
             for (prefix, fields) in [(INPUTS, inputs), (OUTPUTS, outputs.get(1..).unwrap_or_default())] {
@@ -267,7 +271,11 @@ fn given_pairs(form: &Parameters, prefix: &str) -> Result<Vec<(String, String)>,
     if pairs.is_empty() || pairs.len() > FIELDS_MAX {
         return Err(ApiError::bad_request(format!("give {prefix}FIELD=OTHER once to {FIELDS_MAX} times")));
     }
-    let is_name = |name: &str| !name.contains(['"', '\n', '\r']);
+    let is_keyword = |name: &str| {
+        let known = [ALIAS, KEEPING_ALIAS, OUTPUT, KEEPING_OUTPUT];
+        known.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
+    };
+    let is_name = |name: &str| !name.contains(['"', ',', '\n', '\r']) && !is_keyword(name);
     let may_be_empty = prefix != "alias.";
     let is_pair = |(field, other): &(String, String)| {
         let is_named = !field.trim().is_empty() && (may_be_empty || !other.trim().is_empty());
@@ -279,44 +287,31 @@ fn given_pairs(form: &Parameters, prefix: &str) -> Result<Vec<(String, String)>,
     }
 }
 
-/// A pair as props.conf writes it. If both fields have the same name, or the other field is not given, the name is
-/// written once.
-fn written_pair((field, other): &(String, String), word: &str) -> String {
+/// The fields of a lookup as props.conf writes them. If both fields have the same name, or the other field is not
+/// given, the name is written once.
+fn written_pair((field, other): &(String, String)) -> String {
     match other.trim() {
         "" => quote(field),
-        other if other == field.trim() && word == ALIAS => quote(field),
-        other => format!("{} {word} {}", quote(field), quote(other)),
+        other if other == field.trim() => quote(field),
+        other => format!("{} {ALIAS} {}", quote(field), quote(other)),
     }
 }
 
-/// The words of a value; a name in quotation marks is one word, without the marks.
-fn words_of(value: &str) -> Vec<&str> {
-    let (mut words, mut rest) = (Vec::new(), value.trim_start());
-    while !rest.is_empty() {
-        let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
-        let (word, after) = quoted.or_else(|| rest.split_once(char::is_whitespace)).unwrap_or((rest, ""));
-        words.push(word);
-        rest = after.trim_start_matches([',', ' ', '\t']).trim_start();
-    }
-    words
-}
-
-fn has_word(words: &[&str], word: &str) -> bool {
+fn has_word(words: &[String], word: &str) -> bool {
     words.iter().any(|other| other.eq_ignore_ascii_case(word))
 }
 
 /// The pairs of fields in the words of a value; a field alone is paired with itself.
-fn pairs_of<'v>(words: &[&'v str]) -> Vec<(&'v str, &'v str)> {
+fn pairs_of(words: &[String]) -> Vec<(&str, &str)> {
     let is_as = |word: &str| [ALIAS, KEEPING_ALIAS].iter().any(|known| word.eq_ignore_ascii_case(known));
     let (mut pairs, mut rest) = (Vec::new(), words);
     while let [field, after @ ..] = rest {
-        let field = field.trim_end_matches(',');
-        (pairs, rest) = match after {
-            [word, other, after @ ..] if is_as(word) => {
-                ([pairs, vec![(field, other.trim_end_matches(','))]].concat(), after)
-            }
-            after => ([pairs, vec![(field, field)]].concat(), after),
+        let (other, after) = match after {
+            [word, other, after @ ..] if is_as(word) => (other, after),
+            after => (field, after),
         };
+        pairs.push((field.as_str(), other.as_str()));
+        rest = after;
     }
     pairs
 }
@@ -329,7 +324,7 @@ fn lookup_value(form: &Parameters) -> Result<String, ApiError> {
     }
     let written = |prefix: &str| -> Result<String, ApiError> {
         let pairs = given_pairs(form, prefix)?;
-        Ok(pairs.iter().map(|pair| written_pair(pair, ALIAS)).collect::<Vec<_>>().join(" "))
+        Ok(pairs.iter().map(written_pair).collect::<Vec<_>>().join(" "))
     };
     let inputs = written(INPUTS)?;
     if !form.clone().into_pairs().iter().any(|(key, _)| key.starts_with(OUTPUTS)) {
@@ -541,10 +536,21 @@ mod tests {
         let [extraction, alias, calculated, lookup, rename] = &ATTRIBUTES;
         let of = |attribute: &Attribute, pairs: &[(&str, &str)]| (attribute.value)(&form(pairs));
         assert_eq!(of(alias, &[("alias.a", "b"), ("alias.c d", "e")]).unwrap(), "a AS b \"c d\" AS e");
+        assert_eq!(of(alias, &[("alias.a", "a"), ("alias.b", "c")]).unwrap(), "a AS a b AS c");
         assert!(of(alias, &[]).is_err() && of(alias, &[("alias.a", "\"")]).is_err());
+        for name in ["as", "AsNew", " OUTPUT", "outputnew", "a,b"] {
+            assert!(
+                of(alias, &[("alias.a", name)]).is_err()
+                    && of(alias, &[(format!("alias.{name}").as_str(), "a")]).is_err()
+            );
+        }
         let mut members = Map::new();
         (alias.members)("FIELDALIAS-x", "a AS b", &mut members);
         assert_eq!(members["alias.a"], "b");
+        let words = split_words("t,a AS b,\"c d\",as as e");
+        assert_eq!(pairs_of(&words), [("t", "t"), ("a", "b"), ("c d", "as"), ("e", "e")]);
+        // Longer values than a request may have are still read in linear time.
+        assert_eq!(pairs_of(&split_words(&"a,".repeat(500_000))).len(), 500_000);
         let input =
             [("transform", "t"), ("lookup.field.input.a", "b"), ("lookup.field.output.c", "d"), ("overwrite", "0")];
         assert_eq!(of(lookup, &input).unwrap(), "t a AS b OUTPUTNEW c AS d");

@@ -4,7 +4,7 @@
 //! in open sessions. Not here: the effective permissions of several roles ([`quarry_auth::permissions`]).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -211,9 +211,13 @@ fn all_imports<'r>(known: &'r Roles, role: &'r RoleSettings) -> Vec<&'r RoleSett
     found
 }
 
+/// The permissions of a user who has only these roles.
+fn permissions_of(known: &Roles, roles: &[String]) -> Permissions {
+    permissions(known, &Identity { user: String::new(), roles: roles.to_vec(), is_console: false })
+}
+
 fn entry(known: &Roles, role: &RoleSettings, stored: &StoredSettings, caller: &Caller) -> Entry {
-    let imported =
-        permissions(known, &Identity { user: String::new(), roles: role.imports.clone(), is_console: false });
+    let imported = permissions_of(known, &role.imports);
     let imported_earliest = all_imports(known, role).iter().map(|role| time_earliest(stored, &role.name)).max();
     let providers = stored_text(stored, &role.name, "federatedProviders").split([';', ',']).map(str::trim);
     // As in Splunk, capabilities that the role inherits are not listed as its own.
@@ -389,30 +393,35 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
         settings.push(("defaultApp".to_owned(), app.to_owned()));
     }
     if form.get("capabilities").is_some() {
-        settings.extend(capability_settings(&form.list("capabilities"), known, role)?);
+        let names = |part: &String| part.split(';').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+        let imports: Option<Vec<String>> =
+            form.get("imported_roles").map(|_| form.list("imported_roles").iter().flat_map(names).collect());
+        let inherited = permissions_of(known, imports.as_ref().unwrap_or(&role.imports)).capabilities;
+        settings.extend(capability_settings(&form.list("capabilities"), known, role, &inherited)?);
     }
     Ok(settings)
 }
 
-/// Settings that make the capabilities of the role itself exactly the wanted ones.
+/// Settings that make the capabilities of the role itself exactly the wanted ones. Inherited capabilities that are not
+/// wanted stay as they are, because the list of a role's own capabilities does not show them.
 fn capability_settings(
     wanted: &[String],
     known: &Roles,
     role: &RoleSettings,
+    inherited: &BTreeSet<String>,
 ) -> Result<Vec<(String, String)>, ApiError> {
+    let is_kept = |name: &str| inherited.contains(name) || wanted.iter().any(|wanted| wanted == name);
     if let Some(unknown) = wanted.iter().find(|name| !known.capabilities().contains(*name)) {
         return Err(ApiError::bad_request(format!(
             "there is no capability {unknown}: GET {CAPABILITIES} lists the existing ones"
         )));
     }
     if role.name == ADMIN_ROLE
-        && let Some(kept) = REQUIRED_BY_ADMIN
-            .iter()
-            .find(|name| role.capabilities.contains(**name) && !wanted.iter().any(|wanted| wanted == *name))
+        && let Some(kept) = REQUIRED_BY_ADMIN.iter().find(|name| role.capabilities.contains(**name) && !is_kept(name))
     {
         return Err(ApiError::bad_request(format!("the role {ADMIN_ROLE} keeps the capability {kept}")));
     }
-    let taken = role.capabilities.iter().filter(|name| !wanted.contains(name));
+    let taken = role.capabilities.iter().filter(|name| !is_kept(name));
     let given = wanted.iter().filter(|name| !role.capabilities.contains(*name));
     let given = given.map(|name| (name.clone(), ENABLED.to_owned()));
     Ok(given.chain(taken.map(|name| (name.clone(), DISABLED.to_owned()))).collect())

@@ -159,6 +159,16 @@ pub struct EndpointRow {
     pub summary: &'static str,
 }
 
+impl EndpointRow {
+    /// Whether the endpoint changes the entity at its path, or creates the entity if a request names it.
+    pub(super) fn may_create(&self) -> bool {
+        let is_of_entity = self.method == Method::POST && self.path.ends_with("/{name}");
+        let is_created =
+            |(status, answer): &(StatusCode, AnswerShape)| *status == StatusCode::CREATED && answer.content().is_some();
+        is_of_entity && self.answers.iter().flatten().any(is_created)
+    }
+}
+
 impl Endpoint {
     /// A row whose `path` is relative to the root. The row is also served below namespaces.
     pub(crate) fn new(

@@ -109,9 +109,8 @@ pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, Str
     settings.entry(QUALIFIED.to_owned()).or_insert(qualified);
 }
 
-/// Replaces `actions` by a setting `action.NAME` for each action: on for the listed actions, whatever else the request
-/// says about them, because Terraform's provider sends `action.NAME=false` with every list; off for the other known
-/// actions, unless the request has their `action.NAME`.
+/// Replaces `actions` by settings `action.NAME`. Listed actions are switched on even if the request has `action.NAME=0`
+/// (Terraform's provider sends it with every list). Other known actions are switched off unless the request sets them.
 pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
     let Some(at) = settings.iter().position(|(key, _)| key == ACTIONS) else { return };
     let (_, list) = settings.remove(at);

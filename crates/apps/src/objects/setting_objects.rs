@@ -16,6 +16,7 @@ use super::read::stanzas;
 use super::write::{check_may_write, check_settings, local_path, refused};
 use super::{
     AclChange, ConfObject, DEFAULT_STANZA, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope, check_name,
+    is_admin,
 };
 
 /// Conf, stanza and setting.
@@ -89,6 +90,7 @@ impl Objects {
     }
 
     /// Removes the value that a setting has in `local`, with its permissions; fails if the setting has no value there.
+    /// Only administrators may remove settings of `[default]`, because all other stanzas inherit them.
     pub fn remove_setting(
         &self,
         path: SettingPath<'_>,
@@ -97,8 +99,14 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
         let [conf, stanza, key] = path;
-        check_name(stanza)?;
+        let is_default = stanza == DEFAULT_STANZA;
+        if !is_default {
+            check_name(stanza)?;
+        }
         let found = self.setting(path, scope, viewer)?;
+        if is_default && !is_admin(viewer) {
+            return Err(refused(stanza, &found.location, viewer));
+        }
         check_may_write(&found, viewer)?;
         if value_in(&self.location_conf(&found.location, conf).local, path).is_none() {
             return Err(ObjectError::Denied(format!(

@@ -121,7 +121,7 @@ fn parse_aliases(value: &str) -> Vec<AliasRule> {
 }
 
 /// Words separated by blanks and commas; quotes group words.
-pub(crate) fn split_words(text: &str) -> Vec<String> {
+pub fn split_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in text.chars() {
         match letter {

@@ -43,7 +43,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
     let request = EntriesRequest { path: endpoint, arguments, search: wanted, count: command.count };
     let entries = match entries_at(&request, search) {
         // As in Splunk, an endpoint of a part that this node does not have (a cluster) has no entries.
-        Err(fault) if fault.kind() == ErrorKind::Unavailable && !command.strict => {
+        Err(fault) if fault.kind() == ErrorKind::NotFound && !command.strict => {
             search.context().messages.push(fault.with_context("rest").to_string());
             return batch_of(Vec::<(String, _)>::new(), 0);
         }

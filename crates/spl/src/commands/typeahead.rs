@@ -142,7 +142,7 @@ fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) ->
     let mut commands = if EVENT_FIELDS.contains(&name) {
         let tstats = TstatsCommand {
             aggregates: vec![make.count("count")],
-            // The condition for any index would exclude internal indexes, which `index=_*` names.
+            // `index=*` does not match internal indexes, so it must not be combined with `index=_int*`.
             filter: match scope.indexes.is_empty() && name == INDEX {
                 true => condition,
                 false => SearchExpr::conjunction(vec![index_condition(make, &scope.indexes), condition]),
