@@ -167,7 +167,7 @@ impl Shared {
     pub(super) fn end_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
         self.readers.blobs().delete_all(&[&bucket.row.object(), &bucket.row.filter()])?;
-        // Afterwards, because a search may have opened the file while it still existed.
+        // The object is closed only after the deletion, because a search may have opened the file until then.
         self.readers.close_object(bucket.row.number);
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)).map(drop)
     }

@@ -92,7 +92,8 @@ impl Shared {
         // The times of objects come from the clock of the volume.
         let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);
         for found in orphans.into_values() {
-            // The bucket may have been uploaded since it was listed. While this lock is held, none is.
+            // The bucket may have been uploaded since it was listed. While this lock is held, no
+            // bucket is uploaded.
             let _turn = self.uploads.lock_transfers();
             let left = self.select_orphans(name, &found)?.objects;
             // An upload by another node may still be under way as long as one of the objects is young.
