@@ -155,12 +155,26 @@ impl Shared {
         if bucket.copies.is_archiving() {
             return Ok(());
         }
-        // Even if the catalog does not change, the state in memory follows it: an earlier commit may have had no answer.
-        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
+        self.begin_eviction(bucket)?;
         match bucket.copies.state() {
             Some(RemoteState::Evicting) => self.end_eviction(bucket),
             _ => Ok(()),
         }
+    }
+
+    /// Records that the local objects of a bucket are incomplete from now on. Even if the catalog does not change, the
+    /// state in memory follows it: an earlier commit may have had no answer.
+    pub(super) fn begin_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        self.change_copies(bucket, || {
+            let is_changed = self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting)?;
+            // After a crash, an earlier commit that failed may take effect and record complete local objects, unless a
+            // later commit overwrites it.
+            if !is_changed && self.catalog.has_failed() {
+                self.catalog.settle()?;
+            }
+            Ok(is_changed)
+        })
+        .map(drop)
     }
 
     /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.

@@ -9,10 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use quarry_bucket::{BucketReader, MemoryObject};
 use quarry_catalog::{BucketState, CatalogError, RemoteCopy, RemoteState};
-use quarry_stdx::number::usize_of;
 
 use super::copies::{ObjectKind, OwnFolder, RemotePath, STORE_ID_SETTING, UPLOAD_EPOCH_SETTING, receipt_key, stem};
 use super::receipt::Receipt;
@@ -341,52 +338,6 @@ impl Shared {
         if let Some(row) = row.filter(|_| state.sealed.contains(bucket.row.number)) {
             bucket.copies.set(row.remote, row.other);
             state.sealed.recount(bucket);
-        }
-        Ok(())
-    }
-
-    /// The content of both objects, verified against checksums and sizes.
-    fn read_verified_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
-        let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id().to_owned(), reason };
-        let read = |part: ObjectKind| -> Result<Bytes, StoreError> {
-            let object = self.readers.blobs().open(&part.name(&bucket.row))?;
-            if object.len() != part.bytes(&bucket.row) {
-                return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
-            }
-            object.read_at(0, usize_of(object.len())).map_err(|error| StoreError::of_bucket(bucket.id(), &error))
-        };
-        let objects = [read(ObjectKind::Object)?, read(ObjectKind::Filter)?];
-        let reader = BucketReader::open(Arc::new(MemoryObject(objects[0].clone())));
-        reader.and_then(|reader| reader.check()).map_err(|error| damaged(error.to_string()))?;
-        quarry_bucket::TermFilter::open(&objects[1]).map_err(|error| damaged(error.to_string()))?;
-        Ok(objects)
-    }
-
-    /// Ensures that the objects of a bucket are in the data directory.
-    pub(crate) fn ensure_local(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
-        let _turn = lock(&self.local_copies_lock);
-        let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_complete()) else { return Ok(()) };
-        // In this state, files that a crash leaves in the data directory are deleted at the next start.
-        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
-        // The next step may delete the remote copy, so the local one is verified before it counts.
-        let fetched = self.fetch(bucket, &copy).and_then(|()| self.read_verified_objects(bucket).map(drop));
-        if fetched.is_err() {
-            // Only the error of the fetch is reported.
-            drop(self.end_eviction(bucket));
-        }
-        fetched?;
-        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Uploaded))?;
-        self.state().sealed.examine(bucket);
-        Ok(())
-    }
-
-    /// Fetches the objects of a bucket from its volume into the data directory.
-    fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
-        for part in ObjectKind::ALL {
-            let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
-            let content = object.read_at(0, usize_of(object.len()));
-            let content = content.map_err(|error| StoreError::of_bucket(bucket.id(), &error))?;
-            self.readers.blobs().put(&part.name(&bucket.row), &content)?;
         }
         Ok(())
     }

@@ -124,6 +124,38 @@ fn a_damaged_copy_is_not_fetched_and_its_volume_keeps_it() {
     assert_tidy(&store, &*cold);
 }
 
+#[test]
+fn a_damaged_local_copy_does_not_replace_the_one_on_the_volume() {
+    let dir = tempdir().unwrap();
+    let (cold, warm) = (Arc::new(MemoryBlobStore::default()), Arc::new(MemoryBlobStore::default()));
+    let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), u64::MAX);
+    let store = open(&at(Place::Cold));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let locals = [1, 2].map(|number| dir.path().join(format!("db/main/{number:010}.bucket")));
+    let whole = std::fs::read(&locals[0]).unwrap();
+    for local in &locals {
+        let mut damaged = std::fs::read(local).unwrap();
+        let middle = damaged.len() / 3;
+        damaged[middle] ^= 4;
+        std::fs::write(local, damaged).unwrap();
+    }
+    // The second bucket is fetched again. Both copies of the first are damaged, and both stay.
+    let name = cold.list().unwrap().into_iter().find(|name| name.ends_with(".bucket")).unwrap();
+    cold.put(&name, &std::fs::read(&locals[0]).unwrap()).unwrap();
+    let store = open(&at(Place::Here));
+    let report = store.migrate("main", None).unwrap();
+    assert_eq!((report.moved, report.not_moved.len()), (1, 1), "{report:?}");
+    assert!(report.not_moved[0].reason.contains("copy on the volume is damaged"), "{report:?}");
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded), None]);
+    assert!(locals[0].exists() && cold.list().unwrap().contains(&name));
+    std::fs::write(&locals[0], whole).unwrap();
+    assert_eq!(store.migrate("main", None).unwrap().moved, 1);
+    assert_eq!((texts(&all(&store)), cold.list().unwrap()), (expected("main", 0..10), vec![]));
+    assert_tidy(&store, &*cold);
+}
+
 /// Migrates from one location to another on a machine that dies after `acts` operations on objects; returns whether the
 /// migration finished before that.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
