@@ -521,6 +521,23 @@ fn archiving_rule() -> crate::RetentionRule {
 }
 
 #[test]
+fn a_bucket_that_is_archived_does_not_count_as_evicted() {
+    let dir = tempdir().unwrap();
+    let store = open(&options(dir.path(), Arc::new(MemoryBlobStore::default()), u64::MAX));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    let given = Mutex::new(Vec::new());
+    let archive = |_: &crate::ExpiredBucket| {
+        store.evict_cache(Some(1)).unwrap();
+        given.lock().unwrap().push(states(&store));
+        Ok(())
+    };
+    store.run_retention(&[archiving_rule()], &archive).unwrap();
+    let [here, gone] = [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)];
+    assert_eq!(*given.lock().unwrap(), [[here, gone], [gone, here]]);
+}
+
+#[test]
 fn a_damaged_local_copy_is_fetched_again_before_it_is_archived() {
     let dir = tempdir().unwrap();
     let options = options(dir.path(), Arc::new(MemoryBlobStore::default()), u64::MAX);
