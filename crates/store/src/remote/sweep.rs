@@ -101,7 +101,9 @@ impl Shared {
                 swept.young += left.len() as u64;
                 continue;
             }
-            if !left.is_empty() && self.row_of(&found)?.is_some_and(|row| row.state == BucketState::Live) {
+            // An outdated receipt at the location of its bucket is never uploaded again.
+            let may_return = |row: &BucketRow| row.state == BucketState::Live && !is_at(row, name, &found.folder);
+            if !left.is_empty() && self.row_of(&found)?.is_some_and(|row| may_return(&row)) {
                 self.close_upload_folder(&found.folder)?;
             }
             for object in left {
