@@ -2,7 +2,8 @@
 //!
 //! The oldest buckets are uploaded first, several at once. Before upload, objects are read back from disk and verified
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
-//! uploads and evictions, which are retried after a few seconds at first and later after up to a minute.
+//! uploads and evictions. Uploads are retried after a few seconds at first and later after up to a minute; deletions of
+//! copies are retried every minute.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -104,17 +105,33 @@ pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
 type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
-    /// One round of the upload thread; returns whether buckets may be waiting for their upload.
+    /// One round of the upload thread; returns whether buckets may be waiting for their upload. Failures of evictions
+    /// and deletions are only reported.
     pub(crate) fn transfer(&self) -> Result<bool, StoreError> {
         let done = self.upload_next_group();
         let evicted = self.evict();
-        // What failed before is tried again when no bucket waits: it may fail each time, because an old volume is out of
-        // reach for example, and must not slow down uploads.
-        let completed = match done {
-            Ok(true) => Ok(()),
-            _ => self.complete_evictions().and(self.delete_old_copies()),
-        };
-        done.and_then(|more| evicted.and(completed).map(|()| more))
+        // Failed evictions and deletions of old copies are retried only when no bucket waits: they may fail every time
+        // (an old volume is unreachable) and must not delay uploads.
+        let is_idle = !matches!(done, Ok(true));
+        let completed = if is_idle { self.complete_evictions().and(self.delete_old_copies()) } else { Ok(()) };
+        let deleted = evicted.and(completed);
+        if is_idle || deleted.is_err() {
+            self.report_kept_copies(deleted);
+        }
+        done
+    }
+
+    /// Reports that copies of buckets could not be deleted, unless that was reported since the last success.
+    fn report_kept_copies(&self, deleted: Result<(), StoreError>) {
+        let was_reported = std::mem::replace(&mut self.uploads.lock_queue().is_kept_copy_reported, deleted.is_err());
+        if let Err(error) = deleted
+            && !was_reported
+        {
+            self.report_message(format!(
+                "evicted copies of buckets, or objects at an old location, cannot be deleted yet; they take up space, and \
+                 the deletion is retried: {error}"
+            ));
+        }
     }
 
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
