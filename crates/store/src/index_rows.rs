@@ -137,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Sets the copies of the buckets in a range of first origins to those in the catalog. The caller holds `commit`.
+    /// Updates the `Copies` of the buckets in a range of first origins from the catalog. The caller holds `commit`.
     fn read_all_copies(&self, index: &str, origins: &RangeInclusive<u64>) -> Result<(), StoreError> {
         let buckets: BTreeMap<u64, Arc<SealedBucket>> = {
             let state = self.state();

@@ -294,7 +294,7 @@ impl Shared {
         }
         let row = &bucket.row;
         let _archiving = bucket.copies.begin_archiving();
-        if let Err(error) = self.ensure_local(bucket) {
+        if let Err(error) = self.ensure_undamaged(bucket) {
             self.report_message(format!("bucket {} cannot be archived and is kept: {error}", bucket.id()));
             return false;
         }

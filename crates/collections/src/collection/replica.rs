@@ -137,7 +137,8 @@ impl Collection {
     fn apply_own_change(&self, writer: &mut Writer, shared: &dyn SharedDocuments, error: &CollectionError) {
         if self.pull(writer, shared).is_err() {
             log::warning(format!(
-                "collection {}: documents were changed for all nodes, but searches of this node do not find the changes                  yet, because the file of the collection cannot be written: {error}",
+                "collection {}: documents were changed for all nodes, but searches of this node do not find the changes \
+                 yet, because the file of the collection cannot be written: {error}",
                 self.name
             ));
         }

@@ -52,15 +52,15 @@ pub(crate) struct Checkpoint {
     pub(crate) position_argument: &'static str,
     /// Argument that precedes a time, which is `@` and the seconds since 1970.
     pub(crate) time_argument: &'static str,
-    /// Argument used while there is no mark; without it, the time of the first start is the mark.
+    /// Argument used until a position is saved; without it, the time of the first start is the mark.
     pub(crate) first_argument: Option<String>,
 }
 
 impl Checkpoint {
-    /// The saved mark. If there is none and none is needed to begin, saves the time `now_ns` before the program starts:
-    /// after a crash, events since then must not be skipped.
+    /// The saved mark. If there is none, and no first argument is set, saves `now_ns` as the mark before the program
+    /// starts: after a crash, events since then must not be skipped.
     fn read_or_begin(&self, now_ns: i64) -> Result<Option<String>, Fault> {
-        let kept = read_checkpoint(&self.file);
+        let kept = read_checkpoint(&self.file)?;
         if kept.is_some() || self.first_argument.is_some() {
             return Ok(kept);
         }
@@ -72,9 +72,9 @@ impl Checkpoint {
     /// The argument with which the program begins at a mark.
     fn argument(&self, mark: Option<&str>) -> Option<String> {
         match mark {
-            Some(time) if time.starts_with('@') => Some(format!("{}{time}", self.time_argument)),
-            Some(position) => Some(format!("{}{position}", self.position_argument)),
-            None => self.first_argument.clone(),
+            Some(position) if !position.starts_with('@') => Some(format!("{}{position}", self.position_argument)),
+            // The user may have set the first argument after the first start, so it prevails over the saved time.
+            time => self.first_argument.clone().or_else(|| time.map(|time| format!("{}{time}", self.time_argument))),
         }
     }
 }
@@ -328,10 +328,20 @@ impl Run<'_> {
     }
 }
 
-fn read_checkpoint(file: &std::path::Path) -> Option<String> {
+/// The saved mark; `None` if the file does not exist or is empty.
+fn read_checkpoint(file: &std::path::Path) -> Result<Option<String>, Fault> {
     let mut text = String::new();
-    std::fs::File::open(file).ok()?.take(CHECKPOINT_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    let read = std::fs::File::open(file).and_then(|opened| opened.take(CHECKPOINT_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let file = file.display();
+            let what =
+                format!("cannot read the saved position {file}; if the file is damaged, delete it to start anew");
+            Err(Fault::io(what, error))
+        }
+    }
 }
 
 /// Waits up to `wait` until a pipe is readable; the result tells which of stdout and stderr is.
@@ -467,7 +477,7 @@ mod tests {
             folder: folder.path().to_owned(),
         };
         run_once(folder.path(), program, Some(String::new()), store);
-        read_checkpoint(&folder.path().join("mark"))
+        read_checkpoint(&folder.path().join("mark")).unwrap()
     }
 
     /// Runs a journal input once, whose mark is in `mark` in this folder.
@@ -531,8 +541,26 @@ mod tests {
         let seconds: i64 = first.strip_prefix("--since=@").unwrap().parse().unwrap();
         assert!((0..=60).contains(&(SystemClock::shared().now_ns() / NANOS_PER_SEC - seconds)), "{first}");
         std::fs::write(folder.path().join("mark"), "@7").unwrap();
+        assert_eq!(run(Some("--since=yesterday"), ""), "--since=yesterday");
         assert_eq!(run(None, "echo '{\"__CURSOR\":\"c1\",\"MESSAGE\":\"hello\"}'"), "--since=@7");
         assert_eq!(run(None, ""), "--after-cursor=c1");
+    }
+
+    #[test]
+    fn a_mark_that_cannot_be_read_is_kept_and_the_program_does_not_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let [mark, started] = ["mark", "started"].map(|name| folder.path().join(name));
+        let run = || {
+            let arguments = vec!["-c".to_owned(), format!("echo started > {}", started.display())];
+            let program = Program { executable: "sh".into(), arguments, folder: folder.path().to_owned() };
+            run_once(folder.path(), program, None, Failure::Never);
+        };
+        std::fs::write(&mark, [0xff]).unwrap();
+        run();
+        assert_eq!((started.exists(), std::fs::read(&mark).unwrap()), (false, vec![0xff]));
+        std::fs::remove_file(&mark).unwrap();
+        run();
+        assert!(started.exists() && read_checkpoint(&mark).unwrap().is_some_and(|mark| mark.starts_with('@')));
     }
 
     #[test]

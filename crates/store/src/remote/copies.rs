@@ -86,7 +86,8 @@ fn without_epoch(folder: &str) -> &str {
 ///
 /// Before the objects of a live bucket are deleted, a new epoch of uploads begins, so that the bucket is never uploaded
 /// again under the same keys: a request to delete may reach the store late, or twice, and must not delete objects that
-/// were uploaded meanwhile. There are few epochs, because such deletions occur only in migrations.
+/// were uploaded meanwhile. There are few epochs, because such deletions occur only in migrations and in sweeps after an
+/// older catalog was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnFolder<'a> {
     pub(super) store: &'a str,

@@ -54,8 +54,9 @@ impl Store {
         while left > 0
             && let Some(bucket) = copies.pop()
         {
-            left = left.saturating_sub(bucket.row.stored_bytes());
-            shared.evict_one(&bucket)?;
+            if shared.evict_one(&bucket)? {
+                left = left.saturating_sub(bucket.row.stored_bytes());
+            }
         }
         cache.evict(left);
         if bytes.is_none() {
@@ -103,8 +104,9 @@ impl Shared {
         while bytes > room
             && let Some(bucket) = copies.pop()
         {
-            bytes = bytes.saturating_sub(bucket.row.stored_bytes());
-            self.evict_one(&bucket)?;
+            if self.evict_one(&bucket)? {
+                bytes = bytes.saturating_sub(bucket.row.stored_bytes());
+            }
         }
         cache.set_bytes_max(remote.cache_bytes_max - bytes.min(half));
         Ok(())
@@ -119,7 +121,8 @@ impl Shared {
             bucket.row.time_max >= now.saturating_sub(age)
         };
         let state = self.state_with(|_, unloaded| unloaded.local_bytes > 0)?;
-        let mut copies: Vec<Arc<SealedBucket>> = state.sealed.evictable().cloned().collect();
+        let copies = state.sealed.evictable().filter(|bucket| bucket.copies.is_evictable());
+        let mut copies: Vec<Arc<SealedBucket>> = copies.cloned().collect();
         drop(state);
         copies.sort_by_cached_key(|bucket| {
             Reverse((
@@ -140,34 +143,53 @@ impl Shared {
         let complete = |bucket: &Arc<SealedBucket>| {
             let _turn = lock(&self.local_copies_lock);
             // Another thread may have been restoring the copy until now.
-            if bucket.copies.state() == Some(RemoteState::Evicting) { self.evict_locked(bucket) } else { Ok(()) }
+            match bucket.copies.state() {
+                Some(RemoteState::Evicting) => self.evict_locked(bucket).map(drop),
+                _ => Ok(()),
+            }
         };
         interrupted.iter().map(complete).fold(Ok(()), Result::and)
     }
 
-    fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+    fn evict_one(&self, bucket: &SealedBucket) -> Result<bool, StoreError> {
         let _turn = lock(&self.local_copies_lock);
         self.evict_locked(bucket)
     }
 
-    /// Deletes the local copy of a bucket unless it is being archived. The caller holds `local_copies_lock`.
-    fn evict_locked(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+    /// Deletes the local copy of a bucket unless it is being archived; returns whether it was deleted. The caller holds
+    /// `local_copies_lock`.
+    fn evict_locked(&self, bucket: &SealedBucket) -> Result<bool, StoreError> {
         if bucket.copies.is_archiving() {
-            return Ok(());
+            return Ok(false);
         }
-        // Even if the catalog does not change, the state in memory follows it: an earlier commit may have had no answer.
-        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
-        match bucket.copies.state() {
-            Some(RemoteState::Evicting) => self.end_eviction(bucket),
-            _ => Ok(()),
+        self.begin_eviction(bucket)?;
+        if bucket.copies.state() != Some(RemoteState::Evicting) {
+            return Ok(false);
         }
+        self.end_eviction(bucket)?;
+        Ok(true)
+    }
+
+    /// Records that the local objects of a bucket are incomplete from now on. Even if the catalog does not change, the
+    /// state in memory follows it: an earlier commit may have had no answer.
+    pub(super) fn begin_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        self.change_copies(bucket, || {
+            let is_changed = self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting)?;
+            // After a crash, an earlier commit that failed may take effect and record complete local objects, unless a
+            // later commit overwrites it.
+            if !is_changed && self.catalog.has_failed() {
+                self.catalog.settle()?;
+            }
+            Ok(is_changed)
+        })
+        .map(drop)
     }
 
     /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.
     pub(super) fn end_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
         self.readers.blobs().delete_all(&[&bucket.row.object(), &bucket.row.filter()])?;
-        // Afterwards, because a search may have opened the file while it still existed.
+        // The object is closed only after the deletion, because a search may have opened the file until then.
         self.readers.close_object(bucket.row.number);
         self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicted)).map(drop)
     }

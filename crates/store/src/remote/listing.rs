@@ -1,7 +1,7 @@
 //! Finds the buckets on a volume by a listing: groups objects by bucket and by the data directory that stored them.
 //!
 //! A key is `PATH/STORE/NUMBER-TIME.ENDING` or `PATH/STORE-EPOCH/NUMBER-TIME.ENDING`, where `STORE` is the id of the data
-//! directory and `EPOCH` that of the upload; the objects of a bucket are adjacent in a listing.
+//! directory and `EPOCH` the epoch in which the bucket was uploaded. The objects of a bucket are adjacent in a listing.
 
 use std::collections::BTreeSet;
 

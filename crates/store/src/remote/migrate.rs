@@ -137,12 +137,12 @@ impl Shared {
         }
         if !bucket.copies.is_local() {
             self.check_room(bucket)?;
-            match self.ensure_local(bucket) {
-                Err(StoreError::Corrupt { reason, .. }) => {
-                    return Ok(Step::NotMoved(format!("its copy on the volume is damaged: {reason}")));
-                }
-                fetched => fetched?,
+        }
+        match self.ensure_undamaged(bucket) {
+            Err(StoreError::Corrupt { reason, .. }) => {
+                return Ok(Step::NotMoved(format!("its copy on the volume is damaged: {reason}")));
             }
+            fetched => fetched?,
         }
         let moved = match place {
             None => self.change_copies(bucket, || self.catalog.abandon_remote_copy(number))?,

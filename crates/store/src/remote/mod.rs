@@ -14,6 +14,7 @@
 pub(crate) mod copies;
 mod evict;
 pub(crate) mod listing;
+mod local_copies;
 pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod rebuild;

@@ -33,6 +33,8 @@ pub(super) struct UploadQueueState {
     pub(super) postponed: BTreeSet<RemotePath>,
     /// Whether a failure was reported since the last successful upload.
     pub(super) is_damage_reported: bool,
+    /// Whether a failure to delete a copy was reported since the last success.
+    pub(super) is_kept_copy_reported: bool,
     stopping: bool,
     /// Whether the upload thread runs.
     running: bool,

@@ -92,7 +92,8 @@ impl Shared {
         // The times of objects come from the clock of the volume.
         let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);
         for found in orphans.into_values() {
-            // The bucket may have been uploaded since it was listed. While this lock is held, none is.
+            // The bucket may have been uploaded since it was listed. While this lock is held, no
+            // bucket is uploaded.
             let _turn = self.uploads.lock_transfers();
             let left = self.select_orphans(name, &found)?.objects;
             // An upload by another node may still be under way as long as one of the objects is young.
@@ -100,7 +101,9 @@ impl Shared {
                 swept.young += left.len() as u64;
                 continue;
             }
-            if !left.is_empty() && self.row_of(&found)?.is_some_and(|row| row.state == BucketState::Live) {
+            // An outdated receipt at the location of its bucket is never uploaded again.
+            let may_return = |row: &BucketRow| row.state == BucketState::Live && !is_at(row, name, &found.folder);
+            if !left.is_empty() && self.row_of(&found)?.is_some_and(|row| may_return(&row)) {
                 self.close_upload_folder(&found.folder)?;
             }
             for object in left {

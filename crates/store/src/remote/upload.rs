@@ -2,17 +2,15 @@
 //!
 //! The oldest buckets are uploaded first, several at once. Before upload, objects are read back from disk and verified
 //! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
-//! uploads and evictions, which are retried after a few seconds at first and later after up to a minute.
+//! uploads and evictions. Uploads are retried after a few seconds at first and later after up to a minute; deletions of
+//! copies are retried every minute.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use quarry_bucket::{BucketReader, MemoryObject};
 use quarry_catalog::{BucketState, CatalogError, RemoteCopy, RemoteState};
-use quarry_stdx::number::usize_of;
 
 use super::copies::{ObjectKind, OwnFolder, RemotePath, STORE_ID_SETTING, UPLOAD_EPOCH_SETTING, receipt_key, stem};
 use super::receipt::Receipt;
@@ -107,17 +105,33 @@ pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
 type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
-    /// One round of the upload thread; returns whether buckets may be waiting for their upload.
+    /// One round of the upload thread; returns whether buckets may be waiting for their upload. Failures of evictions
+    /// and deletions are only reported.
     pub(crate) fn transfer(&self) -> Result<bool, StoreError> {
         let done = self.upload_next_group();
         let evicted = self.evict();
-        // What failed before is tried again when no bucket waits: it may fail each time, because an old volume is out of
-        // reach for example, and must not slow down uploads.
-        let completed = match done {
-            Ok(true) => Ok(()),
-            _ => self.complete_evictions().and(self.delete_old_copies()),
-        };
-        done.and_then(|more| evicted.and(completed).map(|()| more))
+        // Failed evictions and deletions of old copies are retried only when no bucket waits: they may fail every time
+        // (an old volume is unreachable) and must not delay uploads.
+        let is_idle = !matches!(done, Ok(true));
+        let completed = if is_idle { self.complete_evictions().and(self.delete_old_copies()) } else { Ok(()) };
+        let deleted = evicted.and(completed);
+        if is_idle || deleted.is_err() {
+            self.report_kept_copies(deleted);
+        }
+        done
+    }
+
+    /// Reports that copies of buckets could not be deleted, unless that was reported since the last success.
+    fn report_kept_copies(&self, deleted: Result<(), StoreError>) {
+        let was_reported = std::mem::replace(&mut self.uploads.lock_queue().is_kept_copy_reported, deleted.is_err());
+        if let Err(error) = deleted
+            && !was_reported
+        {
+            self.report_message(format!(
+                "evicted copies of buckets, or objects at an old location, cannot be deleted yet; they take up space, and \
+                 the deletion is retried: {error}"
+            ));
+        }
     }
 
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
@@ -341,52 +355,6 @@ impl Shared {
         if let Some(row) = row.filter(|_| state.sealed.contains(bucket.row.number)) {
             bucket.copies.set(row.remote, row.other);
             state.sealed.recount(bucket);
-        }
-        Ok(())
-    }
-
-    /// The content of both objects, verified against checksums and sizes.
-    fn read_verified_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
-        let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id().to_owned(), reason };
-        let read = |part: ObjectKind| -> Result<Bytes, StoreError> {
-            let object = self.readers.blobs().open(&part.name(&bucket.row))?;
-            if object.len() != part.bytes(&bucket.row) {
-                return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
-            }
-            object.read_at(0, usize_of(object.len())).map_err(|error| StoreError::of_bucket(bucket.id(), &error))
-        };
-        let objects = [read(ObjectKind::Object)?, read(ObjectKind::Filter)?];
-        let reader = BucketReader::open(Arc::new(MemoryObject(objects[0].clone())));
-        reader.and_then(|reader| reader.check()).map_err(|error| damaged(error.to_string()))?;
-        quarry_bucket::TermFilter::open(&objects[1]).map_err(|error| damaged(error.to_string()))?;
-        Ok(objects)
-    }
-
-    /// Ensures that the objects of a bucket are in the data directory.
-    pub(crate) fn ensure_local(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
-        let _turn = lock(&self.local_copies_lock);
-        let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_complete()) else { return Ok(()) };
-        // In this state, files that a crash leaves in the data directory are deleted at the next start.
-        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Evicting))?;
-        // The next step may delete the remote copy, so the local one is verified before it counts.
-        let fetched = self.fetch(bucket, &copy).and_then(|()| self.read_verified_objects(bucket).map(drop));
-        if fetched.is_err() {
-            // Only the error of the fetch is reported.
-            drop(self.end_eviction(bucket));
-        }
-        fetched?;
-        self.change_copies(bucket, || self.catalog.set_remote_state(bucket.row.number, RemoteState::Uploaded))?;
-        self.state().sealed.examine(bucket);
-        Ok(())
-    }
-
-    /// Fetches the objects of a bucket from its volume into the data directory.
-    fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
-        for part in ObjectKind::ALL {
-            let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
-            let content = object.read_at(0, usize_of(object.len()));
-            let content = content.map_err(|error| StoreError::of_bucket(bucket.id(), &error))?;
-            self.readers.blobs().put(&part.name(&bucket.row), &content)?;
         }
         Ok(())
     }

@@ -570,7 +570,7 @@ pub(crate) fn bucket_error(bucket: &str, error: &BucketError) -> StoreError {
     StoreError::of_bucket(bucket, error)
 }
 
-/// Whether the query contains terms, by which a filter could exclude slabs that lack these marks.
+/// Whether a filter can exclude a slab for this query, given the marks that the slab lacks.
 fn has_terms(query: &TermQuery, absent_marks: MarkSet) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::FieldNumber { .. } | TermQuery::None => true,

@@ -495,14 +495,6 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     seal_more(&store);
     assert_eq!(store.compact_all().unwrap().buckets_after, 2);
-    let rule = crate::RetentionRule {
-        index: "main".to_owned(),
-        max_age_secs: 0,
-        max_stored_bytes: None,
-        max_raw_bytes: None,
-        archives: true,
-        empties_after_secs: 0,
-    };
     let given = Mutex::new(Vec::new());
     let archive = |bucket: &crate::ExpiredBucket| {
         store.evict_cache(None).unwrap();
@@ -510,10 +502,62 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
         given.lock().unwrap().push(here);
         Ok(())
     };
-    store.run_retention(&[rule], &archive).unwrap();
+    store.run_retention(&[archiving_rule()], &archive).unwrap();
     assert_eq!(*given.lock().unwrap(), [true, true]);
     assert_eq!((volume.list().unwrap().len(), texts(&all(&store)).len()), (0, 0));
     assert_tidy(&store, &*volume);
+}
+
+/// A rule by which all events of `main` are archived.
+fn archiving_rule() -> crate::RetentionRule {
+    crate::RetentionRule {
+        index: "main".to_owned(),
+        max_age_secs: 0,
+        max_stored_bytes: None,
+        max_raw_bytes: None,
+        archives: true,
+        empties_after_secs: 0,
+    }
+}
+
+#[test]
+fn a_bucket_that_is_archived_does_not_count_as_evicted() {
+    let dir = tempdir().unwrap();
+    let store = open(&options(dir.path(), Arc::new(MemoryBlobStore::default()), u64::MAX));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    let given = Mutex::new(Vec::new());
+    let archive = |_: &crate::ExpiredBucket| {
+        store.evict_cache(Some(1)).unwrap();
+        given.lock().unwrap().push(states(&store));
+        Ok(())
+    };
+    store.run_retention(&[archiving_rule()], &archive).unwrap();
+    let [here, gone] = [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)];
+    assert_eq!(*given.lock().unwrap(), [[here, gone], [gone, here]]);
+}
+
+#[test]
+fn a_damaged_local_copy_is_fetched_again_before_it_is_archived() {
+    let dir = tempdir().unwrap();
+    let options = options(dir.path(), Arc::new(MemoryBlobStore::default()), u64::MAX);
+    let store = open(&options);
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let path = dir.path().join("db/main/0000000001.bucket");
+    let whole = std::fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 3] ^= 4;
+    std::fs::write(&path, damaged).unwrap();
+    let store = open(&options);
+    let given = Mutex::new(Vec::new());
+    let archive = |_: &crate::ExpiredBucket| {
+        given.lock().unwrap().push(std::fs::read(&path).unwrap());
+        Ok(())
+    };
+    store.run_retention(&[archiving_rule()], &archive).unwrap();
+    assert!(*given.lock().unwrap() == [whole]);
 }
 
 fn seal_more(store: &Store) {

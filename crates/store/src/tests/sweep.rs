@@ -13,8 +13,10 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::compaction::seal;
+use super::deletion::find_events;
 use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, texts};
+use crate::remote::copies::UPLOAD_EPOCH_SETTING;
 use crate::{RemoteOptions, Store, StoreOptions, SweepResult};
 
 /// Age in seconds at which an orphaned object is deleted.
@@ -272,6 +274,25 @@ fn buckets_that_return_after_a_listing_are_not_swept_with_their_late_objects() {
     assert!(returned.len() == 3 && returned.iter().all(|key| !keys.contains(key)), "{returned:?}");
     assert_eq!(texts(&all(&store)), expected("main", 0..5));
     assert_tidy(&store, &*world.volume);
+}
+
+#[test]
+fn an_outdated_receipt_is_swept_without_a_new_epoch() {
+    let world = World::new();
+    let store = world.open();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    let outdated = world.volume.list().unwrap().into_iter().find(|key| key.ends_with(".receipt")).unwrap();
+    store.delete(&find_events(&all(&store), |number| number == 3)).unwrap();
+    store.upload_all().unwrap();
+    let keys = world.volume.list().unwrap();
+    assert!(keys.len() == 3 && !keys.contains(&outdated), "{keys:?}");
+    // Simulates a put that ended after the deletion.
+    world.volume.write(&outdated, b"late");
+    world.pass(GRACE + 1);
+    assert_eq!(store.sweep_volumes().unwrap(), SweepResult { deleted: 1, ..SweepResult::default() });
+    assert_eq!(world.volume.list().unwrap(), keys);
+    assert_eq!(store.shared.catalog.setting(UPLOAD_EPOCH_SETTING).unwrap(), None);
 }
 
 #[test]
