@@ -220,7 +220,7 @@ fn store_of(folder: &std::path::Path, form: Form, per_batch: usize) -> Arc<Store
         let mut batch = EventBatch::default();
         for (at, (sourcetype, text)) in events.iter().enumerate() {
             let number = batch_number * per_batch + at;
-            let source = if number % 3 == 0 { "/logs/special" } else { "/logs/x" };
+            let source = if number.is_multiple_of(3) { "/logs/special" } else { "/logs/x" };
             let meta = Metadata {
                 index: "main".into(),
                 host: "ΣΟΣΑ-web".into(),
@@ -229,7 +229,7 @@ fn store_of(folder: &std::path::Path, form: Form, per_batch: usize) -> Arc<Store
             };
             let meta = batch.intern(&meta);
             batch.push(text.as_bytes(), number as i64 * 1_000_000_000, meta);
-            if text.starts_with("<r>") && number % 7 == 0 {
+            if text.starts_with("<r>") && number.is_multiple_of(7) {
                 let row = u32::try_from(at).unwrap();
                 batch.fields.push(row, "given", "ΟΔΟΣ given");
                 batch.fields.push(row, "f", "İstanbul");
