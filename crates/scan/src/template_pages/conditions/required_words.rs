@@ -42,7 +42,7 @@ pub(crate) struct RequiredWords {
     pub(crate) except: Vec<String>,
     /// Whether events with index-time fields can meet the condition although their text contains none of the words.
     pub(crate) may_be_indexed: bool,
-    /// Events of XML, whose text need not contain the words if it has a mark ([`TextMark::XmlValue`]).
+    /// Events of XML, whose text need not contain the words if it has a mark (`TextMark::XmlValue`).
     pub(crate) xml: Option<Scope>,
 }
 
