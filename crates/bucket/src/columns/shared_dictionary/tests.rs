@@ -170,7 +170,7 @@ fn numbers_of_every_format_round_trip() {
 
 #[test]
 fn damaged_dictionaries_are_rejected_or_decoded() {
-    let slabs = slabs(2, 5_000, 700);
+    let slabs = slabs(2, 5_000, 1_500);
     let encoded = compacted(&slabs);
     assert!(shared_columns(&open(&encoded), 0) > 0);
     ENFORCE_CHECKSUMS.set(false);
@@ -249,7 +249,7 @@ fn a_few_values_are_read_from_their_runs_and_many_from_the_whole() {
 
 #[test]
 fn the_slab_head_lists_the_directories_of_runs() {
-    let encoded = compacted(&slabs(2, 5_000, 700));
+    let encoded = compacted(&slabs(2, 5_000, 1_500));
     let reader = open(&encoded);
     for slab in 0..2 {
         let columns = reader.columns(slab).unwrap().unwrap();
