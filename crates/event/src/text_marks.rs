@@ -3,8 +3,8 @@
 //!
 //! A search looks up a value by its tokens. Texts with a mark are exempt: they may have the value although they lack
 //! its tokens. Whether a slab has such texts is decided by its templates and the traits of its columns, without reading
-//! any text; the answer may be wrong in one direction only: a slab may count as marked
-//! although none of its texts has a mark.
+//! any text; the answer may be wrong in one direction only: a slab may count as marked although none of its texts has a
+//! mark.
 
 use std::sync::LazyLock;
 

@@ -3,11 +3,10 @@
 //!
 //! The first of these that fits is chosen: numbers of one fixed format, a dictionary, decimals of different numbers of
 //! places, templates, texts. A number format must fit all values; dictionaries and templates fit if there are few
-//! distinct texts or templates. Numbers with units are templates rather than a
-//! dictionary, unless there are very few distinct values. Decimals of
-//! different numbers of places come after dictionaries, because few distinct values are grouped faster by code than as
-//! doubles. Values that have too many
-//! templates when split into words are split like whole events if this yields few templates.
+//! distinct texts or templates. Numbers with units are templates rather than a dictionary, unless there are very few
+//! distinct values. Decimals of different numbers of places come after dictionaries, because few distinct values are
+//! grouped faster by code than as doubles. Values that have too many templates when split into words are split like
+//! whole events if this yields few templates.
 
 use quarry_event::template::NumberFormat;
 
