@@ -202,7 +202,7 @@ fn folder_with_data(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
 #[derive(Debug)]
 pub(crate) struct DirLock {
     /// The locked file; `None` if a reader cannot lock it (`is_read_only`).
-    _file: Option<File>,
+    file: Option<File>,
 }
 
 impl DirLock {
@@ -230,11 +230,11 @@ impl DirLock {
         let path = dir.join("lock");
         match File::open(&path) {
             Ok(file) => match file.try_lock_shared() {
-                Err(TryLockError::Error(error)) if is_read_only(&error) => Ok(DirLock { _file: None }),
+                Err(TryLockError::Error(error)) if is_read_only(&error) => Ok(DirLock { file: None }),
                 outcome => DirLock::lock_result(dir, &path, outcome, file),
             },
             // The file may be missing in a read-only copy, or owned by another user.
-            Err(error) if is_read_only(&error) => Ok(DirLock { _file: None }),
+            Err(error) if is_read_only(&error) => Ok(DirLock { file: None }),
             Err(error) => Err(StoreError::from_io("open", &path, &error)),
         }
     }
@@ -246,13 +246,21 @@ impl DirLock {
         file: File,
     ) -> Result<DirLock, StoreError> {
         match outcome {
-            Ok(()) => Ok(DirLock { _file: Some(file) }),
+            Ok(()) => Ok(DirLock { file: Some(file) }),
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
                 dir: dir.to_owned(),
                 holder: file.metadata().ok().and_then(|facts| find_lock_holder(facts.ino())),
             }),
             Err(TryLockError::Error(error)) => Err(StoreError::from_io("lock", path, &error)),
         }
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that is being started holds copies of all open files until it executes
+        // its program. If unlocking fails, closing still releases the lock.
+        drop(self.file.as_ref().map(File::unlock));
     }
 }
 

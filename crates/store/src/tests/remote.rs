@@ -1,14 +1,14 @@
 //! Searches find all events of buckets with a volume, regardless of the location of their copies, of failures, and of
 //! crashes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, ListedObject, MemoryBlobStore};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
 use quarry_event::template::TEXT_COLUMN;
@@ -89,6 +89,33 @@ impl BlobStore for Objects {
 
     fn list(&self) -> Result<Vec<String>, BlobError> {
         self.store.list()
+    }
+}
+
+/// Objects in memory with their sizes and times of writing. A listing is taken at one moment, while other threads put and
+/// delete objects.
+#[derive(Debug, Default)]
+pub(super) struct TimedObjects {
+    pub(super) store: MemoryBlobStore,
+    listed: Mutex<BTreeMap<String, ListedObject>>,
+}
+
+impl TimedObjects {
+    pub(super) fn put(&self, name: &str, bytes: &[u8], modified_ns: i64) {
+        let mut listed = self.listed.lock().unwrap();
+        self.store.put(name, bytes).unwrap();
+        let object = ListedObject { name: name.to_owned(), bytes: bytes.len() as u64, modified_ns };
+        listed.insert(name.to_owned(), object);
+    }
+
+    pub(super) fn delete(&self, name: &str) -> Result<(), BlobError> {
+        let mut listed = self.listed.lock().unwrap();
+        listed.remove(name);
+        self.store.delete(name)
+    }
+
+    pub(super) fn list(&self) -> Vec<ListedObject> {
+        self.listed.lock().unwrap().values().cloned().collect()
     }
 }
 

@@ -1,11 +1,10 @@
 //! Orphaned objects, and no others, are deleted from volumes after a grace period.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, ListedObject, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, ListedObject};
 use quarry_bucket::ReadAt;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
@@ -14,7 +13,7 @@ use tempfile::tempdir;
 
 use super::compaction::seal;
 use super::deletion::find_events;
-use super::remote::{assert_tidy, options, states};
+use super::remote::{TimedObjects, assert_tidy, options, states};
 use super::{all, append, expected, texts};
 use crate::remote::copies::UPLOAD_EPOCH_SETTING;
 use crate::{RemoteOptions, Store, StoreOptions, SweepResult};
@@ -25,11 +24,10 @@ const GRACE: u64 = 100;
 /// A volume on which selected puts report a failure but complete later.
 #[derive(Debug, Default)]
 struct LateVolume {
-    store: MemoryBlobStore,
+    objects: TimedObjects,
     /// Suffixes of the names whose puts are late.
     late: Mutex<Vec<&'static str>>,
     under_way: Mutex<Vec<(String, Vec<u8>)>>,
-    written: Mutex<BTreeMap<String, i64>>,
     now_ns: AtomicI64,
     after_listing: Hook,
     /// Names of the objects of uploads that have not ended, and times of their beginning.
@@ -56,8 +54,7 @@ impl LateVolume {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) {
-        self.store.put(name, bytes).unwrap();
-        self.written.lock().unwrap().insert(name.to_owned(), self.now_ns.load(Ordering::SeqCst));
+        self.objects.put(name, bytes, self.now_ns.load(Ordering::SeqCst));
     }
 
     /// Completes the puts in progress; returns their number.
@@ -84,19 +81,19 @@ impl BlobStore for LateVolume {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.store.open(name)
+        self.objects.store.open(name)
     }
 
     fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.store.delete(name)
+        self.objects.delete(name)
     }
 
     fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
+        self.objects.store.exists(name)
     }
 
     fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
+        self.objects.store.list()
     }
 
     fn delete_unfinished(&self, before_ns: i64, is_own: &dyn Fn(&str) -> bool) -> Result<u64, BlobError> {
@@ -114,17 +111,12 @@ impl BlobStore for LateVolume {
         if self.is_unlisted.load(Ordering::SeqCst) {
             return Err(BlobError::Io { action: "list", path: "here".into(), reason: "no answer".into() });
         }
-        let written = self.written.lock().unwrap().clone();
-        let mut names = self.store.list()?;
+        let mut listed = self.objects.list();
         if self.is_unordered.load(Ordering::SeqCst) {
             // Receipts of all buckets come first.
-            names.sort_by_key(|name| !name.ends_with("receipt"));
+            listed.sort_by_key(|object| !object.name.ends_with("receipt"));
         }
-        for name in names {
-            let modified_ns = written[&name];
-            let bytes = self.store.open(&name)?.len();
-            visit(ListedObject { name, bytes, modified_ns });
-        }
+        listed.into_iter().for_each(visit);
         let hook = self.after_listing.0.lock().unwrap().take();
         hook.into_iter().for_each(|hook| hook());
         Ok(())

@@ -2,12 +2,12 @@
 //! lose, repeat and delay requests. Every event is stored once, and no object outlives its bucket by more than the
 //! grace period. In the end, a lost catalog is rebuilt from the volumes with all events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, DirectoryStore, ListedObject, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, ListedObject};
 use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketState, Catalog};
 use quarry_event::time::NS_PER_SEC;
@@ -16,7 +16,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::compaction::{objects, of_index};
 use super::deletion::find_events;
-use super::remote::{Objects, OperationsLeft, options};
+use super::remote::{Objects, OperationsLeft, TimedObjects, options};
 use super::{sample, texts, try_append};
 use crate::remote::copies::{ObjectKind, receipt_key};
 use crate::{
@@ -58,32 +58,29 @@ impl RandomNumbers {
 /// A volume behind a bad network.
 #[derive(Debug)]
 struct FaultyVolume {
-    store: MemoryBlobStore,
+    objects: TimedObjects,
     chance: RandomNumbers,
     acts: Mutex<OperationsLeft>,
     is_calm: AtomicBool,
     /// Puts with their bytes, and deletes without, that reach the volume later.
     under_way: Mutex<Vec<(String, Option<Vec<u8>>)>>,
-    written: Mutex<BTreeMap<String, i64>>,
     now_ns: AtomicI64,
 }
 
 impl FaultyVolume {
     fn new(seed: u64) -> Arc<FaultyVolume> {
         Arc::new(FaultyVolume {
-            store: MemoryBlobStore::default(),
+            objects: TimedObjects::default(),
             chance: RandomNumbers::new(seed),
             acts: Mutex::default(),
             is_calm: AtomicBool::new(false),
             under_way: Mutex::default(),
-            written: Mutex::default(),
             now_ns: AtomicI64::new(0),
         })
     }
 
     fn write(&self, name: &str, bytes: &[u8]) {
-        self.written.lock().unwrap().insert(name.to_owned(), self.now_ns.load(Ordering::SeqCst));
-        self.store.put(name, bytes).unwrap();
+        self.objects.put(name, bytes, self.now_ns.load(Ordering::SeqCst));
     }
 
     /// Completes some of the requests under way, or all.
@@ -93,7 +90,7 @@ impl FaultyVolume {
             match bytes {
                 bytes if !all && self.chance.below(2) == 0 => self.under_way.lock().unwrap().push((name, bytes)),
                 Some(bytes) => self.write(&name, &bytes),
-                None => self.store.delete(&name).unwrap(),
+                None => self.objects.delete(&name).unwrap(),
             }
         }
     }
@@ -141,13 +138,13 @@ impl BlobStore for FaultyVolume {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.store.open(name)
+        self.objects.store.open(name)
     }
 
     fn delete(&self, name: &str) -> Result<(), BlobError> {
         let (done, is_told) = self.fate();
         if done == Completion::Now {
-            self.store.delete(name)?;
+            self.objects.delete(name)?;
         }
         // A request that was executed may have been sent before, and arrive once more.
         if done == Completion::Later || self.chance.below(3) == 0 {
@@ -157,20 +154,15 @@ impl BlobStore for FaultyVolume {
     }
 
     fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
+        self.objects.store.exists(name)
     }
 
     fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
+        self.objects.store.list()
     }
 
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
-        let written = self.written.lock().unwrap().clone();
-        for name in self.store.list()? {
-            let modified_ns = written[&name];
-            let bytes = self.store.open(&name)?.len();
-            visit(ListedObject { name, bytes, modified_ns });
-        }
+        self.objects.list().into_iter().for_each(visit);
         Ok(())
     }
 }
