@@ -211,19 +211,21 @@ fn verify_extractions(reader: &BucketReader, number: usize, given: &ExtractionDi
     }
 }
 
-/// The rows of a page with values that are parts of the texts, and the values; `None` if a part has no value.
+/// The rows of a page with values that are parts of the texts, and the values; `None` if a part or slice has no value.
 fn composed_values(page: &mut TemplatePage, of_codes: &TextParts) -> Result<Option<(Vec<u32>, Texts)>, BucketError> {
     let codes = page.column(of_codes.codes)?;
     let ColumnValues::Codes(codes) = &codes.values else { return Ok(None) };
     let mut columns: HashMap<u32, (Arc<PageColumn>, Texts), FixedState> = HashMap::default();
     let (mut rows, mut bytes, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    let mut composed = Vec::new();
     for (row, code) in (0u32..).zip(codes) {
         let Some(parts) = of_codes.parts.get(*code as usize) else { return Ok(None) };
-        let Some(parts) = parts else { continue };
-        for part in parts.iter() {
+        let Some(value) = parts else { continue };
+        composed.clear();
+        for part in value.parts.iter() {
             let column = match part {
                 TemplatePart::Literal(literal) => {
-                    bytes.extend_from_slice(literal);
+                    composed.extend_from_slice(literal);
                     continue;
                 }
                 TemplatePart::Variable(column) => *column,
@@ -233,8 +235,10 @@ fn composed_values(page: &mut TemplatePage, of_codes: &TextParts) -> Result<Opti
                 Entry::Vacant(new) => new.insert((page.column(column)?, page.all_texts(column)?)),
             };
             let Some(at) = known.0.value_index(row).filter(|at| *at < known.1.ends.len()) else { return Ok(None) };
-            bytes.extend_from_slice(known.1.get(at));
+            composed.extend_from_slice(known.1.get(at));
         }
+        let Some(value) = value.slice.of(&composed) else { return Ok(None) };
+        bytes.extend_from_slice(value);
         rows.push(row);
         ends.push(u32_of(bytes.len()));
     }

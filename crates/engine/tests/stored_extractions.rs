@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
-use quarry_event::template::{StoredExtraction, StoredValues, TemplateSet};
+use quarry_event::template::{StoredExtraction, StoredValues, TemplateSet, TextSlice};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
@@ -25,6 +25,9 @@ EVAL-slow = if(took > 80, "yes", "no")
 KV_MODE = none
 EXTRACT-trace = ^(?<op>\w+) (?<words>.*?) ?id=(?<id>\S+) (?<span>[0-9a-f]+-[0-9a-f]+)(?: <(?<mail>[^>]*)>)?(?: in (?<ms>\d+))?(?: (?<rest>.*))?$
 EXTRACT-number = ^0x(?<number>\w+) in id
+[sliced]
+KV_MODE = none
+EXTRACT-all = ^(?<severity>[IWE])\d{4} (?<file>[^: ]+):(?<line>\d+) (?<remark>.*?) ?(?<result>[A-Z_]+)/(?<status>\d+) conn=0x(?<conn>[0-9a-f]*)(?: (?<more>.*))?$
 [leef]
 KV_MODE = none
 REPORT-leef = leef_head, leef_pairs
@@ -123,6 +126,18 @@ fn trace(row: u64) -> String {
     let ms = if at.is_multiple_of(3) { String::new() } else { format!(" in {}", mixed(at + 3) % 700_000) };
     let rest = if at.is_multiple_of(5) { String::new() } else { format!(" {}", free_text(at >> 9)) };
     format!("op{} {} id={id} {span}{mail}{ms}{rest}", at % 6, free_text(at >> 3))
+}
+
+/// Fields that begin or end inside a word, beside free text.
+fn sliced(row: u64) -> String {
+    let at = mixed(row);
+    let severity = ["I", "W", "E"][(at % 3) as usize];
+    let file = ["main.go", "über.go", "sync.go"][(at >> 4) as usize % 3];
+    let result = ["TCP_HIT", "TCP_MISS", "UDP_HIT"][(at >> 6) as usize % 3];
+    let id = if at.is_multiple_of(400) { String::new() } else { format!("{:012x}", mixed(at) >> 16) };
+    let more = if at.is_multiple_of(7) { String::new() } else { format!(" {}", free_text(at >> 5)) };
+    let (line, status) = (at % 70, 200 + at % 5);
+    format!("{severity}1130 {file}:{line} {} {result}/{status} conn=0x{id}{more}", free_text(at >> 2))
 }
 
 fn leef(row: u64) -> String {
@@ -235,6 +250,22 @@ const SEARCHES: &[&str] = &[
     "| eval l=len(id) | stats count by l",
     "| stats count by rest words | sort - count rest words | head 20",
     "domain::d7 | stats count",
+    "| stats count by severity file",
+    "| stats count avg(line) max(status) by result",
+    "| stats dc(conn) min(conn) max(conn) by severity",
+    "sourcetype=sliced | stats count by conn | sort - count conn | head 20",
+    "severity=W line>40 | stats count by file",
+    "file=über.go status=203 | stats count by result",
+    "file=*.go result!=TCP_* | stats dc(conn) count",
+    "conn=0* | stats count",
+    "conn=\"\" | stats count by severity",
+    "NOT severity=* | stats count by sourcetype",
+    "| where line % 7 = 3 | stats count by result status",
+    "| eval k=file.\":\".line | stats count by k",
+    "| timechart span=10m count by result",
+    "| sort 0 - conn | head 20 | table conn file line",
+    "sourcetype=sliced | dedup file severity | table file severity result",
+    "sourcetype=sliced | head 5 | table *",
 ];
 
 fn props_of(props: &str) -> Arc<PropsResolver> {
@@ -320,6 +351,17 @@ fn stored_as_parts(store: &Store) -> BTreeSet<String> {
     sets.flat_map(names).collect()
 }
 
+/// Whether some slab stores values of a field as slices of the variables of its texts.
+fn has_slices(store: &Store, name: &str) -> bool {
+    let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
+    let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap());
+    let is_sliced = |stored: &StoredExtraction| match &stored.values {
+        StoredValues::Parts(parts) => parts.parts.iter().flatten().any(|value| value.slice != TextSlice::Whole),
+        _ => false,
+    };
+    sets.into_iter().any(|set| set.extractions.iter().any(|stored| *stored.name == *name && is_sliced(stored)))
+}
+
 fn store_fields(store: &Store, props: &str) {
     let extraction = engine_of(props).slab_extraction();
     store.store_extractions(Box::new(move || Some(Arc::clone(&extraction))));
@@ -334,6 +376,7 @@ fn stored_fields_are_what_the_rules_extract() {
     append(&store, "leef", "h", 0, leef, &[]);
     append(&store, "trace", "h", 0, trace, &[]);
     append(&store, "mixed", "h", 0, unruly, &[]);
+    append(&store, "sliced", "h", 0, sliced, &[]);
     append(&store, "proxy", "h2", EVENTS, proxy, &[]);
     store.seal_all().unwrap();
     let (own, other) = (answers(&store, PROPS), answers(&store, OTHER_PROPS));
@@ -351,6 +394,7 @@ fn stored_fields_are_what_the_rules_extract() {
     let expected = ["domain", "verb", "took", "usr", "src", "kind_name", "who"];
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
     assert!(stored_as_parts(&store).contains("id"), "{:?}", stored_as_parts(&store));
+    assert!(["file", "conn"].iter().all(|name| has_slices(&store, name)), "values inside variables are slices");
     assert_equal(&answers(&store, PROPS), &own, "compacted");
     assert_equal(&answers(&store, OTHER_PROPS), &other, "compacted, other rules");
     assert_equal(&answers(&store, &[PROPS, MORE_PROPS].concat()), &more, "compacted, a further rule");

@@ -106,12 +106,55 @@ pub struct TextParts {
     pub codes: u32,
     /// The column of the values that are not parts of the text, a child of `codes`; `None` if there are no such values.
     pub own: Option<u32>,
-    /// For each code the literals and variables of which the value consists, or `None` if events with this code lack
+    /// For each code the parts of the text that make up or contain the value, or `None` if events with this code lack
     /// the field. A variable is a column of the texts, or `own`.
-    pub parts: Arc<[Option<Box<[TemplatePart]>>]>,
+    pub parts: Arc<[Option<ValueParts>]>,
     /// Whether some events have several values: the values of an event are separated by [`VALUE_SEPARATOR`], which is
     /// in the literals.
     pub is_list: bool,
+}
+
+/// Literals and variables that make up a value, or the variable that contains it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ValueParts {
+    /// The literals and variables; a single variable unless `slice` is [`TextSlice::Whole`].
+    pub parts: Box<[TemplatePart]>,
+    /// The bytes of their text that are the value.
+    pub slice: TextSlice,
+}
+
+impl From<Vec<TemplatePart>> for ValueParts {
+    fn from(parts: Vec<TemplatePart>) -> ValueParts {
+        ValueParts { parts: parts.into(), slice: TextSlice::Whole }
+    }
+}
+
+/// The bytes of a text that are a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextSlice {
+    /// All.
+    Whole,
+    /// All but this many bytes at the start.
+    From(u32),
+    /// This many bytes at the start.
+    First(u32),
+    /// The bytes before the first occurrence of this ASCII character.
+    Until(u8),
+    /// The bytes after the first occurrence of this ASCII character.
+    After(u8),
+}
+
+impl TextSlice {
+    /// The value in a text; `None` if the text is too short or lacks the character.
+    pub fn of(self, text: &[u8]) -> Option<&[u8]> {
+        match self {
+            TextSlice::Whole => Some(text),
+            TextSlice::From(bytes) => text.get(bytes as usize..),
+            TextSlice::First(bytes) => text.get(..bytes as usize),
+            TextSlice::Until(byte) => memchr::memchr(byte, text).map(|at| &text[..at]),
+            TextSlice::After(byte) => memchr::memchr(byte, text).map(|at| &text[at + 1..]),
+        }
+    }
 }
 
 impl StoredValues {

@@ -7,7 +7,7 @@
 //! field with one value per event, it is the number of its column. For a field with several values per event, the count
 //! of all columns is added, even if the column has codes for parts of the texts. For a field whose parts follow from
 //! the template of the text, the number is twice the count of all columns, plus one if the field has several values per
-//! event. Blocks of older versions, and of slabs without such fields and names, end before the list.
+//! event, or plus two if a value is a slice of its part, which is then stored after each sequence of parts. Blocks of older versions, and of slabs without such fields and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -17,17 +17,19 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use quarry_event::template::{
     ColumnKind, ExtractedNames, MAX_EXTRACTED_NAMES, MAX_PART_CODES, MAX_PARTS_BY_TEMPLATE, MAX_STORED_EXTRACTIONS,
-    StoredExtraction, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextParts,
+    StoredExtraction, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextParts, TextSlice, ValueParts,
 };
 use quarry_stdx::number::u32_of;
 
 use crate::columns::layout::{StoredColumn, put_parts, read_parts};
-use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_VALUE_PARTS};
+use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_SLICE_BYTES, MAX_VALUE_PARTS};
 use crate::templates::TemplateSlab;
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
 /// Bytes of the digest of a field's rules.
 const RULES_BYTES: usize = size_of::<u128>();
+/// Form of a field whose parts follow from the template of the text, if some values are slices of their parts.
+const SLICES_FORM: u64 = 2;
 /// Stands for a column if no event has the field. The text column, which has this number, contains no field.
 const NO_COLUMN: u64 = 0;
 
@@ -48,13 +50,18 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
             StoredValues::Column(column) => put_varint(out, u64::from(*column)),
             StoredValues::Lists(column) => put_varint(out, template_set.columns.len() as u64 + u64::from(*column)),
             StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN => {
-                put_varint(out, 2 * template_set.columns.len() as u64 + u64::from(parts.is_list));
-                put_template_parts(&parts.parts, out);
+                let has_slices = parts.parts.iter().flatten().any(|value| value.slice != TextSlice::Whole);
+                assert!(!(has_slices && parts.is_list), "lists consist of whole parts");
+                let form = if has_slices { SLICES_FORM } else { u64::from(parts.is_list) };
+                put_varint(out, 2 * template_set.columns.len() as u64 + form);
+                put_template_parts(&parts.parts, has_slices, out);
             }
             StoredValues::Parts(parts) => {
+                let is_whole = |value: &ValueParts| value.slice == TextSlice::Whole;
+                assert!(parts.parts.iter().flatten().all(is_whole), "slices follow from the template of the text");
                 let lists = if parts.is_list { template_set.columns.len() as u64 } else { 0 };
                 put_varint(out, lists + u64::from(parts.codes));
-                parts.parts.iter().for_each(|parts| put_sequence(parts.as_deref(), out));
+                parts.parts.iter().for_each(|value| put_sequence(value.as_ref(), out));
             }
         }
     }
@@ -62,28 +69,59 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
 }
 
 /// Appends the parts of a value, if there is one.
-fn put_sequence(parts: Option<&[TemplatePart]>, out: &mut Vec<u8>) {
+fn put_sequence(value: Option<&ValueParts>, out: &mut Vec<u8>) {
     // One more than the number of parts, so that 0 stands for no value.
-    put_varint(out, parts.map_or(0, |parts| parts.len() as u64 + 1));
-    put_parts(parts.unwrap_or_default(), out);
+    put_varint(out, value.map_or(0, |value| value.parts.len() as u64 + 1));
+    value.into_iter().for_each(|value| put_parts(&value.parts, out));
 }
 
 /// Appends the different sequences of parts, and the number of the sequence of each template.
-fn put_template_parts(of_templates: &[Option<Box<[TemplatePart]>>], out: &mut Vec<u8>) {
-    let mut sequences: Vec<Option<&[TemplatePart]>> = Vec::new();
+fn put_template_parts(of_templates: &[Option<ValueParts>], has_slices: bool, out: &mut Vec<u8>) {
+    let mut sequences: Vec<Option<&ValueParts>> = Vec::new();
     let mut numbers = Vec::with_capacity(of_templates.len());
-    let mut known: HashMap<Option<&[TemplatePart]>, usize, FixedState> = HashMap::default();
-    for parts in of_templates {
-        let parts = parts.as_deref();
-        let number = *known.entry(parts).or_insert(sequences.len());
+    let mut known: HashMap<Option<&ValueParts>, usize, FixedState> = HashMap::default();
+    for value in of_templates {
+        let value = value.as_ref();
+        let number = *known.entry(value).or_insert(sequences.len());
         if number == sequences.len() {
-            sequences.push(parts);
+            sequences.push(value);
         }
         numbers.push(number as u64);
     }
     put_varint(out, sequences.len() as u64);
-    sequences.into_iter().for_each(|parts| put_sequence(parts, out));
+    for value in sequences {
+        put_sequence(value, out);
+        if has_slices && let Some(value) = value {
+            put_slice(value.slice, out);
+        }
+    }
     numbers.into_iter().for_each(|number| put_varint(out, number));
+}
+
+fn put_slice(slice: TextSlice, out: &mut Vec<u8>) {
+    let (kind, number) = match slice {
+        TextSlice::Whole => (0, 0),
+        TextSlice::From(bytes) => (1, bytes),
+        TextSlice::First(bytes) => (2, bytes),
+        TextSlice::Until(byte) => (3, byte.into()),
+        TextSlice::After(byte) => (4, byte.into()),
+    };
+    put_varint(out, kind);
+    put_varint(out, number.into());
+}
+
+fn read_slice(cursor: &mut Cursor<'_>) -> Result<TextSlice, Malformed> {
+    let kind = cursor.count("kind of slice", 4)?;
+    let number = u32_of(cursor.count("slice of a part", MAX_SLICE_BYTES)?);
+    let character = u8::try_from(number).ok().filter(u8::is_ascii);
+    match (kind, character) {
+        (0, _) => Ok(TextSlice::Whole),
+        (1, _) => Ok(TextSlice::From(number)),
+        (2, _) => Ok(TextSlice::First(number)),
+        (3, Some(character)) => Ok(TextSlice::Until(character)),
+        (4, Some(character)) => Ok(TextSlice::After(character)),
+        _ => Err(Malformed::new("a slice ends at a character that is not ASCII")),
+    }
 }
 
 /// Whether anything is stored about the search-time fields of a slab.
@@ -137,13 +175,14 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
         let columns = template_set.columns.len();
-        let number = cursor.count("column of a search-time field", 2 * columns + 1)?;
-        if number >= 2 * columns {
+        let number = cursor.count("column of a search-time field", 2 * columns + SLICES_FORM as usize)?;
+        if let Some(form) = number.checked_sub(2 * columns) {
             if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
                 return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
             }
-            let is_list = number > 2 * columns;
-            let values = StoredValues::Parts(TextParts { is_list, ..read_template_parts(cursor, template_set)? });
+            let has_slices = form as u64 == SLICES_FORM;
+            let (is_list, parts) = (form == 1, read_template_parts(cursor, template_set, has_slices)?);
+            let values = StoredValues::Parts(TextParts { is_list, ..parts });
             extractions.push(StoredExtraction { name: name.into(), rules, values });
             continue;
         }
@@ -191,13 +230,17 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
 }
 
 /// Reads the parts of a field in the events of each template of the texts.
-fn read_template_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Result<TextParts, Malformed> {
+fn read_template_parts(
+    cursor: &mut Cursor<'_>,
+    template_set: &TemplateSet,
+    has_slices: bool,
+) -> Result<TextParts, Malformed> {
     let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
         return Err(Malformed::new("the texts have no templates"));
     };
     let count = cursor.count("sequences of parts of a search-time field", templates.len())?;
     let texts = template_set.text_columns().len();
-    let mut sequences: Vec<Option<Box<[TemplatePart]>>> = Vec::with_capacity(count);
+    let mut sequences: Vec<Option<ValueParts>> = Vec::with_capacity(count);
     for _ in 0..count {
         let found = read_sequence(cursor, template_set)?;
         let is_known = |part: &TemplatePart| match part {
@@ -207,7 +250,14 @@ fn read_template_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> R
         if !found.iter().flatten().all(is_known) {
             return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
         }
-        sequences.push(found.map(Vec::into_boxed_slice));
+        let mut value = found.map(ValueParts::from);
+        if has_slices && let Some(value) = &mut value {
+            value.slice = read_slice(cursor)?;
+            if value.slice != TextSlice::Whole && !matches!(*value.parts, [TemplatePart::Variable(_)]) {
+                return Err(Malformed::new("a slice needs exactly one variable"));
+            }
+        }
+        sequences.push(value);
     }
     let mut parts = Vec::with_capacity(templates.len());
     for _ in 0..templates.len() {
@@ -265,7 +315,7 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
         if !is_right {
             return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
         }
-        parts.push(Some(found.into_boxed_slice()));
+        parts.push(Some(found.into()));
     }
     Ok(TextParts { codes, own, parts: parts.into(), is_list: false })
 }
@@ -321,4 +371,38 @@ pub(super) fn choose_within(
         }
     }
     (keeps, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<TextSlice, Malformed> {
+        read_slice(&mut Cursor::new(bytes))
+    }
+
+    #[test]
+    fn slices_round_trip_and_impossible_ones_are_rejected() {
+        let largest = u32_of(MAX_SLICE_BYTES);
+        let possible = [
+            TextSlice::Whole,
+            TextSlice::From(2),
+            TextSlice::From(largest),
+            TextSlice::First(1),
+            TextSlice::Until(b':'),
+            TextSlice::After(b'/'),
+        ];
+        for slice in possible {
+            let mut bytes = Vec::new();
+            put_slice(slice, &mut bytes);
+            assert_eq!(read(&bytes).unwrap(), slice);
+        }
+        for slice in [TextSlice::From(largest + 1), TextSlice::First(largest + 1), TextSlice::After(0xc3)] {
+            let mut bytes = Vec::new();
+            put_slice(slice, &mut bytes);
+            read(&bytes).unwrap_err();
+        }
+        read(&[5, 0]).unwrap_err();
+        read(&[1]).unwrap_err();
+    }
 }

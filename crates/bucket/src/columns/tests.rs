@@ -523,7 +523,7 @@ fn stored_fields_have_columns_of_their_own() {
     let own = whole.own.unwrap();
     let set_last = |parts: &mut TextParts, value: &[TemplatePart]| {
         let last = parts.parts.len() - 1;
-        Arc::make_mut(&mut parts.parts)[last] = Some(value.into());
+        Arc::make_mut(&mut parts.parts)[last] = Some(value.to_vec().into());
     };
     let variable = TemplatePart::Variable;
     assert!(with_parts(&|parts| set_last(parts, &[TemplatePart::Literal(b"a"[..].into()), variable(a_text)])).is_ok());

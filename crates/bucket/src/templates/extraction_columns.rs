@@ -161,8 +161,8 @@ fn renumber_values(values: &mut StoredValues, renumber: &impl Fn(&mut u32)) {
         StoredValues::Parts(parts) => {
             renumber(&mut parts.codes);
             parts.own.as_mut().into_iter().for_each(renumber);
-            for parts in Arc::make_mut(&mut parts.parts).iter_mut().flatten() {
-                renumber_parts(parts, renumber);
+            for value in Arc::make_mut(&mut parts.parts).iter_mut().flatten() {
+                renumber_parts(&mut value.parts, renumber);
             }
         }
     }

@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 use memchr::memmem;
 use quarry_event::template::{
     ByteSet, ExtractedField, MAX_PART_CODES, StoredExtraction, StoredValues, TEXT_COLUMN, Template, TemplatePart,
-    TextParts, ValueTraits,
+    TextParts, ValueParts, ValueTraits,
 };
 use quarry_stdx::number::u32_of;
 
@@ -177,7 +177,7 @@ impl TemplateSlab {
                 }
             };
             templates.push(Template { parts: template });
-            parts.push(value.map(Vec::into_boxed_slice));
+            parts.push(value.map(ValueParts::from));
         }
         if self.part_codes() + parts.len() > MAX_PART_CODES {
             return;

@@ -1,6 +1,9 @@
 //! Search-time fields whose values are the same parts of the text in all events of a template. The parts are listed
 //! once for each template, so that such a field takes no space in the events, and a search reads the columns of the
-//! texts.
+//! texts. If a value begins or ends inside a variable, it is a slice of that variable ([`TextSlice`]): the digits after
+//! `0x`, or the file in `main.go:12`. A slice is computed from each distinct value of a dictionary. In a column of
+//! texts, only the bytes after a prefix of fixed length are a slice, because the text of each event has to be read: a
+//! field that has few values there is read faster from a column of its own.
 //!
 //! Not here: fields whose parts differ between events of a template (`super::part_columns`).
 
@@ -9,6 +12,7 @@ use std::sync::Arc;
 use memchr::memmem;
 use quarry_event::template::{
     ExtractedField, MAX_PARTS_BY_TEMPLATE, StoredExtraction, StoredValues, TEXT_COLUMN, TemplatePart, TextParts,
+    TextSlice, ValueParts,
 };
 
 use super::text_parts::{PartReader, join_values, values_of};
@@ -25,8 +29,8 @@ enum Place {
     Unread,
     /// The events lack the field.
     Absent,
-    /// For each value of an event, the sequences of parts that have made up the value in all events so far.
-    Parts(Vec<Vec<Vec<TemplatePart>>>),
+    /// For each value of an event, the parts that have made up or contained the value in all events so far.
+    Parts(Vec<Vec<ValueParts>>),
 }
 
 /// A field whose values are located, event by event.
@@ -55,7 +59,8 @@ impl TemplateLocator<'_> {
                 true
             }
             (Place::Unread, Some(value)) => {
-                let found: Vec<_> = values_of(field, value).map(|value| sequences_of(value, reader)).collect();
+                let candidates = |value| candidates_of(value, field.is_list, reader);
+                let found: Vec<_> = values_of(field, value).map(candidates).collect();
                 let is_found = !found.iter().any(Vec::is_empty);
                 *place = Place::Parts(found);
                 is_found
@@ -64,10 +69,10 @@ impl TemplateLocator<'_> {
             (Place::Parts(_), None) => false,
             (Place::Parts(of_values), Some(value)) => {
                 let mut values = values_of(field, value);
-                let mut are_composed = of_values.iter_mut().all(|sequences| {
+                let mut are_composed = of_values.iter_mut().all(|candidates| {
                     let Some(value) = values.next() else { return false };
-                    sequences.retain(|parts| reader.is_composed_of(parts, value));
-                    !sequences.is_empty()
+                    candidates.retain(|candidate| reader.is_value_of(candidate, value));
+                    !candidates.is_empty()
                 });
                 are_composed &= values.next().is_none();
                 are_composed
@@ -75,40 +80,54 @@ impl TemplateLocator<'_> {
         };
     }
 
-    /// The parts of the values in the events of each template; `None` if every sequence of a value uses a column of an
+    /// The parts of the values in the events of each template; `None` if all candidates of a value use a column of an
     /// earlier value, or if the values of an event have too many parts.
     fn into_parts(self) -> Option<TextParts> {
         let parts = self.places.into_iter().map(|place| match place {
             Place::Unread | Place::Absent => Some(None),
-            Place::Parts(of_values) => Some(Some(simplest_of(of_values)?.into_boxed_slice())),
+            Place::Parts(of_values) => Some(Some(simplest_of(of_values)?)),
         });
         let (codes, is_list) = (TEXT_COLUMN, self.field.is_list);
         Some(TextParts { codes, own: None, parts: parts.collect::<Option<_>>()?, is_list })
     }
 }
 
-/// The simplest sequence of each value of an event, joined. Prefers sequences with a variable, then those with the
-/// fewest parts: a single variable is best, because the value can then be read from one column. Sequences that use a
-/// column of an earlier value are skipped.
-fn simplest_of(of_values: Vec<Vec<Vec<TemplatePart>>>) -> Option<Vec<TemplatePart>> {
+/// The simplest candidate of each value of an event, joined. Prefers parts with a variable, then whole variables to
+/// slices, then the fewest parts: a single variable is best, because the value can then be read from one column.
+/// Candidates that use a column of an earlier value are skipped.
+fn simplest_of(of_values: Vec<Vec<ValueParts>>) -> Option<ValueParts> {
     let is_variable = |part: &TemplatePart| matches!(part, TemplatePart::Variable(_));
-    let mut chosen: Vec<Vec<TemplatePart>> = Vec::with_capacity(of_values.len());
-    for sequences in of_values {
-        let is_taken = |part: &TemplatePart| is_variable(part) && chosen.iter().any(|value| value.contains(part));
-        let free = sequences.into_iter().filter(|parts| !parts.iter().any(is_taken));
-        chosen.push(free.min_by_key(|parts| (!parts.iter().any(is_variable), parts.len()))?);
+    let mut chosen: Vec<ValueParts> = Vec::with_capacity(of_values.len());
+    for candidates in of_values {
+        let is_taken = |part: &TemplatePart| is_variable(part) && chosen.iter().any(|value| value.parts.contains(part));
+        let free = candidates.into_iter().filter(|value| !value.parts.iter().any(is_taken));
+        chosen.push(free.min_by_key(|value| {
+            (!value.parts.iter().any(is_variable), value.slice != TextSlice::Whole, value.parts.len())
+        })?);
     }
-    join_values(chosen.iter().map(Vec::as_slice)).filter(|parts| parts.len() <= MAX_VALUE_PARTS)
+    if chosen.len() == 1 {
+        return chosen.pop();
+    }
+    join_values(chosen.iter().map(|value| &*value.parts))
+        .filter(|parts| parts.len() <= MAX_VALUE_PARTS)
+        .map(ValueParts::from)
 }
 
-/// All sequences of parts of the text that make up this value, as far as occurrences are tried.
-fn sequences_of(value: &[u8], reader: &PartReader<'_>) -> Vec<Vec<TemplatePart>> {
+/// All parts that make up or contain this value, as far as occurrences are tried. The values of a list are whole parts.
+fn candidates_of(value: &[u8], is_list: bool, reader: &PartReader<'_>) -> Vec<ValueParts> {
     if value.is_empty() {
-        return vec![Vec::new()];
+        return vec![Vec::new().into()];
     }
-    let occurrences = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
-    let located = occurrences.filter_map(|start| reader.locate(start..start + value.len()));
-    located.filter(|parts| parts.len() <= MAX_VALUE_PARTS).collect()
+    let mut found = Vec::new();
+    for start in memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX) {
+        let bytes = start..start + value.len();
+        match reader.locate(bytes.clone()) {
+            Some(parts) if parts.len() <= MAX_VALUE_PARTS => found.push(parts.into()),
+            None if !is_list => reader.add_slices(&bytes, &mut found),
+            _ => {}
+        }
+    }
+    found
 }
 
 impl TemplateSlab {

@@ -1,17 +1,18 @@
 //! The parts of an event's text, in columns that are still in memory: literals and variables, each with its bytes.
 //!
 //! The parts are listed depth first: a variable whose column has templates is followed by the parts of its own text.
-//! [`PartReader::locate`] finds the parts of which a range of the text consists, and [`PartReader::is_composed_of`]
-//! tells whether given parts make up a value.
+//! [`PartReader::locate`] finds the parts of which a range of the text consists, and [`PartReader::is_value_of`]
+//! tells whether given parts make up or contain a value.
 //!
 //! Not here: which values are looked for (`super::part_columns`), reading stored columns (`crate::columns`).
 
 use std::ops::Range;
 
 use quarry_event::EventBatch;
-use quarry_event::template::{ExtractedField, SEPARATOR_BYTE, TEXT_COLUMN, TemplatePart};
+use quarry_event::template::{ExtractedField, SEPARATOR_BYTE, TEXT_COLUMN, TemplatePart, TextSlice, ValueParts};
 
 use super::{SlabValues, TemplateSlab};
+use crate::limits::MAX_SLICE_BYTES;
 
 /// Stands for the column of a literal; the text column is never the column of a variable.
 const LITERAL: u32 = TEXT_COLUMN;
@@ -151,21 +152,62 @@ impl<'s> PartReader<'s> {
         true
     }
 
+    /// Adds the slices of a variable's value at which these bytes of the text lie, if a variable contains them whose
+    /// column has no templates.
+    pub(super) fn add_slices(&self, bytes: &Range<usize>, found: &mut Vec<ValueParts>) {
+        let contains = |part: &Part| part.bytes.start <= bytes.start && bytes.end <= part.bytes.end;
+        let is_leaf = |at: usize| self.parts[at].column != LITERAL && self.parts[at].next == at + 1;
+        let around = (0..self.parts.len()).find(|at| is_leaf(*at) && contains(&self.parts[*at]));
+        let Some(Part { column, bytes: own, .. }) = around.map(|at| &self.parts[at]) else { return };
+        let has_dictionary = match &self.slab.columns[*column as usize].values {
+            SlabValues::Dictionary { .. } => true,
+            SlabValues::Texts { .. } => false,
+            SlabValues::Templates { .. } | SlabValues::Numbers { .. } => return,
+        };
+        let length = |bytes: usize| u32::try_from(bytes).ok().filter(|_| bytes <= MAX_SLICE_BYTES);
+        let character = |at: usize| Some(self.text[at]).filter(|_| has_dictionary).filter(u8::is_ascii);
+        let slices = if own.end == bytes.end {
+            [length(bytes.start - own.start).map(TextSlice::From), character(bytes.start - 1).map(TextSlice::After)]
+        } else if own.start == bytes.start {
+            let first = length(bytes.len()).filter(|_| has_dictionary);
+            [first.map(TextSlice::First), character(bytes.end).map(TextSlice::Until)]
+        } else {
+            return;
+        };
+        let (whole, value) = (&self.text[own.clone()], &self.text[bytes.clone()]);
+        let exact = slices.into_iter().flatten().filter(|slice| slice.of(whole) == Some(value));
+        found.extend(exact.map(|slice| ValueParts { parts: [TemplatePart::Variable(*column)].into(), slice }));
+    }
+
+    /// Whether this value consists of these parts of the current event, or is this slice of them.
+    pub(super) fn is_value_of(&self, value_parts: &ValueParts, value: &[u8]) -> bool {
+        match (value_parts.slice, &*value_parts.parts) {
+            (TextSlice::Whole, parts) => self.is_composed_of(parts, value),
+            (slice, [TemplatePart::Variable(column)]) => {
+                self.variable_text(*column).and_then(|text| slice.of(text)) == Some(value)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether these parts of the current event make up this value.
     pub(super) fn is_composed_of(&self, parts: &[TemplatePart], value: &[u8]) -> bool {
         let mut left = value;
         for part in parts {
             let text = match part {
-                TemplatePart::Literal(literal) => &**literal,
-                TemplatePart::Variable(column) => match &self.last[*column as usize] {
-                    (event, bytes) if *event == self.events => &self.text[bytes.clone()],
-                    _ => return false,
-                },
+                TemplatePart::Literal(literal) => Some(&**literal),
+                TemplatePart::Variable(column) => self.variable_text(*column),
             };
-            let Some(rest) = left.strip_prefix(text) else { return false };
+            let Some(rest) = text.and_then(|text| left.strip_prefix(text)) else { return false };
             left = rest;
         }
         left.is_empty()
+    }
+
+    /// The value of a variable in the current event.
+    fn variable_text(&self, column: u32) -> Option<&[u8]> {
+        let (event, bytes) = &self.last[column as usize];
+        (*event == self.events).then(|| &self.text[bytes.clone()])
     }
 }
 

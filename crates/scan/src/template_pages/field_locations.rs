@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use quarry_event::ValueColumns;
-use quarry_event::template::{SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{
+    SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextSlice, ValueParts,
+};
 
 use super::derived_fields::Derivation;
 use super::key_end::KeyEnd;
 use super::key_splits::{KeySplit, has_values};
-use super::value_location::{Nested, NestedValue, ValueLocation};
+use super::value_location::{Decoding, Nested, NestedValue, ValueLocation, WrittenParts};
 
 /// Maximum number of columns of an inner value that are read one after another instead of by the value's template.
 const NESTED_COLUMNS_MAX: usize = 4;
@@ -113,10 +115,13 @@ impl FieldLocations {
             return FieldLocations { locations, column: None, by_text: true, derived, ..own };
         }
         let StoredValues::Parts(stored) = values else { return own };
-        let location = |parts: &Option<Box<[TemplatePart]>>| match parts {
+        let location = |value: &Option<ValueParts>| match value {
             None => ValueLocation::Absent,
-            Some(parts) if stored.is_list => location_of_values(parts),
-            Some(parts) => ValueLocation::of_parts(parts),
+            Some(value) if stored.is_list => location_of_values(&value.parts),
+            Some(ValueParts { parts, slice: TextSlice::Whole }) => ValueLocation::of_parts(parts),
+            Some(ValueParts { parts, slice }) => {
+                ValueLocation::Written(WrittenParts { parts: parts.clone(), decoding: Decoding::Slice(*slice) })
+            }
         };
         let locations: Vec<ValueLocation> = stored.parts.iter().map(location).collect();
         assert!(!locations.contains(&ValueLocation::Text), "no column occurs twice in a value, and literals are UTF-8");

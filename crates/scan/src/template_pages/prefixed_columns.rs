@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ByteView, MAX_INLINE_VIEW_LEN, StringViewArray, StringViewBuilder};
 use quarry_eval::EngineError;
-use quarry_event::template::TemplatePart;
+use quarry_event::template::{TemplatePart, TextSlice};
 use quarry_stdx::number::u32_of;
 
 use super::columns::{typed_column, value_positions};
@@ -22,7 +22,7 @@ pub(super) fn prefixed_column(
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
     let is_prefixed = |place: &ValueLocation| match place {
-        ValueLocation::Written(written) => matches!(written.decoding, Decoding::WithoutPrefix { .. }),
+        ValueLocation::Written(written) => matches!(written.decoding, Decoding::Slice(TextSlice::From(_))),
         _ => false,
     };
     if !field.locations.iter().any(is_prefixed) {
@@ -33,7 +33,8 @@ pub(super) fn prefixed_column(
     let Some(Some(ValueLocation::Written(first))) = places.next() else { return Ok(None) };
     let is_same =
         |place: Option<&ValueLocation>| matches!(place, Some(ValueLocation::Written(place)) if place == first);
-    let (Decoding::WithoutPrefix { bytes }, [TemplatePart::Variable(column)]) = (first.decoding, &*first.parts) else {
+    let (Decoding::Slice(TextSlice::From(bytes)), [TemplatePart::Variable(column)]) = (first.decoding, &*first.parts)
+    else {
         return Ok(None);
     };
     if !places.all(is_same) {
@@ -41,7 +42,7 @@ pub(super) fn prefixed_column(
     }
     let values = page.column_of_rows(*column, rows)?;
     let whole = typed_column(*column, &values, &value_positions(&values, rows), page)?;
-    whole.as_string_view_opt().map(|whole| without_prefix(whole, bytes)).transpose()
+    whole.as_string_view_opt().map(|whole| without_prefix(whole, bytes as usize)).transpose()
 }
 
 /// The texts without this many bytes at their start; null where a text is shorter.

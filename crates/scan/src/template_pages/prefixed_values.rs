@@ -6,7 +6,7 @@
 //! Not here: planning ([`super::extracts`]), reading ([`super::prefixed_columns`]).
 
 use quarry_eval::pattern::template_match::FlatTemplate;
-use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet};
+use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet, TextSlice};
 use quarry_stdx::number::u32_of;
 
 use super::value_location::{Decoding, ValueLocation, WrittenParts};
@@ -47,7 +47,7 @@ pub(super) fn location_of(parts: &[TemplatePart], template_set: &TemplateSet) ->
     }
     match ValueLocation::of_parts(&parts) {
         ValueLocation::Variable(_) | ValueLocation::Composite(_) if bytes > 0 => {
-            let decoding = Decoding::WithoutPrefix { bytes };
+            let decoding = Decoding::Slice(TextSlice::From(u32_of(bytes)));
             ValueLocation::Written(WrittenParts { parts: parts.into(), decoding })
         }
         place => place,
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn locations_express_prefixes_in_whole_values() {
         let without = |parts: &[TemplatePart], bytes| {
-            let decoding = Decoding::WithoutPrefix { bytes };
+            let decoding = Decoding::Slice(TextSlice::From(bytes));
             ValueLocation::Written(WrittenParts { parts: parts.into(), decoding })
         };
         let composite = |parts: &[TemplatePart]| ValueLocation::Composite(parts.into());
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn values_lack_the_prefix() {
-        let written = WrittenParts { parts: [variable(1)].into(), decoding: Decoding::WithoutPrefix { bytes: 2 } };
+        let written = WrittenParts { parts: [variable(1)].into(), decoding: Decoding::Slice(TextSlice::From(2)) };
         assert_eq!(written.value("0x1f").as_deref(), Some("1f"));
         assert_eq!(written.value("0"), None);
     }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use quarry_eval::EngineError;
 use quarry_eval::functions::xml::{attribute_value, content_value};
-use quarry_event::template::TemplatePart;
+use quarry_event::template::{TemplatePart, TextSlice};
 use quarry_pipeline::extract::json_string;
 
 use super::inner_pairs::InnerPair;
@@ -61,15 +61,14 @@ pub(super) enum Decoding {
     XmlContent { keeps_empty: bool },
     /// The value of an XML attribute: entities are resolved.
     XmlAttribute { keeps_empty: bool },
-    /// The text without this many bytes at its start. These bytes are the common prefix of a column's values, or the
-    /// end of that prefix.
-    WithoutPrefix { bytes: usize },
+    /// A slice of the text, such as the text after the common prefix of a column's values.
+    Slice(TextSlice),
 }
 
 impl Decoding {
     pub(super) fn keeps_empty(self) -> bool {
         match self {
-            Decoding::WithoutPrefix { .. } => true,
+            Decoding::Slice(_) => true,
             Decoding::Cell { keeps_empty }
             | Decoding::XmlContent { keeps_empty }
             | Decoding::XmlAttribute { keeps_empty } => keeps_empty,
@@ -84,7 +83,7 @@ impl WrittenParts {
             Decoding::Cell { .. } => cell_value(written),
             Decoding::XmlContent { .. } => content_value(written),
             Decoding::XmlAttribute { .. } => attribute_value(written),
-            Decoding::WithoutPrefix { bytes } => Cow::Borrowed(written.get(bytes..)?),
+            Decoding::Slice(slice) => Cow::Borrowed(std::str::from_utf8(slice.of(written.as_bytes())?).ok()?),
         };
         Some(value).filter(|value| self.decoding.keeps_empty() || !value.is_empty())
     }
