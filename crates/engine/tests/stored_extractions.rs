@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
-use quarry_event::template::{StoredExtraction, StoredValues, TemplateSet, TextSlice};
+use quarry_event::template::{StoredExtraction, StoredValues, TemplateSet, TextSlice, ValueParts};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
@@ -351,15 +351,19 @@ fn stored_as_parts(store: &Store) -> BTreeSet<String> {
     sets.flat_map(names).collect()
 }
 
-/// Whether some slab stores values of a field as slices of the variables of its texts.
-fn has_slices(store: &Store, name: &str) -> bool {
+/// The location of a field's values in each slab that stores the field.
+fn stored_values(store: &Store, name: &str) -> Vec<StoredValues> {
     let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
     let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap());
-    let is_sliced = |stored: &StoredExtraction| match &stored.values {
-        StoredValues::Parts(parts) => parts.parts.iter().flatten().any(|value| value.slice != TextSlice::Whole),
-        _ => false,
-    };
-    sets.into_iter().any(|set| set.extractions.iter().any(|stored| *stored.name == *name && is_sliced(stored)))
+    let all = sets.flat_map(|set| set.extractions.clone());
+    all.filter(|stored| *stored.name == *name).map(|stored| stored.values).collect()
+}
+
+/// Whether some slab stores values of a field as slices of the variables of its texts.
+fn has_slices(store: &Store, name: &str) -> bool {
+    let is_slice = |value: &ValueParts| value.slice != TextSlice::Whole;
+    let is_sliced = |values: &StoredValues| matches!(values, StoredValues::Parts(parts) if parts.parts.iter().flatten().any(is_slice));
+    stored_values(store, name).iter().any(is_sliced)
 }
 
 fn store_fields(store: &Store, props: &str) {
@@ -394,7 +398,9 @@ fn stored_fields_are_what_the_rules_extract() {
     let expected = ["domain", "verb", "took", "usr", "src", "kind_name", "who"];
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
     assert!(stored_as_parts(&store).contains("id"), "{:?}", stored_as_parts(&store));
-    assert!(["file", "conn"].iter().all(|name| has_slices(&store, name)), "values inside variables are slices");
+    for name in ["severity", "file", "conn"] {
+        assert!(has_slices(&store, name), "{name}: {:?}", stored_values(&store, name));
+    }
     assert_equal(&answers(&store, PROPS), &own, "compacted");
     assert_equal(&answers(&store, OTHER_PROPS), &other, "compacted, other rules");
     assert_equal(&answers(&store, &[PROPS, MORE_PROPS].concat()), &more, "compacted, a further rule");
