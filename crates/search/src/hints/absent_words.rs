@@ -10,7 +10,8 @@ use super::probe::{DynProbes, find_index, finds_event};
 /// Maximum number of words, or of groups of alternatives, that are searched for.
 const PROBED_WORDS_MAX: usize = 6;
 
-/// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
+/// Hints about words that no event of the searched indexes and time range contains; `scope` is a condition on the
+/// indexes.
 pub(super) fn absent_word_notes(
     found: &SearchOutcome<'_>,
     parsed: &ParsedSearch,

@@ -1,4 +1,4 @@
-//! A note on time spans that begin at unexpected minutes. As in Splunk, spans shorter than a day are counted from
+//! A hint about time spans that begin at unexpected minutes. As in Splunk, spans shorter than a day are counted from
 //! midnight UTC. In zones with a half-hour offset, hours therefore begin at :30.
 
 use quarry_event::time::NS_PER_SEC;
@@ -11,7 +11,7 @@ use super::outcome::find_name_span;
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 
-/// A note on the first command whose spans begin at unexpected minutes in a zone with this offset.
+/// A hint about the first command whose spans begin at unexpected minutes in a zone with this offset.
 pub(super) fn span_edge_note(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
     let offset_s = i64::from(offset_s);
     if offset_s % HOUR_S == 0 {

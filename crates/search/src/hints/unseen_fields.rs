@@ -1,5 +1,5 @@
-//! A note on fields that a search creates or keeps but that its answer omits, because events are shown as time and text
-//! only.
+//! A hint about fields that a search creates or keeps but that its answer omits, because events are shown as time and
+//! text only.
 
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage};

@@ -14,7 +14,7 @@ use quarry_event::template::ByteSet;
 use super::{FlatTemplate, GroupRanges, LimitExceeded, Planner, TemplatePosition, Window, has_match_within};
 use crate::pattern::{Captures, Regex};
 
-/// A test whether a window has a match.
+/// A test that decides whether a window has a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Positions of the requested groups if there is a match.
