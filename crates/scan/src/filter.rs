@@ -524,9 +524,9 @@ fn has_index_time_fields(events: &Page, row: usize) -> bool {
     !events.fields.of_rows(row..row + 1).is_empty()
 }
 
-/// Sourcetypes whose events may have this value of a field without its tokens in their text: sourcetypes with a rule
-/// that may extract this value from within a token, or from something other than the text, and sourcetypes with rules
-/// that derive the field. `None` if events of any sourcetype may have such a value.
+/// Sourcetypes whose events may have this value of a field although their text lacks the tokens of the value. These are
+/// the sourcetypes with a rule that may extract the value from within a token or from something other than the text,
+/// and the sourcetypes with rules that derive the field. `None` if events of any sourcetype may have such a value.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !is_written(field, value) {
         return None;

@@ -33,15 +33,17 @@ const STORED_IN_BLOCKS: u8 = 2;
 const STORED_SHARED: u8 = 3;
 const SHARED_IN_RUNS: u8 = 4;
 
-/// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
-/// parent; each value can stand between JSON quotes; each value is a JSON scalar. The last three tell what is stored
-/// after the counts: the texts of the dictionary; the prefix of all values; the set of bytes that occur after the
-/// prefix.
+/// Flag bits before the counts of a column: the column has a value for every value of its parent.
 const SAME_COUNTS: u8 = 1;
+/// Each value can stand between JSON quotes.
 const STRING_CONTENTS: u8 = 2;
+/// Each value is a JSON scalar.
 const JSON_SCALARS: u8 = 4;
+/// The texts of the dictionary are stored after the counts.
 const VALUE_SET: u8 = 8;
+/// The prefix of all values is stored after the counts.
 const PREFIX: u8 = 16;
+/// The set of bytes that occur after the prefix is stored after the counts.
 const AFTER_PREFIX: u8 = 32;
 
 const INTEGER: u8 = 0;

@@ -29,7 +29,7 @@ const TEXTS_PER_TEMPLATE_MIN: usize = 8;
 const GAP_BYTES_MAX: usize = 512;
 /// Number of no name: of a name without a number, and of the words after the last cell.
 const NO_NAME: u16 = u16::MAX;
-const _: () = assert!(MAX_FIELD_COLUMNS < NO_NAME as usize, "numbers of names have room");
+const _: () = assert!(MAX_FIELD_COLUMNS < NO_NAME as usize, "the number of a name fits in 16 bits");
 
 /// The cells of the texts of a chunk.
 #[derive(Debug, Default)]
