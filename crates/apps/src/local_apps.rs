@@ -57,9 +57,9 @@ pub struct LocalApp {
     pub is_removable: bool,
     /// Sharing of objects whose own metadata set no sharing.
     pub sharing: ObjectSharing,
-    /// Roles that may read an object if its own metadata list no readers.
+    /// Roles that may read an object if its own metadata lists no readers.
     pub readers: Vec<String>,
-    /// Roles that may change an object if its own metadata list no writers.
+    /// Roles that may change an object if its own metadata lists no writers.
     pub writers: Vec<String>,
 }
 
