@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(describe_events(&got), describe_events(&batches));
         assert_eq!((sender.waiting(), sender.acknowledged()), (2, None));
         sender.take(&acknowledgment(&[9]), &mut Vec::new()).unwrap();
-        assert_eq!((sender.waiting(), sender.acknowledged()), (2, None), "the first is missing");
+        assert_eq!((sender.waiting(), sender.acknowledged()), (2, None), "the first acknowledgment is missing");
         sender.take(&acknowledgment(&[7]), &mut Vec::new()).unwrap();
         assert_eq!((sender.waiting(), sender.acknowledged()), (0, Some(9)));
     }

@@ -469,7 +469,7 @@ mod tests {
         see(&old);
         see(&old);
         assert_eq!(next(&roster).as_ref(), Some(&old));
-        assert_eq!(next(&roster), None, "it did not change");
+        assert_eq!(next(&roster), None, "the file has not changed");
         std::fs::write(&old, "1\n2").unwrap();
         see(&old);
         std::fs::rename(&old, &new).unwrap();
