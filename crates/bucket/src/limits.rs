@@ -81,5 +81,5 @@ pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
 /// The columns of stored search-time fields take at most one byte per this many bytes of the columns of the texts;
 /// fields for which there is no space are left out.
 pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;
-/// Maximum number of parts of a text of which a stored value consists.
+/// Maximum number of parts of a text that a stored value consists of.
 pub(crate) const MAX_VALUE_PARTS: usize = 64;

@@ -21,7 +21,7 @@ pub(super) fn span_edge_note(text: &str, commands: &[Stage], offset_s: i32) -> O
         let bin = time_bins(&stage.command).filter(|_| !is_removed("_time", &commands[..at]))?;
         let Some(BinSpan::Time(span)) = &bin.span else { return None };
         let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
-        // Spans that do not divide a day evenly begin at different times each day in every zone, so they get no note.
+        // Spans that do not divide a day evenly begin at different times each day in every zone, so they get no hint.
         let is_odd = width_s > 0 && DAY_S % width_s == 0 && offset_s % width_s != 0;
         let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
         let remark =

@@ -6,7 +6,7 @@ use quarry_spl::ast::{Command, Stage};
 
 use super::outcome::{SearchOutcome, list_names};
 
-/// The note, if the last command names fields and the rows are events.
+/// The hint, if the last command names fields and the rows are events.
 pub(super) fn unseen_fields_note(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {
     if found.rows == 0 || !found.filled.contains("_raw") {
         return None;
