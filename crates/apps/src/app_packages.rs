@@ -271,7 +271,10 @@ mod tests {
         for name in ["..", "../..", "nowhere", "", "shop/..", "."] {
             assert!(matches!(objects.pack_app(name), Err(ObjectError::Unknown(_))), "{name}");
         }
-        assert!(matches!(objects.pack_app("search"), Err(ObjectError::Invalid(_))), "it has no folder here");
+        assert!(
+            matches!(objects.pack_app("search"), Err(ObjectError::Invalid(_))),
+            "the app search has no folder here"
+        );
         for (name, file) in [
             ("shop", "shop.spl"),
             ("shop", "other.spl"),

@@ -131,7 +131,8 @@ impl Lookups {
         String::from_utf8(text.out).map_err(|error| wrong(&error))
     }
 
-    /// Writes the rows of `fill` as documents of a collection; `_key` is the key. `fields` are the fields of the lookup.
+    /// Writes the rows of `fill` as documents of a collection; `_key` is the key. `fields` are the fields of the
+    /// lookup.
     pub(crate) fn write_collection(
         &self,
         name: &str,

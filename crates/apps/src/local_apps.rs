@@ -57,9 +57,9 @@ pub struct LocalApp {
     pub is_removable: bool,
     /// Sharing of objects whose own metadata set no sharing.
     pub sharing: ObjectSharing,
-    /// Roles that may read an object if its own metadata list no readers.
+    /// Roles that may read an object if its own metadata lists no readers.
     pub readers: Vec<String>,
-    /// Roles that may change an object if its own metadata list no writers.
+    /// Roles that may change an object if its own metadata lists no writers.
     pub writers: Vec<String>,
 }
 
@@ -314,7 +314,7 @@ mod tests {
             assert!(objects.edit_app_acl("shop", &change).is_err());
         }
         let disabled = objects.edit_app("shop", &given(&[("disabled", "1")]), &admin).unwrap();
-        assert_eq!((disabled.members["disabled"].as_str(), names().len()), ("1", 2), "it stays installed");
+        assert_eq!((disabled.members["disabled"].as_str(), names().len()), ("1", 2), "a disabled app stays installed");
         let pair = [("definition".to_owned(), "x".to_owned())];
         let scope = Scope::for_namespace("nobody", "shop").unwrap();
         let told = objects.create("macros", "m", &pair, &scope, &admin).unwrap_err().to_string();

@@ -487,7 +487,7 @@ pub struct Lookups {
     pub collections: Option<Arc<Collections>>,
     /// The geolocation database; `None` without a data directory.
     pub addresses: Option<Arc<AddressDatabase>>,
-    /// Folder of searches' own files; `None` without a data directory.
+    /// Folder that contains a folder for the files of each search; `None` without a data directory.
     pub dispatch: Option<PathBuf>,
 }
 

@@ -59,6 +59,10 @@ mod tests {
             credentials[..8].copy_from_slice(&number.to_le_bytes());
             verified.add(credentials, "eva", number as i64);
         }
-        assert_eq!((verified.0.len(), verified.cached_user(&[0; 32], 0)), (VERIFIED_MAX, None), "the oldest is gone");
+        assert_eq!(
+            (verified.0.len(), verified.cached_user(&[0; 32], 0)),
+            (VERIFIED_MAX, None),
+            "the oldest entry was removed"
+        );
     }
 }

@@ -769,8 +769,8 @@ struct Attempt<'a> {
     /// Keyed hash of the credentials and the address, so that a failure from one address does not affect other
     /// addresses.
     credentials_here: KeyedHash,
-    /// Whether the login is accepted if the password is right: it is not too long, and is not the first password sent
-    /// from another machine or through a proxy.
+    /// Whether a correct password is accepted: not if the password is too long, and not if it is the initial password
+    /// and was sent from another machine or through a proxy.
     may_be_right: bool,
 }
 

@@ -166,7 +166,7 @@ mod tests {
         sessions.open(key(2), identity("eva"), there, 2);
         for number in 10..10 + 3 * SESSIONS_PER_USER_MAX {
             sessions.open(key(number), identity("eva"), here, number as i64);
-            assert!(sessions.touch(&key(number), number as i64).is_some(), "the newest works");
+            assert!(sessions.touch(&key(number), number as i64).is_some(), "the newest session is valid");
         }
         assert_eq!(sessions.by_key.len(), 1 + SESSIONS_PER_USER_MAX);
         assert!(sessions.touch(&key(1), 0).is_some(), "another user's");

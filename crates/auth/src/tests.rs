@@ -170,7 +170,7 @@ fn repeated_wrong_passwords_count_once_and_need_no_hash() {
     let password = Some("an old one".to_owned());
     let change = UserChange::Edit { name: "eva".to_owned(), password, old_password: None, roles: None };
     auth.change(&admin, &change, &AFAR).unwrap();
-    assert!(auth.login("eva", "an old one", &AFAR).is_ok(), "it is right from now on");
+    assert!(auth.login("eva", "an old one", &AFAR).is_ok(), "the new password is valid at once");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Stored bytes of compacted logs by column: `column_bytes LEVEL FILE [MEGABYTES]` encodes a file slab by slab into one
-//! bucket, verifies it and prints bytes per event of each column, largest first. `column_bytes FILE.bucket` prints those
-//! of a bucket, `column_bytes FILE.bucket templates` its templates as well. A development tool.
+//! bucket, verifies it and prints bytes per event of each column, largest first. `column_bytes FILE.bucket` prints
+//! those of a bucket, `column_bytes FILE.bucket templates` its templates as well. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;

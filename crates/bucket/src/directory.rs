@@ -97,11 +97,11 @@ pub(crate) struct SlabHead {
 impl SlabHead {
     /// Appends the head; `added` are further blocks of the slab.
     pub(crate) fn put(&self, added: &[BlockRef], out: &mut Vec<u8>) {
-        assert!(self.pages.len() <= MAX_SLAB_PAGES, "a slab has no more pages");
+        assert!(self.pages.len() <= MAX_SLAB_PAGES, "a slab has at most MAX_SLAB_PAGES pages");
         put_metas(&self.metas, out);
         put_varint(out, self.pages.len() as u64);
         for page in &self.pages {
-            assert!(page.events as usize <= MAX_PAGE_EVENTS, "a page has no more events");
+            assert!(page.events as usize <= MAX_PAGE_EVENTS, "a page has at most MAX_PAGE_EVENTS events");
             assert!(page.time_min <= page.time_max, "the first time of a page is not after its last");
             let is_known = page.codes.last().is_none_or(|code| (*code as usize) < self.metas.len());
             assert!(is_known, "codes of a page are in the dictionary of its slab");
@@ -206,7 +206,7 @@ impl Directory {
         }
         out.push(u8::from(summary.values_cut));
         for values in [&summary.hosts, &summary.sources, &summary.sourcetypes] {
-            assert!(values.len() <= MAX_SUMMARY_VALUES, "a summary lists no more values");
+            assert!(values.len() <= MAX_SUMMARY_VALUES, "a summary lists at most MAX_SUMMARY_VALUES values");
             put_varint(out, values.len() as u64);
             for value in values {
                 put_bytes(out, value.value.as_bytes());
@@ -215,7 +215,7 @@ impl Directory {
                 put_signed(out, value.last);
             }
         }
-        assert!(self.slabs.len() <= MAX_SLABS, "a bucket has no more slabs");
+        assert!(self.slabs.len() <= MAX_SLABS, "a bucket has at most MAX_SLABS slabs");
         let in_order = |pair: &[(u64, u32)]| pair[0].0 + u64::from(pair[0].1) <= pair[1].0;
         assert!(self.slabs.windows(2).all(in_order), "heads of slabs follow each other");
         put_varint(out, self.slabs.len() as u64);

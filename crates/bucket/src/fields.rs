@@ -60,7 +60,7 @@ fn write_block(fields: FieldRun<'_>, first_row: u32, blocks: &mut BlockWriter) -
     let mut numbers: HashMap<u32, u64, FixedState> = HashMap::default();
     let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; FIELD_STREAMS];
     put_varint(&mut rows, fields.len() as u64);
-    assert!(fields.len() <= MAX_FIELD_BLOCK_ENTRIES, "a block has no more fields");
+    assert!(fields.len() <= MAX_FIELD_BLOCK_ENTRIES, "a block has at most MAX_FIELD_BLOCK_ENTRIES fields");
     assert!(fields.rows().is_sorted(), "fields are in the order of their events");
     assert!(fields.rows().first().is_none_or(|row| *row >= first_row), "fields are of this page");
     let mut last_row = first_row;

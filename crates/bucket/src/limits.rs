@@ -83,5 +83,5 @@ pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
 pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;
 /// Maximum number of bytes before a slice of a variable's value, or in a slice at its start.
 pub(crate) const MAX_SLICE_BYTES: usize = 64;
-/// Maximum number of parts of a text of which a stored value consists.
+/// Maximum number of parts of a text that a stored value consists of.
 pub(crate) const MAX_VALUE_PARTS: usize = 64;

@@ -125,7 +125,7 @@ pub(crate) fn matches_pattern(text: &str, pattern: &str) -> bool {
     let Some(mut left) = lowered.strip_prefix(head) else {
         return false;
     };
-    // The last piece must end the text; the pieces between can be matched at their first occurrence.
+    // The text must end with the last piece; the pieces before it can be matched at their first occurrence.
     let (middle, last) = tail.rsplit_once('*').unwrap_or(("", tail));
     for piece in middle.split('*') {
         match left.find(piece) {

@@ -282,7 +282,8 @@ impl BucketReader {
         &self.opened.slabs
     }
 
-    /// The facts about slab `slab` that are known without its filter. Panics if there is no such slab, as slice indexing does.
+    /// The facts about slab `slab` that are known without its filter. Panics if there is no such slab, as slice
+    /// indexing does.
     pub fn slab_facts(&self, slab: usize) -> SlabFacts {
         SlabFacts { has_fields: self.has_fields(slab), absent_marks: self.opened.slabs[slab].absent_marks }
     }

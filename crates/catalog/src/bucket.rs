@@ -261,8 +261,8 @@ impl Catalog {
     }
 
     /// Drops a sealing or retired bucket whose objects are deleted. A retired bucket beyond the sealing position of its
-    /// index stays on record, because the log still contains its events and a replay must not restore them. The events of
-    /// a thawed bucket were never in the log.
+    /// index stays on record, because the log still contains its events and a replay must not restore them. The events
+    /// of a thawed bucket were never in the log.
     pub fn remove_bucket(&self, number: u64) -> Result<(), CatalogError> {
         self.remove_buckets(&[number])
     }

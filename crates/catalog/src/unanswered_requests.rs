@@ -35,7 +35,8 @@ impl Catalog {
         self.read(all)
     }
 
-    /// Like [`Catalog::unanswered`], once every earlier transaction has ended, including one whose commit had no answer.
+    /// Like [`Catalog::unanswered`], once every earlier transaction has ended, including one whose commit had no
+    /// answer.
     pub fn unanswered_for_certain(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
         self.write(all)
     }

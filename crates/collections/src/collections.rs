@@ -87,9 +87,8 @@ impl Collections {
         open.collections.insert(key, (Arc::clone(&collection), access));
         while open.collections.len() > OPEN_MAX {
             // Only unused collections are closed. Even two handles to one file would be safe, because SQLite serialises
-            // their transactions.
-            // A collection whose last commit failed overwrites the failed transaction before its next use; the next handle
-            // would not know of it.
+            // their transactions. A collection whose last commit failed overwrites the failed transaction before its
+            // next use; the next handle would not know of it.
             let idle = open.collections.iter().filter(|(_, (collection, _))| {
                 Arc::strong_count(collection) == 1 && !collection.is_last_commit_in_doubt()
             });

@@ -25,8 +25,8 @@ impl Layers {
         Layers::merge_sources(builtin_sources().into_iter().chain(sources), readable)
     }
 
-    /// Merges the files that a namespace sees over the built-in defaults, without the objects that may not be read. User
-    /// files in `sources` must all belong to the view's user.
+    /// Merges the files that a namespace sees over the built-in defaults, without the objects that may not be read.
+    /// User files in `sources` must all belong to the view's user.
     pub fn for_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
         let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
         let is_followed = |source: &&ConfSource| View::is_namespaced(source.conf_name());

@@ -6,7 +6,7 @@
 //! write, as in the metadata of Splunk's own apps. Owners may read and change their own objects.
 //!
 //! If no stanza names readers, everybody may read. Objects that a user may not read are hidden from the user's
-//! searches: [`Readable`] removes these objects from the files that searches read. All users for whom the metadata have
+//! searches: [`Readable`] removes these objects from the files that searches read. All users for whom the metadata has
 //! the same effect share one cached set of files ([`Reader`]).
 //!
 //! Not here: sharing between apps ([`crate::namespace::Sharing`]).

@@ -130,7 +130,8 @@ pub(crate) const fn at_least(min: i64) -> Kind {
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 
 impl ConfTable {
-    /// Sections whose settings are allowed in a stanza: one section, or all for `[default]`. `None` for an unknown stanza.
+    /// Sections whose settings are allowed in a stanza: one section, or all for `[default]`. `None` for an unknown
+    /// stanza.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
             return Some(self.sections);

@@ -94,7 +94,9 @@ pub enum Problem {
     #[error("the pattern is not a valid regular expression (look-around is not supported); only its wildcards apply")]
     StanzaPattern,
     /// A lower bound above its upper bound.
-    #[error("{least} is larger than {most}, which may be inherited; both fall back to their built-in values")]
+    #[error(
+        "{least} is larger than {most}, so the built-in values of both apply; one of the two settings may be inherited"
+    )]
     Contradiction {
         /// The lower bound.
         least: &'static str,

@@ -1,5 +1,5 @@
-//! Searches at extremes: very many fields, keys and indexes, and very large events. Each answers correctly within its
-//! memory limit, as the searches account for it.
+//! Searches at extremes: very many fields, keys and indexes, and very large events. Each search returns correct results
+//! and accounts for no more memory than its limit.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -38,7 +38,7 @@ const CASES: [Case; 8] = [
         first: "",
     },
     Case {
-        name: "100,000 names of fields, one asked for",
+        name: "100,000 names of fields, one of them in the search",
         events: many_fields,
         search: "search * | stats count(k77777_7) as one sum(k77777_7) as sum",
         megabytes: 64,

@@ -30,7 +30,7 @@ pub enum EngineError {
         /// Position in the search, if known.
         span: Option<Span>,
     },
-    /// Something other than events that the search needs failed: a table, a program, the node.
+    /// A resource other than events failed, such as a lookup table, a program or the node.
     #[error("{}", truncate_message(fault.to_string()))]
     Failed {
         /// The error, which names what failed.

@@ -198,8 +198,8 @@ pub struct Extraction {
     pub names: Option<ExtractedNames>,
 }
 
-/// Separates the values of one event in [`StoredValues::Lists`] and in lists of parts ([`TextParts::is_list`]); no value
-/// contains it.
+/// Separates the values of one event in [`StoredValues::Lists`] and in lists of parts ([`TextParts::is_list`]); no
+/// value contains it.
 pub const VALUE_SEPARATOR: char = SEPARATOR_BYTE as char;
 /// [`VALUE_SEPARATOR`] as a byte.
 pub const SEPARATOR_BYTE: u8 = 0;

@@ -1,5 +1,5 @@
-//! Marks: runs of bytes in a text in whose presence the value of a field need not occur in the text as it is, or need
-//! not consist of whole tokens of the text.
+//! Marks: runs of bytes such as escapes and entities. In a text with a mark, the value of a field need not occur as it
+//! is, and need not consist of whole tokens of the text.
 //!
 //! A search looks up a value by its tokens. Texts with a mark are exempt: they may have the value although they lack
 //! its tokens. Whether a slab has such texts is decided by its templates and the traits of its columns, without reading

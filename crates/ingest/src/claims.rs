@@ -109,7 +109,7 @@ mod tests {
             });
             sender.send("read").unwrap();
             first.end();
-            assert!(waiting.join().unwrap(), "its end is not settled");
+            assert!(waiting.join().unwrap(), "appends of the first file may be in progress");
         });
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["read", "claimed"]);
         drop(first);

@@ -67,8 +67,8 @@ impl Ingest {
         Ok(Box::new(TicketReceipt(ticket)))
     }
 
-    /// Fails while there is no room for a batch. A batch that is refused here stays with the input, which tries again; a
-    /// queued batch that fails for lack of room would be lost.
+    /// Fails while there is no room for a batch. A batch that is refused here stays with the input, which tries again;
+    /// a queued batch that fails for lack of room would be lost.
     fn check_room_for(&self, batch: &EventBatch) -> Result<(), AppendError> {
         self.store.check_room_for(batch.raw.len() as u64).map_err(append_error)
     }

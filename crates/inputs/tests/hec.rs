@@ -111,9 +111,9 @@ impl RecordingStore {
 }
 
 /// Runs the hook of an answer, as the port does before it writes the answer.
-async fn run_note(mut response: Response) -> Response {
-    if let Some(note) = response.extensions_mut().remove::<ResponseHook>() {
-        note.run().unwrap();
+async fn run_hook(mut response: Response) -> Response {
+    if let Some(hook) = response.extensions_mut().remove::<ResponseHook>() {
+        hook.run().unwrap();
     }
     response
 }
@@ -156,7 +156,7 @@ impl TestCollector {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Arc::clone(&collector).router().layer(axum::middleware::map_response(run_note));
+        let router = Arc::clone(&collector).router().layer(axum::middleware::map_response(run_hook));
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         runtime.spawn(async move { axum::serve(listener, service).await });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();

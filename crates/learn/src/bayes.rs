@@ -34,7 +34,7 @@ impl Bayes {
 }
 
 /// Fits rows to classes; each class must have a row. The largest variance of any column over all rows, times
-/// `smoothing`, is added to every variance; 1 if all columns are constant.
+/// `smoothing`, is added to every variance. If all columns are constant, 1 is added instead.
 pub(crate) fn fit(
     x: &Matrix,
     classes: &[u32],

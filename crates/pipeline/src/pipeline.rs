@@ -81,8 +81,7 @@ pub struct PipelineCounters {
     pub merged_lines: u64,
     /// Number of events dropped by rules; they are not in `events`.
     pub dropped_events: u64,
-    /// Number of events whose date was read with the month first although nothing shows that the day does not come
-    /// first.
+    /// Number of events whose date was read with the month first without evidence for this order.
     pub ambiguous_dates: u64,
 }
 

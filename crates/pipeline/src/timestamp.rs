@@ -8,8 +8,8 @@
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the order,
 //! by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid in one
 //! order only; a time that is near now or the file's modification time, or within `MAX_DAYS_*`, in one order only;
-//! other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk, but
-//! in dates with dots the day.
+//! other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in Splunk; in
+//! dates with dots, the day comes first.
 //!
 //! Not here: dates in file names.
 

@@ -254,7 +254,7 @@ struct TextValueTest {
     pattern: WordPattern,
     field: Box<str>,
     extracted: Option<ExtractedValueTest>,
-    /// Whether the field may be part of an index-time field.
+    /// Whether the value may come from an index-time field, which need not be in the text.
     may_be_indexed: bool,
     xml: Option<XmlValueTest>,
 }
@@ -289,7 +289,8 @@ impl XmlValueTest {
 
     fn may_be_in(&self, text: &[u8], meta: &Metadata) -> bool {
         self.scope.contains_ignore_case(&meta.sourcetype)
-            // A `>` of the value may precede markup, which the mark does not count.
+            // A `>` of the value may be the last character before markup. Such markup is not a mark, so any markup or
+            // entity counts.
             && (TextMark::XmlValue.is_in(text) || (self.has_named && memchr::memchr3(b'&', b'!', b'?', text).is_some()))
     }
 }
@@ -363,8 +364,7 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
     }
 }
 
-/// Test that a metadata field equals a value. A network equals its addresses, which no pattern matches, so the final
-/// test decides.
+/// Test that a metadata field equals a value. For a network, which no pattern can express, the final test decides.
 fn metadata_test(field: MetaField, value: &SearchPattern, case_sensitive: bool) -> EarlyTest {
     match network_of(&value.text) {
         Some(_) => EarlyTest::Undecided,
@@ -524,9 +524,9 @@ fn has_index_time_fields(events: &Page, row: usize) -> bool {
     !events.fields.of_rows(row..row + 1).is_empty()
 }
 
-/// Sourcetypes whose events may have this value of a field without its tokens in their text: sourcetypes with a rule
-/// that may extract this value from within a token, or from something other than the text, and sourcetypes with rules
-/// that derive the field. `None` if events of any sourcetype may have such a value.
+/// Sourcetypes whose events may have this value of a field although their text lacks the tokens of the value. These are
+/// the sourcetypes with a rule that may extract the value from within a token or from something other than the text,
+/// and the sourcetypes with rules that derive the field. `None` if events of any sourcetype may have such a value.
 fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !is_written(field, value) {
         return None;

@@ -42,8 +42,9 @@ const LOOKAHEAD_PAGES: usize = 256;
 /// Distance in pages at which a segment must have been prefetched: the number of pages in a slab.
 const DUE_PAGES: usize = 64;
 
-/// Runs `work`, and `help` on `count` more threads as soon as `waits` is true; `help` must end when `work` ends. Until
-/// then a single thread polls `waits`, because starting all threads would take longer than reading from the cache.
+/// Runs `work`, and `help` on `count` more threads as soon as `waits` is true; `help` must end when `work` ends. Before
+/// `waits` is true, a single thread polls it, because starting all threads would take longer than reading from the
+/// cache.
 fn with_helpers<T>(
     count: usize,
     waits: &(dyn Fn() -> bool + Sync),

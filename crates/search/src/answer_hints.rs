@@ -1,4 +1,4 @@
-//! Hints on the answers of a server's searches: messages of a job, or of a request that waits for the rows.
+//! Hints about the answers of a server's searches: messages of a job, or of a request that waits for the rows.
 //!
 //! The reader of a search's rows passes each batch to an [`AnswerWatch`]. An answer with rows and a value other than
 //! zero in each column needs no further work. For any other answer, [`crate::hints`] runs small searches with the
@@ -68,8 +68,8 @@ impl AnswerWatch {
         &self.search.zone
     }
 
-    /// Hints on the complete answer, each as one line; none if the answer has rows and a value other than zero in each
-    /// column. `is_over` returns true once no client waits for the hints any more.
+    /// Hints about the complete answer, each as one line; none if the answer has rows and a value other than zero in
+    /// each column. `is_over` returns true once no client waits for the hints any more.
     pub fn find_hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);
         let now = search.service.clock().now_ns();

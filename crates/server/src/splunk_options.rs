@@ -15,8 +15,8 @@ const NAME_MIN: usize = 3;
 /// Puts two dashes before each long option.
 pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.collect();
-    // Building the parser of all verbs takes longer than some commands run, so it is skipped if no argument has a single
-    // dash.
+    // Building the parser of all verbs takes longer than some commands run, so it is skipped if no argument has a
+    // single dash.
     if !arguments.iter().any(|argument| argument.to_str().is_some_and(may_be_splunks)) {
         return arguments;
     }

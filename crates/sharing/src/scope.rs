@@ -20,8 +20,8 @@ const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
 
-/// Folders that contain shared files, and the number of folder levels between each folder and the locations with such
-/// files.
+/// Folders with the locations that hold shared files (the system, an app, an app of a user), and the number of folder
+/// levels from each folder to its locations.
 pub(crate) const ROOTS: [(&str, usize); 3] = [("etc/system", 0), ("etc/apps", 1), ("etc/users", 2)];
 
 /// Paths of single shared files, which need no folder scan.

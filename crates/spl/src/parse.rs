@@ -43,10 +43,10 @@ pub(crate) const MAX_TERMS: usize = 100_000;
 /// Maximum different fields that the conditions and expressions of one search read, because each field is looked for in
 /// each event.
 pub(crate) const MAX_FIELDS_READ: usize = 5_000;
-/// Number of names that a name with wildcards counts in addition to itself, because it is compared with all fields.
+/// A name with wildcards counts as this many further names, because it is compared with all fields.
 pub(crate) const WILDCARD_NAMES: usize = 10;
-/// Maximum field names, assignments and aggregates of one command. Rows have a column for each, and commands look columns
-/// up by name, so that many more would make every batch of rows expensive.
+/// Maximum field names, assignments and aggregates of one command. Rows have a column for each, and commands look
+/// columns up by name, so that many more would make every batch of rows expensive.
 pub(crate) const MAX_NAMES: usize = 5_000;
 /// Maximum diagnostics kept for one search.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;

@@ -120,7 +120,7 @@ mod tests {
     fn folders_with_foreign_entries_are_not_data_directories() {
         let place = tempfile::tempdir().unwrap();
         let data = place.path().join("data");
-        assert_eq!(foreign_entry(&data), None, "it is made");
+        assert_eq!(foreign_entry(&data), None, "a missing folder may become a data directory");
         for folder in ["wal", "db", "lost+found", "etc"] {
             std::fs::create_dir_all(data.join(folder)).unwrap();
             assert_eq!(foreign_entry(&data), None, "{folder}");

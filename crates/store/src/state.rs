@@ -75,8 +75,8 @@ pub(crate) struct Shared {
     pub(crate) local_copies_lock: Mutex<()>,
     /// Held while rows of an index are read into the state.
     pub(crate) rows_loading: Mutex<()>,
-    /// Held from the decision about a commit until the state reflects it ([`Shared::begin_commit`]). The change whose
-    /// outcome in the catalog is unknown; `None` if there is none.
+    /// Held from the decision about a commit until the state reflects it ([`Shared::begin_commit`]). The value is the
+    /// change whose outcome in the catalog is unknown; `None` if there is none.
     pub(crate) commit: Mutex<Option<CatalogChange<Shared>>>,
 }
 

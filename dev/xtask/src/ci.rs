@@ -1,5 +1,5 @@
-//! The full check: format, house rules, layers, licences, lints, links in comments, comparisons with DuckDB, commands of
-//! Splunk's SDK, compilation of the fuzz targets, tests, load tests, and a node that is killed repeatedly.
+//! The full check: format, house rules, layers, licences, lints, links in comments, comparisons with DuckDB, commands
+//! of Splunk's SDK, compilation of the fuzz targets, tests, load tests, and a node that is killed repeatedly.
 //!
 //! Cheap checks run first. All cargo calls use the release profile, so that DataFusion is built once for the demo, the
 //! tests and the benchmarks.

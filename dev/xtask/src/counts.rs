@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let kept = std::fs::read_to_string(root().join(BASELINE)).unwrap_or_default();
     let kept: BTreeMap<&str, u64> = kept.lines().filter_map(|line| line.rsplit_once('\t')).filter_map(number).collect();
     let (mut file, mut grown) = (String::new(), Vec::new());
-    println!("{:<18} {:>14} {:>10} {:>8}", "part", "instructions", "of each", "to kept");
+    println!("{:<18} {:>14} {:>10} {:>8}", "part", "instructions", "per unit", "ratio");
     for part in listed.out.lines() {
         let run = bench(&["--config", RUNNER], &["--once", part])?;
         let count = collected(&run.err).ok_or_else(|| format!("valgrind counted nothing:\n{}", run.err))?;
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "more instructions than {BASELINE} has: {}; mend it, or keep the new counts with --save",
+        "more instructions than in {BASELINE}: {}; reduce them, or accept the new counts with --save",
         grown.join(", ")
     ))
 }

@@ -130,7 +130,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         match ratchet.get(what) {
             Some(allowed) if size <= allowed => {}
             Some(allowed) => faults.push(format!("{what}: {size} lines, the ratchet allows {allowed}")),
-            None => faults.push(format!("{what}: {size} lines, over the limit: split it by idea")),
+            None => faults.push(format!("{what}: {size} lines, over the limit: split it by subject")),
         }
     }
     if update {

@@ -71,8 +71,8 @@ const GLOBAL_SETTINGS: &[&str] = &[
     KEY_PASSWORD,
     "useDeploymentServer",
 ];
-/// Password of an encrypted private key, which is not supported: the only value is the empty one, which clients send
-/// with the other settings.
+/// Password of an encrypted private key. Such keys are not supported, so only the empty value is accepted, which
+/// clients send with the other settings.
 const KEY_PASSWORD: &str = "sslPassword";
 /// Settings of all tokens that are always shown, with their defaults (Splunk's, except for TLS).
 const GLOBAL_DEFAULTS: [(&str, &str); 7] = [

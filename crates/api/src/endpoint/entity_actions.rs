@@ -1,11 +1,12 @@
 //! Actions that every family of entities has: `ID/acl`, `_new` and `_reload`.
 //!
-//! The actions are derived from the table, like folder listings ([`super::folders`]): a collection whose entities can
-//! be removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions of the
-//! entity that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the parameters
-//! of the row that creates an entity. `_reload` rereads the conf of the collection. In some collections, a `POST` to
-//! the path of an entity that does not exist creates the entity if the request names it. Not here: families that store
-//! permissions ([`super::permissions`]), `_new` with titles and patterns of their own ([`super::new_entities`]).
+//! The actions are derived from the table of endpoints, like folder listings ([`super::folders`]): a collection whose
+//! entities can be removed gets those actions that its family does not implement itself. `ID/acl` shows the permissions
+//! of the entity that `ID` shows; a family without permissions of its own refuses to change them. `_new` shows the
+//! parameters of the endpoint that creates an entity. `_reload` rereads the conf of the collection. In some
+//! collections, a `POST` to the path of an entity that does not exist creates the entity if the request names it. Not
+//! here: families that store permissions ([`super::permissions`]), `_new` with titles and patterns of their own
+//! ([`super::new_entities`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,13 +94,13 @@ fn actions(family: &Family<'_>) -> Vec<Endpoint> {
     rows.into_iter().map(|row| Endpoint { is_namespaced: list.is_namespaced, ..row }).collect()
 }
 
-/// Collections in which a change of an entity that does not exist creates the entity. A new entity has the name in the
-/// request, so that a repeated request changes what the first request created.
+/// Collections in which a change of an entity that does not exist creates the entity. The new entity gets the name that
+/// the request contains. If the request is sent again, it changes this entity.
 const CREATED_AT_PATH: [&str; 5] =
     ["authorization/roles", "data/indexes", "data/inputs/http", "data/transforms/lookups", "saved/searches"];
 
-/// Lets the row that changes an entity of [`CREATED_AT_PATH`] create the entity if it does not exist and the request
-/// has its name, as Splunk does; Terraform's provider creates indexes and tokens in this way.
+/// Lets the endpoint that changes an entity of [`CREATED_AT_PATH`] create the entity if it does not exist and the
+/// request contains its name, as Splunk does; Terraform's provider creates indexes and tokens in this way.
 pub(crate) fn create_missing(served: &mut [Endpoint]) {
     let at = |served: &[Endpoint], method: Method, path: &str| {
         let row = served.iter().find(|row| row.root == SERVICES && row.method == method && row.path == path);

@@ -1,5 +1,5 @@
-//! Changes of a job over REST: `POST search/jobs/SID` stores fields of the client (`custom.NAME`) with the job, `POST
-//! search/jobs/SID/acl` shares the job.
+//! Changes of a job over REST: `POST search/jobs/SID` stores fields that the client chooses (`custom.NAME`) with the
+//! job, `POST search/jobs/SID/acl` shares the job.
 //!
 //! A job is private at first. With `sharing=app` or `global`, everyone may read the job, or only the roles and users in
 //! `perms.read`. Roles and users in `perms.write` may also control and remove the job. `sharing=user` makes the job

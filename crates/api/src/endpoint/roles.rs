@@ -371,7 +371,7 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     if let Some(filter) = form.get("srchFilter").map(str::trim) {
         if !filter.is_empty() && !quarry_engine::is_search_filter(filter) {
             return Err(ApiError::bad_request(format!(
-                "srchFilter={filter}: give terms as after `search`, without times, subsearches, event types, tags and further commands"
+                "srchFilter={filter}: give search terms, as after the command `search`; times, subsearches, event types, tags and further commands are not allowed"
             )));
         }
         settings.push(("srchFilter".to_owned(), filter.to_owned()));
@@ -402,8 +402,8 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     Ok(settings)
 }
 
-/// Settings that make the capabilities of the role itself exactly the wanted ones. Inherited capabilities that are not
-/// wanted stay as they are, because the list of a role's own capabilities does not show them.
+/// Settings that grant and remove capabilities of the role so that it has the `wanted` ones. Inherited capabilities are
+/// not removed: they are missing in `wanted` only because the API does not list them as the role's own.
 fn capability_settings(
     wanted: &[String],
     known: &Roles,
@@ -419,7 +419,9 @@ fn capability_settings(
     if role.name == ADMIN_ROLE
         && let Some(kept) = REQUIRED_BY_ADMIN.iter().find(|name| role.capabilities.contains(**name) && !is_kept(name))
     {
-        return Err(ApiError::bad_request(format!("the role {ADMIN_ROLE} keeps the capability {kept}")));
+        return Err(ApiError::bad_request(format!(
+            "the role {ADMIN_ROLE} keeps the capability {kept}: without it, nobody could grant it again"
+        )));
     }
     let taken = role.capabilities.iter().filter(|name| !is_kept(name));
     let given = wanted.iter().filter(|name| !role.capabilities.contains(*name));

@@ -80,7 +80,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// The search service of a path for the caller. Only a user and administrators may use the user's private objects.
+/// The search service of a path for the caller. A user's private objects can be used only by this user and by
+/// administrators.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,

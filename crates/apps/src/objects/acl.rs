@@ -106,7 +106,7 @@ impl LocationAcl {
     }
 
     /// A setting of a stanza, at the path of conf, stanza and setting. The permissions of the stanza apply, unless the
-    /// metadata name the setting.
+    /// metadata names the setting.
     pub(super) fn setting(&self, path: [&str; 3], value: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
         let [kind, name, key] = path;
         let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
@@ -134,7 +134,7 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the metadata name an owner of the object, as they do after its permissions have been set.
+    /// Whether the metadata names an owner of the object, as it does after the permissions of the object have been set.
     pub(super) fn names_owner(&self, kind: &str, name: &str) -> bool {
         self.access.owner(kind, name).is_some()
     }
@@ -164,7 +164,7 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the metadata name the roles that may change an object; otherwise, a default applies.
+    /// Whether the metadata names the roles that may change an object; otherwise, a default applies.
     pub(super) fn names_writers(&self, kind: &str, name: &str) -> bool {
         (self.location != ObjectLocation::System || may_have_acl(kind)) && self.access.names_writers(kind, name)
     }

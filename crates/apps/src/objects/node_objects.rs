@@ -2,7 +2,7 @@
 //! tokens of the HTTP Event Collector (stanzas of inputs.conf).
 //!
 //! The permissions are in the metadata of the location whose file defines the stanza. A user needs the capability, and
-//! one of the roles that the metadata name; without metadata, the capability suffices.
+//! one of the roles that the metadata names; without metadata, the capability suffices.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::without_stanza;
@@ -12,8 +12,8 @@ use super::files::LocationConf;
 use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 
 impl Objects {
-    /// The stanzas with these names, without settings; `None` for a stanza that the viewer may not read. A stanza that no
-    /// file defines counts as a stanza of `etc/system`, where the node would write it.
+    /// The stanzas with these names, without settings; `None` for a stanza that the viewer may not read. A stanza that
+    /// no file defines counts as a stanza of `etc/system`, where the node would write it.
     pub fn node_objects(
         &self,
         conf: &str,
@@ -25,7 +25,7 @@ impl Objects {
         Ok(names.iter().map(found).collect())
     }
 
-    /// The own permissions of stanzas with these names. A stanza has permissions of its own if the metadata name its
+    /// The own permissions of stanzas with these names. A stanza has permissions of its own if the metadata names its
     /// owner.
     pub fn node_acls(&self, conf: &str, names: &[String], viewer: &Permissions) -> Result<Vec<NodeAcl>, ObjectError> {
         let locations = self.node_locations(conf)?;

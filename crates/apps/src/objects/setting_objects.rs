@@ -1,8 +1,8 @@
 //! Settings of stanzas as objects of their own, such as the field extractions of props.conf.
 //!
 //! An object is the stanza with a single setting, in the location whose file sets it. The metadata may name the setting
-//! after its conf and stanza (`[props/access/EXTRACT-status]`); otherwise, the permissions of the stanza apply. Searches
-//! follow the same rules ([`quarry_conf::namespace`]). Not here: stanzas with all their settings.
+//! after its conf and stanza (`[props/access/EXTRACT-status]`); otherwise, the permissions of the stanza apply.
+//! Searches follow the same rules ([`quarry_conf::namespace`]). Not here: stanzas with all their settings.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(shown_name(path)))
     }
 
-    /// Changes the value of a setting where it is set; a setting of [`ObjectLocation::System`] is overridden in the scope's
-    /// location.
+    /// Changes the value of a setting where it is set; a setting of [`ObjectLocation::System`] is overridden in the
+    /// scope's location.
     pub fn edit_setting(
         &self,
         path: SettingPath<'_>,

@@ -89,7 +89,11 @@ fn namespaces_show_the_object_of_highest_precedence() {
         ]
     );
     let found = world.objects.get("macros", "m", &ns("eva", "a"), &eva).unwrap();
-    assert_eq!((found.get("iseval"), found.can_write, found.is_local), (Some("0"), true, true), "it inherits");
+    assert_eq!(
+        (found.get("iseval"), found.can_write, found.is_local),
+        (Some("0"), true, true),
+        "m inherits iseval from [default]"
+    );
     assert!(!world.objects.get("macros", "own", &ns("eva", "a"), &eva).unwrap().can_write);
 }
 

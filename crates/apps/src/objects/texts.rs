@@ -1,8 +1,8 @@
 //! Objects that are files: views, navigation, panels and time ranges, as `data/ui/KIND/NAME.xml` of a location, and
 //! data models, as `data/models/NAME.json`.
 //!
-//! Locations, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. Files of the
-//! user interface must be well-formed XML; their content is not interpreted.
+//! Locations, sharing and permissions work as for stanzas; metadata lists the objects under the kind's name. Files of
+//! the user interface must be well-formed XML; their content is not interpreted.
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};

@@ -97,8 +97,8 @@ impl Objects {
         self.rewrite(&location, &local_path(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza in its location; a stanza of [`ObjectLocation::System`] is overridden by a stanza in the
-    /// scope's location. `default` is left unchanged, as in Splunk, because it affects all other stanzas.
+    /// Changes settings of a stanza in its location; a stanza of [`ObjectLocation::System`] is overridden by a stanza
+    /// in the scope's location. `default` is left unchanged, as in Splunk, because it affects all other stanzas.
     pub fn edit(
         &self,
         conf: &str,
@@ -150,9 +150,9 @@ impl Objects {
         self.remove_with_data(conf, name, scope, viewer, |_| Ok(()))
     }
 
-    /// Removes a stanza as [`Objects::remove`] does, together with data that is stored elsewhere. If `remove_data` fails,
-    /// the stanza stays, so that the removal can be tried again and a later stanza of this name does not inherit the
-    /// data.
+    /// Removes a stanza as [`Objects::remove`] does, together with data that is stored elsewhere. If `remove_data`
+    /// fails, the stanza stays, so that the removal can be tried again and a later stanza of this name does not inherit
+    /// the data.
     pub fn remove_with_data<E: From<ObjectError>>(
         &self,
         conf: &str,

@@ -391,7 +391,7 @@ impl Requests {
             let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
             let mut rest = match after.clone() {
                 None => client.list(below),
-                // Not all servers know where a listing is to begin.
+                // Some servers ignore the key after which a listing is to begin.
                 Some(after) => client
                     .list_with_offset(below, &after)
                     .try_filter(move |meta| future::ready(meta.location > after))
@@ -436,7 +436,7 @@ impl Requests {
     }
 }
 
-/// The outcome that a failed request means for the health of its server.
+/// The outcome of a failed request, by which its server is judged healthy or not.
 fn outcome_of(error: &object_store::Error) -> Outcome {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {

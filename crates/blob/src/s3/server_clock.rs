@@ -43,7 +43,7 @@ impl ServerClock {
     }
 }
 
-/// Connects clients whose answers set the clock.
+/// Creates HTTP clients whose responses set the clock.
 #[derive(Debug)]
 pub(crate) struct DatedConnector(pub(crate) Arc<ServerClock>);
 

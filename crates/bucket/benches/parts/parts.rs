@@ -95,7 +95,7 @@ pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
             "read columns",
             values,
             with_data(Arc::clone(&reader), read_columns),
-            "a sum of as many",
+            "sum of the values",
             sums,
         ));
         let rows = Amount::Values(batch.len().div_ceil(100) as u64);
@@ -103,7 +103,7 @@ pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
             "one text in 100",
             rows,
             with_data(reader.clone(), read_few_rows),
-            "copy of them all",
+            "copy of all texts",
             copy(text()),
         ));
     }

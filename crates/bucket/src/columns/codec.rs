@@ -177,7 +177,7 @@ impl Chunk<'_> {
                 return;
             }
         }
-        const { assert!(DISTINCT_NUMBERS_MAX <= u8::MAX as usize, "a byte holds how many there are") };
+        const { assert!(DISTINCT_NUMBERS_MAX <= u8::MAX as usize, "the number of distinct numbers fits in a byte") };
         let distinct: Vec<i64> = distinct.into_iter().collect();
         let codes: Vec<u64> = numbers.iter().map(|number| distinct.partition_point(|it| it < number) as u64).collect();
         let (mut few, mut skewed) = (vec![NUMBERS_DISTINCT, distinct.len() as u8], Vec::new());

@@ -33,15 +33,19 @@ const STORED_IN_BLOCKS: u8 = 2;
 const STORED_SHARED: u8 = 3;
 const SHARED_IN_RUNS: u8 = 4;
 
-/// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
-/// parent; each value can stand between JSON quotes; each value is a JSON scalar. The last three tell what is stored
-/// after the counts: the texts of the dictionary; the prefix of all values; the set of bytes that occur after the
-/// prefix.
+// Flag bits before the counts of a column.
+
+/// The column has a value for every value of its parent.
 const SAME_COUNTS: u8 = 1;
+/// Each value can stand between JSON quotes.
 const STRING_CONTENTS: u8 = 2;
+/// Each value is a JSON scalar.
 const JSON_SCALARS: u8 = 4;
+/// The texts of the dictionary are stored after the counts.
 const VALUE_SET: u8 = 8;
+/// The prefix of all values is stored after the counts.
 const PREFIX: u8 = 16;
+/// The set of bytes that occur after the prefix is stored after the counts.
 const AFTER_PREFIX: u8 = 32;
 
 const INTEGER: u8 = 0;
@@ -358,10 +362,10 @@ fn read_column(
 /// The texts of a small dictionary.
 fn read_value_set(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<Arc<[Box<str>]>, Malformed> {
     let ColumnKind::Dictionary { len } = *kind else {
-        return Err(Malformed::new("a column without a dictionary lists its texts"));
+        return Err(Malformed::new("a column lists texts of a dictionary, but has no dictionary"));
     };
     if len as usize > VALUE_SET_MAX {
-        return Err(Malformed(format!("{len} texts of a dictionary are listed")));
+        return Err(Malformed(format!("a dictionary of {len} texts is listed; the limit is {VALUE_SET_MAX} texts")));
     }
     let texts: Result<Vec<Box<str>>, Malformed> =
         (0..len).map(|_| cursor.text("a text of a dictionary", VALUE_SET_BYTES_MAX).map(Box::from)).collect();
@@ -487,7 +491,9 @@ fn read_shared_at(cursor: &mut Cursor<'_>, has_runs: bool) -> Result<SharedAt, M
     let run_bytes = cursor.count("bytes of the runs of a shared dictionary", MAX_SHARED_BYTES)? as u64;
     match run_bytes <= block.offset {
         true => Ok(SharedAt { block, run_bytes }),
-        false => Err(Malformed(format!("{run_bytes} bytes of runs precede a directory at byte {}", block.offset))),
+        false => {
+            Err(Malformed(format!("{run_bytes} bytes of runs cannot precede a directory at byte {}", block.offset)))
+        }
     }
 }
 

@@ -46,8 +46,8 @@ pub struct TermFilter {
 /// The facts about a slab that are known without its filter.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabFacts {
-    /// Whether the slab has index-time fields. If not, field terms count as absent without a look-up, which avoids false
-    /// positives.
+    /// Whether the slab has index-time fields. If not, field terms count as absent without a look-up, which avoids
+    /// false positives.
     pub has_fields: bool,
     /// Marks that no text of the slab has.
     pub absent_marks: MarkSet,

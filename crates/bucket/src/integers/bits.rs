@@ -23,7 +23,7 @@ pub(crate) fn width_of(value: u64) -> u32 {
 
 /// Appends the width, then the values, each of at most `width` bits.
 pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
-    assert!(width <= u64::BITS, "a number has no more bits");
+    assert!(width <= u64::BITS, "a number has at most 64 bits");
     out.push(width as u8);
     if width == 0 {
         return;

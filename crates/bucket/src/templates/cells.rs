@@ -27,9 +27,9 @@ const GAP_BYTES_PERCENT_MAX: usize = 10;
 const TEXTS_PER_TEMPLATE_MIN: usize = 8;
 /// Maximum bytes between two cells.
 const GAP_BYTES_MAX: usize = 512;
-/// Stands for the name after the last cell.
+/// Number of no name: of a name without a number, and of the words after the last cell.
 const NO_NAME: u16 = u16::MAX;
-const _: () = assert!(MAX_FIELD_COLUMNS < NO_NAME as usize, "numbers of names have room");
+const _: () = assert!(MAX_FIELD_COLUMNS < NO_NAME as usize, "the number of a name fits in 16 bits");
 
 /// The cells of the texts of a chunk.
 #[derive(Debug, Default)]
@@ -174,8 +174,8 @@ fn push_gap(text: &[u8], start: usize, end: usize, name: u16, pieces: &mut Vec<O
     }
 }
 
-/// Whether the texts of some events consist mainly of their fields, in few arrangements. `is_of` selects these `count`
-/// events by their metadata codes; only a sample of them is examined.
+/// Whether the texts of some events consist mainly of the values of their fields, and few templates describe them.
+/// `is_of` selects these `count` events by their metadata codes; only a sample of them is examined.
 pub(super) fn are_cells(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> bool {
     if events.fields.is_empty() {
         return false;

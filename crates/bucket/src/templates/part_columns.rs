@@ -144,7 +144,7 @@ fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<Vec<TemplatePart>> 
 }
 
 impl TemplateSlab {
-    /// Adds those of the fields whose values are mostly parts of the texts to a slab of this many events.
+    /// Adds to a slab of this many events those of the fields whose values are mostly parts of the texts.
     pub(crate) fn add_parts(&mut self, fields: &[&ExtractedField], events: usize) {
         let mut located: Vec<Locator<'_>> = fields.iter().map(|field| Locator::new(field)).collect();
         let mut reader = PartReader::new(self);

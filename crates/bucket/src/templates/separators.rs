@@ -23,7 +23,8 @@ pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
     }
     let is_cells = has_many(b'|')
         && memchr(b'\n', text).is_none()
-        // Pipes between blanks are punctuation; values of CEF extend to the next key.
+        // Pipes between blanks are punctuation. In CEF, pipes separate only the header, and a value extends to the next
+        // key.
         && [&b"| "[..], b" |", b"CEF:"].iter().all(|other| memmem::find(text, other).is_none());
     is_cells.then_some(b'|')
 }
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_whole_whatever_they_contain() {
+    fn a_cell_is_one_variable_whatever_it_contains() {
         assert_eq!(
             variables("2026-11-20 06:00:00\tAllowed\tMiscellaneous or Unknown\t\tx.org/?a=1&b=2\tNone\tok now 7"),
             ["2026-11-20", "06:00:00", "Allowed", "Miscellaneous or Unknown", "", "x.org/?a=1&b=2", "None", "7"]
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn few_separators_and_lines_are_no_cells() {
+    fn texts_with_few_separators_or_several_lines_are_not_split_into_cells() {
         let separator = |text: &str| separator_of(text.as_bytes());
         assert_eq!(separator("a\tb\tc\td\te"), None);
         assert_eq!(separator("a\tb\tc\td\te\tf"), Some(b'\t'));

@@ -45,7 +45,7 @@ impl<'a> TokenPattern<'a> {
     }
 }
 
-/// A test whether a value of a column may contain the wanted token or prefix.
+/// A test that decides whether a value of a column may contain the wanted token or prefix.
 #[derive(Debug)]
 pub(crate) enum RareTest<'a> {
     /// No value of the column can match, or the term dictionary covers the column.
@@ -97,9 +97,10 @@ impl<'a> RareTest<'a> {
 
 const NON_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether a value may contain the wanted token in other bytes, apart from ASCII capitals: tokens are compared in lower
-/// case, and the token may have letters outside ASCII. Only two characters outside ASCII have ASCII letters in their
-/// lower case: `\u{130}` (`i` and a combining dot) and the Kelvin sign (`k`).
+/// Whether a value may contain the wanted token although the bytes of the token, in any mixture of ASCII capitals and
+/// small letters, do not occur in the value. Tokens are compared in lower case, and the token may have letters outside
+/// ASCII. Only two characters outside ASCII have ASCII letters in their lower case: `\u{130}` (`i` and a combining dot)
+/// and the Kelvin sign (`k`).
 fn may_have_other_bytes(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
     traits.bytes.intersects(NON_ASCII) && wanted.bytes().iter().any(|byte| matches!(byte, b'i' | b'k' | 0x80..))
 }

@@ -1,8 +1,8 @@
 //! Sessions with tables that the nodes of a cluster change one at a time.
 //!
 //! A node that changes rows holds an advisory lock from before it reads them until it has written them. If the lock is
-//! lost with its connection, the next session takes it again before it repeats a step; the numbers of their changes
-//! show the caller what other nodes have written in between.
+//! lost with its connection, the next session takes it again before it repeats a step; from the numbers of the changes
+//! in the tables, the caller sees what other nodes have written in between.
 //!
 //! Not here: the tables ([`super::shared_files`], [`super::shared_documents`]).
 

@@ -243,7 +243,7 @@ impl PostgreSql {
     }
 
     fn replaced_error(&self) -> Failure {
-        let reason = "another process has written to it meanwhile; restart this one".to_owned();
+        let reason = "another process has become its writer; restart this process".to_owned();
         Failure::Permanent(CatalogError::Failed { place: self.place.shown.clone(), reason })
     }
 

@@ -303,7 +303,11 @@ fn incomplete_database_indexes_are_reported_as_damage() {
     catalog.database.run_script(
         "PRAGMA writable_schema = 1; INSERT INTO sqlite_master SELECT * FROM kept; PRAGMA writable_schema = RESET;",
     );
-    assert_eq!(catalog.overlapping(&["main"], &TimeRange::ALL).unwrap().len(), 1, "it is not found");
+    assert_eq!(
+        catalog.overlapping(&["main"], &TimeRange::ALL).unwrap().len(),
+        1,
+        "the row that the index lacks is not found"
+    );
     let error = catalog.check().unwrap_err();
     assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
 }

@@ -2,9 +2,9 @@
 //!
 //! The table `shared` has the database's id and the number up to which changes of all nodes were applied to this file.
 //! A write excludes other nodes, applies their changes, runs here without a commit, writes the changed documents to the
-//! database, and is then committed here with the number of the change. The commit of the database decides: if the process
-//! dies before the commit here, or that commit fails, the write has taken effect, and the file later applies its own
-//! change from the database.
+//! database, and is then committed here with the number of the change. The commit of the database decides: if the
+//! process dies before the commit here, or that commit fails, the write has taken effect, and the file later applies
+//! its own change from the database.
 //!
 //! A file that does not come from this database joins it: documents that only the file has are given to the other
 //! nodes. Of documents in both, the database's version wins; if versions differ, a copy of the file is kept.
@@ -180,7 +180,8 @@ impl Collection {
     ) -> Result<(), CollectionError> {
         let is_reload = state.purged > version;
         let page = if is_reload { Vec::new() } else { shared.page(self.identity(), version, state.last)? };
-        // The rows of removed documents may have been deleted after the state was read. An empty page then says nothing.
+        // The rows of removed documents may have been deleted after the state was read. An empty page then does not
+        // mean that nothing has changed.
         if page.is_empty() && !is_reload && shared.state(self.identity())?.purged <= version {
             return Ok(());
         }

@@ -262,8 +262,8 @@ impl PropsResolver {
         read.filter(|(_, rules)| !rules.is_empty()).collect()
     }
 
-    /// The sourcetypes with `KV_MODE = xml`, whose values may contain XML entities; `None` stands for a stanza of hosts or
-    /// sources, or for `[default]`.
+    /// The sourcetypes with `KV_MODE = xml`, whose values may contain XML entities; `None` stands for a stanza of hosts
+    /// or sources, or for `[default]`.
     pub fn xml_sourcetypes(&self) -> impl Iterator<Item = Option<&str>> {
         let is_xml = |values: &Values<'_>| values.text("KV_MODE").trim().eq_ignore_ascii_case("xml");
         self.stanzas().filter(move |(_, values)| is_xml(values)).map(|(sourcetype, _)| sourcetype)

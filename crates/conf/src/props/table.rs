@@ -107,7 +107,13 @@ const ROWS: &[Row] = &[
         "",
         "how fields are extracted at search time; multi: may be followed by a stanza of multikv.conf",
     ),
-    row(LESS_THAN, REGEX, "", "", "in [rule::…], followed by a percentage: fewer lines than that match"),
+    row(
+        LESS_THAN,
+        REGEX,
+        "",
+        "",
+        "in [rule::…], the name followed by a percentage: fewer lines than this percentage match",
+    ),
     row(
         "JSON_RECORDS",
         Kind::Text,
@@ -131,7 +137,13 @@ const ROWS: &[Row] = &[
     row("MAX_TIMESTAMP_LOOKAHEAD", LOOKAHEAD, "128", "bytes", "bytes searched for a timestamp; 0 and -1: unlimited"),
     row("METRICS_PROTOCOL", PROTOCOL, "", "", "STATSD: the lines of UDP datagrams are metrics"),
     row("MISSING_VALUE_REGEX", REGEX, "", "", "column values that count as missing"),
-    row(MORE_THAN, REGEX, "", "", "in [rule::…], followed by a percentage: more lines than that match"),
+    row(
+        MORE_THAN,
+        REGEX,
+        "",
+        "",
+        "in [rule::…], the name followed by a percentage: more lines than this percentage match",
+    ),
     row("MUST_BREAK_AFTER", REGEX, "", "", "when lines are merged: a line that matches ends an event"),
     row(
         "MUST_NOT_BREAK_AFTER",

@@ -55,7 +55,7 @@ fn stanzas_of_a_kind_are_ordered_by_priority_then_name() {
     let truncate = |source| props.resolve(source, "h", "s").truncate;
     assert_eq!(truncate("/x/ba"), 2, "`/x/*` sorts before `/x/b*`");
     assert_eq!(truncate("/x/bb"), 3, "a plain name has priority 100");
-    assert_eq!(truncate("/x/bc"), 4, "its own priority");
+    assert_eq!(truncate("/x/bc"), 4, "the `priority` of a stanza replaces that of its kind");
     assert_eq!(truncate("/y"), 9);
 }
 

@@ -98,7 +98,7 @@ pub struct MonitorSettings {
     pub crc_salt: CrcSalt,
     /// Idle seconds after which an unterminated last line becomes an event.
     pub close_after_seconds: u64,
-    /// Whether an event that further lines may join also waits `close_after_seconds`.
+    /// Whether an event that may continue with further lines also waits for `close_after_seconds`.
     pub extra_wait: bool,
 }
 

@@ -1,5 +1,5 @@
-//! server.conf: the server's name, TLS of its management port, the lifetime of sessions, the number of pipeline sets, and
-//! the free space to keep.
+//! server.conf: the server's name, TLS of its management port, the lifetime of sessions, the number of pipeline sets,
+//! and the free space to keep.
 
 use crate::layers::Layers;
 use crate::settings::catalog::{CATALOG, CATALOG_ROWS};

@@ -98,8 +98,8 @@ impl Join {
         (fields.clone(), fields)
     }
 
-    /// Matching rows of both sides and, in an outer join, the other rows of the left side, in its order; ends with more
-    /// than `most` pairs if there are more.
+    /// Matching rows of both sides and, in an outer join, the other rows of the left side, in the order of the left
+    /// side. Stops as soon as there are more than `most` pairs.
     fn pairs(&self, left: &RecordBatch, fields: &[String], index: &RightIndex, most: usize) -> Pairs {
         let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(left, field)).collect();
         let times = (rows::reader(left, "_time"), rows::reader(&index.rows, "_time"));

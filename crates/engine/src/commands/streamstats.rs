@@ -427,7 +427,8 @@ impl StreamStats {
         Ok(columns)
     }
 
-    /// The group of a row. If it differs from the previous group and the command resets states then, resets all states.
+    /// The group of a row. If the group differs from the previous one and the command resets states at such a change,
+    /// resets all states.
     fn group_of_row(&mut self, by: &[ColumnReader], row: usize) -> u32 {
         let group = self.groups.number_of_row(by, row);
         if group == NO_GROUP {

@@ -27,7 +27,7 @@ const BASE_SEARCH_BYTES_MAX: usize = 64 << 10;
 pub struct BaseSearch {
     /// The command `search` as written or, if it names event types or tags, with the conditions that they stand for.
     pub search: String,
-    /// The condition alone, in one form for all ways to write it.
+    /// The condition alone, in a normal form.
     pub condition: String,
 }
 

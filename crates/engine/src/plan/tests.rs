@@ -229,7 +229,7 @@ fn plans_include_the_exchange_from_map_to_reduce() {
         ("* | sort 0 a | head 3 | table a", "events that may be among the 3 with the smallest a: _time, a"),
         ("* | dedup 2 a, b | table a", "events that may be among the first 2 of each a, b: _time, a, b"),
         ("* | stats count", "one group: count (count)"),
-        // States are exchanged even if the scan makes fewer rows to be folded.
+        // Partial states are exchanged even if the scan returns rows that represent several events.
         ("* | stats count by host", "groups by host: count (count)"),
         ("| tstats count where index=a by host", "groups by host: count (count)"),
         (
@@ -311,7 +311,7 @@ fn names_of_partial_states_cover_all_their_inputs() {
 }
 
 #[test]
-fn windows_before_1970_have_the_sign_of_the_whole_number() {
+fn fractions_of_seconds_before_1970_are_negative() {
     let plan = format!("{:?}", scan("search (earliest=\"1969-12-31T23:59:58.5Z\" a) OR (latest=1 b)").condition);
     assert!(plan.contains("\"-1.5\"") || plan.contains("-1500000000"), "{plan}");
 }

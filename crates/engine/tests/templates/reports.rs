@@ -358,8 +358,8 @@ fn cells_between_tabs_and_pipes_have_the_same_values() {
     compare_in(&separated_rows(), &engine, searches(CELL_CONDITIONS, CELLS));
 }
 
-/// Transforms that read other fields than the event text: the fields that only other rules find are still read from
-/// columns.
+/// Transforms that read fields other than the event text. Fields that these transforms cannot produce are still read
+/// from columns.
 const SOURCES_PROPS: &str = r#"
 [ext]
 EXTRACT-head = ^V:(?<version>[\d.]+)\|(?<vendor>[^|]*)\|(?<event>[^|]*)\|(?<ext>.*)$

@@ -56,7 +56,7 @@ enum Counts {
     },
 }
 
-/// Counts of integers of one form, indexed by the difference from `base`.
+/// Counts of integers of one [`IntegerForm`], indexed by the difference from `base`.
 struct IntegerCounts {
     form: IntegerForm,
     base: i64,
@@ -70,7 +70,7 @@ enum CountArray {
 
 /// The values to which counts belong.
 pub(crate) enum CountedValues<'a> {
-    /// Ascending integers of one form; each has a count.
+    /// Ascending integers of this form; each has a count.
     Integers(IntegerForm, &'a [i64]),
     /// A text per column.
     Texts(&'a [&'a str]),
@@ -109,8 +109,8 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes over the counts of `other` if `self` has none, or if both count integers of one form with close ranges;
-    /// otherwise both are unchanged.
+    /// Takes over the counts of `other` if `self` has none, or if both count integers of the same form with close
+    /// ranges; otherwise both are unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
         if self.is_empty() {
             std::mem::swap(self, other);
@@ -212,7 +212,8 @@ impl CountArray {
     }
 }
 
-/// The range of the integers; `None` if an array of counts that covers it could contain long integers.
+/// The range of the integers; `None` if an array of counts for this range, with room to grow, could cover integers that
+/// are not [short](is_short).
 fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
     let room = INTEGERS_MAX as i64;
     let (low, high) = short_range(integers)?;

@@ -31,8 +31,9 @@ const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 pub struct NumberParts {
     /// The nearest double.
     pub value: f64,
-    /// Excess of the number over its double, in billionths. For an integer beyond 2^53, one billionth is added: it is
-    /// never part of the number, and makes the rest differ from 0, the rest of a double.
+    /// Excess of the number over its double, in billionths. For an integer beyond 2^53, one billionth is added. It is
+    /// never part of the number; it only makes the rest differ from 0, which is the rest of a number that is a double
+    /// itself.
     pub rest: i64,
     /// Decimal places, or [`NO_SCALE`].
     pub scale: u8,
@@ -175,7 +176,8 @@ impl NumberColumn {
         }
         let nulls = Some(NullBuffer::new(valid.finish())).filter(|nulls| nulls.null_count() > 0);
         let scales = match common.unwrap_or(0) {
-            // With nine decimal places, what the double lacks is added as well (`NumberParts::rest_as_double`).
+            // With nine decimal places, the difference between the number and its double is added as well
+            // (`NumberParts::rest_as_double`).
             scale if is_common && scale != TIME_SCALE => Scales::All(scale),
             _ => Scales::Each(scales),
         };

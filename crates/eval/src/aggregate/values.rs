@@ -296,7 +296,7 @@ impl ValueTable {
         self.distinct.origins.len()
     }
 
-    /// Appends the numbers of integers of one form that all lie within `range`.
+    /// Appends the numbers of integers of the same form that all lie within `range`.
     pub(super) fn numbers_of_integers<T: Copy + Into<i64>>(
         &mut self,
         form: IntegerForm,

@@ -268,7 +268,7 @@ struct WrittenNumbers<'t> {
 }
 
 impl WrittenNumbers<'_> {
-    /// Notes that a number was parsed, but that its text is not needed.
+    /// Records that a number was parsed whose text is not needed.
     fn skip(&self) {
         self.passed.set(self.passed.get() + 1);
     }

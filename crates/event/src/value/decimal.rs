@@ -424,8 +424,7 @@ mod tests {
         assert_eq!(third.plus(third).plus(third), Number::Int(1));
     }
 
-    /// Finite doubles of any size, and as many of the sizes that have special representations: integers, decimals and
-    /// times.
+    /// Finite doubles: of any size, of common sizes, and whole numbers.
     fn any_double() -> impl Strategy<Value = f64> {
         let any_size = any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |value| value.is_finite());
         let usual_size = (any::<i64>(), -40i32..80).prop_map(|(units, exponent)| {

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(body.grow(IN_FLIGHT_BYTES + 2), Err(BodyError::TooLarge(IN_FLIGHT_BYTES + 1)));
         assert_eq!(body.grow(IN_FLIGHT_BYTES + 1), Ok(()));
         let mut unpacked = BudgetedBody { bytes: Vec::new(), budget, share: None, shared_bytes: 0 };
-        assert_eq!(unpacked.grow(IN_FLIGHT_BYTES), Ok(()), "its decompressed form fits beside it");
+        assert_eq!(unpacked.grow(IN_FLIGHT_BYTES), Ok(()), "the body and its decompressed form fit into the budget");
         assert!(!Budget::new(u64::MAX).is_exhausted());
     }
 

@@ -268,8 +268,8 @@ mod tests {
         let ids: Vec<u64> = (0..3).map(|_| add(&channels, "t", "a", vec![], 0)).collect();
         assert_eq!((ids, add(&channels, "t", "b", vec![], 9_000_000_000)), (vec![0, 1, 2], 0));
         channels.remove_idle(5, 10_000_000_000);
-        assert_eq!(add(&channels, "t", "a", vec![], 0), 3, "it was forgotten");
-        assert_eq!(add(&channels, "t", "b", vec![], 0), 1, "it was not");
+        assert_eq!(add(&channels, "t", "a", vec![], 0), 3, "the idle channel was removed");
+        assert_eq!(add(&channels, "t", "b", vec![], 0), 1, "the other channel remains");
         assert_eq!(ask(&channels, "t", "a", &[0, 2, 3]), [(0, false), (2, false), (3, true)]);
         // The process is killed before the events are stored.
         let channels = start();

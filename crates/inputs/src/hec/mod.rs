@@ -280,20 +280,20 @@ async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Respo
 /// The answer to a request, and the hook to run when it is sent.
 struct CollectorReply {
     outcome: Result<Answer, BodyError>,
-    note: Option<ResponseHook>,
+    hook: Option<ResponseHook>,
 }
 
 fn collector_response(collected: Result<CollectorReply, BodyError>) -> Response {
     match collected {
-        Ok(CollectorReply { outcome, note }) => with_hook(to_response(outcome), note),
+        Ok(CollectorReply { outcome, hook }) => with_hook(to_response(outcome), hook),
         Err(error) => to_response(Err(error)),
     }
 }
 
 /// Attaches a [`ResponseHook`] to a response.
-fn with_hook(mut response: Response, note: Option<ResponseHook>) -> Response {
-    if let Some(note) = note {
-        response.extensions_mut().insert(note);
+fn with_hook(mut response: Response, hook: Option<ResponseHook>) -> Response {
+    if let Some(hook) = hook {
+        response.extensions_mut().insert(hook);
     }
     response
 }
@@ -390,8 +390,8 @@ async fn collect(
     // A request with an acknowledgment id counts as answered only when its sender has queried that id.
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
     let sent = sent.filter(|_| !has_number && !requires_retry(&outcome));
-    let note = response_hook(destination, sent, attempt);
-    Ok(CollectorReply { outcome, note })
+    let hook = response_hook(destination, sent, attempt);
+    Ok(CollectorReply { outcome, hook })
 }
 
 /// The hook to attach to an answer; `None` if the request is not tracked.
@@ -466,7 +466,7 @@ fn acknowledge_later(
 
 async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     match acks_of_request(&collector, request).await {
-        Ok((body, note)) => with_hook(answer::json(StatusCode::OK, &body), note),
+        Ok((body, hook)) => with_hook(answer::json(StatusCode::OK, &body), hook),
         Err(error) => to_response(Err(error)),
     }
 }
@@ -510,11 +510,11 @@ async fn acks_of_request(
     let is_stored =
         |(number, state): (u64, AckState)| (number.to_string(), matches!(state, AckState::Stored(_)).into());
     let acks: Map<String, Value> = acks.into_iter().map(is_stored).collect();
-    let note = (!stored.is_empty()).then(|| {
+    let hook = (!stored.is_empty()).then(|| {
         let mut reported = ReportedAcks { collector: Arc::clone(collector), token, channel, stored };
         ResponseHook::new(move || reported.commit())
     });
-    Ok((json!({ "acks": acks }), note))
+    Ok((json!({ "acks": acks }), hook))
 }
 
 /// Requests reported as stored. If the report is never sent, the requests are put back, so that the sender can query

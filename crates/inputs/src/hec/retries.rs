@@ -239,8 +239,8 @@ impl Drop for Outcome {
 }
 
 impl EarlierAttempt {
-    /// Waits for the result, at most for `timeout`. Of several repetitions that wait, one learns of a failure and stores
-    /// the events, and the others wait for its outcome.
+    /// Waits for the result, at most for `timeout`. Of several repetitions that wait, one learns of a failure and
+    /// stores the events, and the others wait for its outcome.
     pub(crate) fn wait(self, timeout: Duration) -> EarlierResult {
         let unknown = |state: &mut State| state.outcome.is_none();
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), timeout, unknown);
@@ -269,14 +269,14 @@ mod tests {
     fn new(begun: Submission) -> Attempt {
         match begun {
             Submission::New(attempt) => attempt,
-            Submission::Repeated(_) => panic!("it is new"),
+            Submission::Repeated(_) => panic!("the submission is new"),
         }
     }
 
     fn repeated(begun: Submission) -> (Attempt, EarlierAttempt) {
         match begun.into_parts() {
             (attempt, Some(earlier)) => (attempt, earlier),
-            (_, None) => panic!("its sender was gone"),
+            (_, None) => panic!("the submission was sent before"),
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| earlier.wait(EARLIER_ATTEMPT_TIMEOUT));
             drop(outcome);
-            let EarlierResult::Failed(outcome) = waiting.join().unwrap() else { panic!("it failed") };
+            let EarlierResult::Failed(outcome) = waiting.join().unwrap() else { panic!("the earlier attempt failed") };
             drop(second);
             let (third, earlier) = repeated(begin(&retries, "a", "x"));
             let waiting = scope.spawn(|| answer_of(earlier));

@@ -187,16 +187,16 @@ fn send_and_disconnect(collector: &Arc<Collector>, hands: &StoreControls, token:
 
 async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<ResponseHook>) {
     let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
-    let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
+    let Ok(CollectorReply { outcome, hook }) = taken else { panic!("the request is accepted") };
     match outcome {
-        Ok(answer) | Err(BodyError::Refused(answer)) => (answer, note),
-        Err(BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) | BodyError::TooSlow) => panic!("it is small"),
+        Ok(answer) | Err(BodyError::Refused(answer)) => (answer, hook),
+        Err(BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) | BodyError::TooSlow) => panic!("the body is small"),
     }
 }
 
 async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
-    let (answer, note) = send_until_answered(collector, token, body).await;
-    note.map_or(Ok(()), |note| note.run()).unwrap();
+    let (answer, hook) = send_until_answered(collector, token, body).await;
+    hook.map_or(Ok(()), |hook| hook.run()).unwrap();
     answer
 }
 
@@ -204,8 +204,8 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
 async fn query_acks(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<ResponseHook>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();
-    let Ok((reported, note)) = acks_of_request(collector, question).await else { panic!("it is a question") };
-    (numbers.iter().map(|number| reported["acks"][number.to_string()] == true).collect(), note)
+    let Ok((reported, hook)) = acks_of_request(collector, question).await else { panic!("the query is valid") };
+    (numbers.iter().map(|number| reported["acks"][number.to_string()] == true).collect(), hook)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,9 +229,9 @@ async fn requests_whose_answer_is_lost_again_and_again_are_stored_once() {
         hands.stores.send(Ok(())).unwrap();
         let (mut answers, expected) = (Vec::new(), if token == "2" { Some(0) } else { None });
         for _ in 0..3 {
-            let (answer, note) = send_until_answered(&collector, token, BODY).await;
+            let (answer, hook) = send_until_answered(&collector, token, BODY).await;
             // The connection ends before the answer is sent.
-            drop(note);
+            drop(hook);
             answers.push(answer);
         }
         answers.push(send(&collector, token, BODY).await);
@@ -261,9 +261,9 @@ async fn a_refusal_is_recorded_after_the_end_of_the_other_parts() {
         (&["late", "a"], Code::Busy, &["append late of 7", "append a of 7", "end late", "end a", "failed 7"]),
     ] {
         let taken = collect(Arc::clone(&collector), request_for(indexes), |receiver, body| receiver.events(body)).await;
-        let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
-        let (Ok(answer) | Err(BodyError::Refused(answer))) = outcome else { panic!("it is small") };
-        note.map_or(Ok(()), |note| note.run()).unwrap();
+        let Ok(CollectorReply { outcome, hook }) = taken else { panic!("the request is accepted") };
+        let (Ok(answer) | Err(BodyError::Refused(answer))) = outcome else { panic!("the body is small") };
+        hook.map_or(Ok(()), |hook| hook.run()).unwrap();
         assert_eq!((answer.code, log.take()), (code, expected.iter().map(|&text| text.to_owned()).collect()));
     }
 }
@@ -300,9 +300,9 @@ async fn unsent_answers_do_not_count_as_answered() {
         hands.lets_in.send(()).unwrap();
         hands.stores.send(Ok(())).unwrap();
     }
-    let (answer, note) = send_until_answered(&collector, "1", BODY).await;
+    let (answer, hook) = send_until_answered(&collector, "1", BODY).await;
     assert_eq!((answer.code, hands.comes.try_recv()), (Code::Success, Ok(2)));
-    drop(note);
+    drop(hook);
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
     assert!(hands.comes.try_recv().is_err(), "stored once");
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
@@ -320,17 +320,17 @@ async fn unsent_ack_reports_can_be_queried_again() {
     for _ in 0..3 {
         hands.stores.send(Ok(())).unwrap();
     }
-    let (reported, note) = query_acks(&collector, &[0, 1]).await;
+    let (reported, hook) = query_acks(&collector, &[0, 1]).await;
     assert_eq!(reported, [true, true]);
     assert_eq!(
         query_acks(&collector, &[0]).await.0,
         [false],
         "an acknowledgment that is being sent to one request is not reported to another"
     );
-    drop(note);
-    let (reported, note) = query_acks(&collector, &[0, 1, 2, 3]).await;
+    drop(hook);
+    let (reported, hook) = query_acks(&collector, &[0, 1, 2, 3]).await;
     assert_eq!(reported, [true, true, true, false]);
-    note.unwrap().run().unwrap();
+    hook.unwrap().run().unwrap();
     assert_eq!(query_acks(&collector, &[0, 1, 2]).await.0, [false; 3], "an id is acknowledged once");
 }
 

@@ -1,7 +1,8 @@
 //! One connection that sends text.
 //!
 //! A connection has a pipeline while bytes arrive. After a silence the last event is complete and the pipeline is
-//! dropped; the next bytes start a new one. Only an incomplete message with a count waits for its rest.
+//! dropped; the next bytes start a new one. Only an incomplete octet-counted message of syslog waits for its remaining
+//! bytes.
 
 use std::sync::Arc;
 
@@ -71,8 +72,8 @@ impl Template {
     }
 }
 
-/// Number of silences after which a message with a count is not awaited any longer, because memory is held for it; what
-/// has arrived becomes an event.
+/// Number of silences after which an incomplete octet-counted message is not awaited any longer, because memory is held
+/// for it; the bytes that have arrived become an event.
 const SILENCES_MAX: u32 = 12;
 
 /// One connection.
@@ -112,8 +113,8 @@ impl RawStream {
         self.framing.push(&mut self.held, bytes, &mut |bytes| pipeline.push(bytes, out));
     }
 
-    /// Appends the remaining events when the connection is silent. An incomplete message with a count is kept for up to
-    /// [`SILENCES_MAX`] silences.
+    /// Appends the remaining events when the connection is silent. An incomplete octet-counted message is kept for up
+    /// to [`SILENCES_MAX`] silences.
     pub fn pause(&mut self, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
         self.silences += 1;
         if self.silences >= SILENCES_MAX {

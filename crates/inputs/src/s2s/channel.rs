@@ -109,7 +109,7 @@ impl Channel {
 
     /// Completes remaining events and drops the pipeline.
     pub(super) fn finish(&mut self, batch: &mut EventBatch) {
-        // All pieces are events now; offsets in the text of the next pipeline say nothing about them.
+        // All pieces are events now, so their ends are not offsets in the text of the next pipeline.
         self.waiting.iter_mut().for_each(|(_, end)| *end = 0);
         if let Some(mut pipeline) = self.pipeline.take() {
             let first = batch.len();

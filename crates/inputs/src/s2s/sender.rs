@@ -94,7 +94,7 @@ impl PendingBatch {
         PendingBatch { number, missing: vec![(first, last)] }
     }
 
-    /// Removes the ids from `low` to `high`. An indexer may acknowledge an id again, which says nothing about others.
+    /// Removes the ids from `low` to `high`. An indexer may acknowledge an id again; other ids are not affected.
     fn acknowledge(&mut self, low: u64, high: u64) {
         let is_outside = |(first, last): &(u64, u64)| high < *first || low > *last;
         if self.missing.iter().all(is_outside) {
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(describe_events(&got), describe_events(&batches));
         assert_eq!((sender.waiting(), sender.acknowledged()), (2, None));
         sender.take(&acknowledgment(&[9]), &mut Vec::new()).unwrap();
-        assert_eq!((sender.waiting(), sender.acknowledged()), (2, None), "the first is missing");
+        assert_eq!((sender.waiting(), sender.acknowledged()), (2, None), "the first acknowledgment is missing");
         sender.take(&acknowledgment(&[7]), &mut Vec::new()).unwrap();
         assert_eq!((sender.waiting(), sender.acknowledged()), (0, Some(9)));
     }

@@ -424,7 +424,7 @@ mod tests {
         let state = connection(&clients);
         assert_eq!(lens(&clients), (1, 0, 0, 0));
         let request = OpenRequest::new(&state, false, 1);
-        assert_eq!(lens(&clients), (1, 0, 0, 0), "its body is incomplete");
+        assert_eq!(lens(&clients), (1, 0, 0, 0), "the body of the request is incomplete");
         request.complete();
         assert_eq!(lens(&clients), (0, 1, 0, 0));
         let other = OpenRequest::new(&state, true, 1);

@@ -405,8 +405,8 @@ async fn finish_answer(
     if let Some(left) = left {
         answer = left.finish(answer).await;
     }
-    if let Some(note) = answer.extensions_mut().remove::<ResponseHook>() {
-        hooks.add(note);
+    if let Some(hook) = answer.extensions_mut().remove::<ResponseHook>() {
+        hooks.add(hook);
     }
     Ok(answer.map(|body| AnswerBody::new(body, open, has_flow_control)))
 }

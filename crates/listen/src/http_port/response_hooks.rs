@@ -22,8 +22,8 @@ pub(super) struct ResponseHooks(Arc<Mutex<Vec<ResponseHook>>>);
 
 impl ResponseHooks {
     /// Adds the hook of an answer. Must be called before the answer is passed to hyper.
-    pub(super) fn add(&self, note: ResponseHook) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    pub(super) fn add(&self, hook: ResponseHook) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(hook);
     }
 
     fn take(&self) -> Vec<ResponseHook> {
@@ -64,8 +64,8 @@ impl HookedSocket {
         }
         ready!(self.socket.poll_write_ready(context))?;
         let hooks = self.hooks.take();
-        let noted = hooks.iter().try_for_each(ResponseHook::run);
-        Poll::Ready(noted.map(|()| hooks).map_err(|error| {
+        let ran = hooks.iter().try_for_each(ResponseHook::run);
+        Poll::Ready(ran.map(|()| hooks).map_err(|error| {
             self.is_broken = true;
             log::warning(format!(
                 "a connection is closed, because its answer cannot be recorded before it is sent: {error}"
@@ -87,7 +87,7 @@ impl AsyncRead for HookedSocket {
 
 impl AsyncWrite for HookedSocket {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let _noted = ready!(self.poll_hooks(context))?;
+        let _ran = ready!(self.poll_hooks(context))?;
         Pin::new(&mut self.socket).poll_write(context, bytes)
     }
 
@@ -96,7 +96,7 @@ impl AsyncWrite for HookedSocket {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let _noted = ready!(self.poll_hooks(context))?;
+        let _ran = ready!(self.poll_hooks(context))?;
         Pin::new(&mut self.socket).poll_write_vectored(context, parts)
     }
 
@@ -137,50 +137,50 @@ mod tests {
     }
 
     /// A hook that counts its runs.
-    fn note(
-        noted: &Arc<AtomicUsize>,
+    fn counting_hook(
+        runs: &Arc<AtomicUsize>,
         act: impl Fn() -> Result<(), quarry_inputs::SinkError> + Send + 'static,
     ) -> ResponseHook {
-        let noted = Arc::clone(noted);
+        let runs = Arc::clone(runs);
         ResponseHook::new(move || {
-            noted.fetch_add(1, Ordering::SeqCst);
+            runs.fetch_add(1, Ordering::SeqCst);
             act()
         })
     }
 
     #[tokio::test]
-    async fn notes_run_once_before_any_byte_is_sent() {
+    async fn hooks_run_once_before_any_byte_is_sent() {
         let (mut socket, peer) = pair().await;
-        let noted = Arc::default();
+        let runs = Arc::default();
         let other_end = peer.try_clone().unwrap();
         for _ in 0..2 {
             let other_end = other_end.try_clone().unwrap();
-            socket.hooks().add(note(&noted, move || {
+            socket.hooks().add(counting_hook(&runs, move || {
                 assert!(other_end.peek(&mut [0]).is_err(), "nothing is sent yet");
                 Ok(())
             }));
         }
-        assert_eq!(noted.load(Ordering::SeqCst), 0);
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
         assert_eq!(write(&mut socket, b"two answers").await.unwrap(), 11);
-        assert_eq!(noted.load(Ordering::SeqCst), 2);
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
         write(&mut socket, b"more").await.unwrap();
-        assert_eq!(noted.load(Ordering::SeqCst), 2);
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
-    async fn notes_do_not_run_while_the_socket_is_full() {
+    async fn hooks_do_not_run_while_the_socket_is_full() {
         let (mut socket, mut peer) = pair().await;
         let mut context = Context::from_waker(Waker::noop());
         let mut in_socket = 0;
         while let Poll::Ready(written) = Pin::new(&mut socket).poll_write(&mut context, &[7; 1 << 16]) {
             in_socket += written.unwrap();
         }
-        let noted = Arc::default();
-        socket.hooks().add(note(&noted, || Ok(())));
+        let runs = Arc::default();
+        socket.hooks().add(counting_hook(&runs, || Ok(())));
         for _ in 0..3 {
             assert!(Pin::new(&mut socket).poll_write_vectored(&mut context, &[io::IoSlice::new(b"x")]).is_pending());
         }
-        assert_eq!(noted.load(Ordering::SeqCst), 0);
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
         let mut read = 0;
         while read < in_socket {
             match io::Read::read(&mut peer, &mut [0; 1 << 16]) {
@@ -189,32 +189,32 @@ mod tests {
             }
         }
         write(&mut socket, b"x").await.unwrap();
-        assert_eq!(noted.load(Ordering::SeqCst), 1);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]
-    async fn notes_of_closed_connections_are_dropped() {
+    async fn hooks_of_closed_connections_are_dropped() {
         let (socket, _peer) = pair().await;
-        let (noted, alive) = (Arc::default(), Arc::new(()));
+        let (runs, alive) = (Arc::default(), Arc::new(()));
         let held = Arc::clone(&alive);
-        socket.hooks().add(note(&noted, move || {
-            assert_eq!(Arc::strong_count(&held), 0, "it is not called");
+        socket.hooks().add(counting_hook(&runs, move || {
+            assert_eq!(Arc::strong_count(&held), 0, "the hook is not called");
             Ok(())
         }));
         drop(socket);
-        assert_eq!((noted.load(Ordering::SeqCst), Arc::strong_count(&alive)), (0, 1));
+        assert_eq!((runs.load(Ordering::SeqCst), Arc::strong_count(&alive)), (0, 1));
     }
 
     #[tokio::test]
-    async fn answers_are_not_sent_when_their_note_fails() {
+    async fn answers_are_not_sent_when_their_hook_fails() {
         let (mut socket, mut peer) = pair().await;
-        let noted = Arc::default();
-        socket.hooks().add(note(&noted, || Err("the disk is broken".into())));
-        socket.hooks().add(note(&noted, || Ok(())));
+        let runs = Arc::default();
+        socket.hooks().add(counting_hook(&runs, || Err("the disk is broken".into())));
+        socket.hooks().add(counting_hook(&runs, || Ok(())));
         assert!(write(&mut socket, b"an answer").await.unwrap_err().to_string().contains("broken"));
         // The layer above may retry the write, or shut down with unsent bytes.
         assert!(write(&mut socket, b"an answer").await.is_err());
-        assert_eq!(noted.load(Ordering::SeqCst), 1);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
         drop(socket);
         peer.set_nonblocking(false).unwrap();
         assert_eq!(io::Read::read(&mut peer, &mut [0; 9]).unwrap(), 0);

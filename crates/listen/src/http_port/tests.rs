@@ -25,8 +25,8 @@ struct TestPort {
     address: SocketAddr,
     /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
-    /// Number of hooks of `/noted` that ran.
-    noted: Arc<AtomicU64>,
+    /// Number of hooks of `/hooked` that ran.
+    hook_runs: Arc<AtomicU64>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
 }
@@ -37,12 +37,12 @@ async fn later() -> &'static str {
 }
 
 /// An answer whose hook increments `count`.
-fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
-    let note = ResponseHook::new(move || {
+fn hooked(count: Arc<AtomicU64>) -> axum::response::Response {
+    let hook = ResponseHook::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    (axum::Extension(note), "noted").into_response()
+    (axum::Extension(hook), "hooked").into_response()
 }
 
 async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> TestPort {
@@ -65,7 +65,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
         .route("/", get(|| async { "served" }))
         .route("/wait", get(wait))
         .route("/later", get(later))
-        .route("/noted", get(move || async move { noted(count) }))
+        .route("/hooked", get(move || async move { hooked(count) }))
         .route("/endless", get(move || async move { endless(ends) }))
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
         .route("/authenticate", post(move |request: axum::extract::Request| authenticate(request, confirms)))
@@ -73,7 +73,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
     let (stop, stopped) = oneshot::channel::<()>();
     let port = HttpPort { name: "port".to_owned(), listener, security, router, bounds };
     let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
-    TestPort { address, go_on, noted: counted, stop, served }
+    TestPort { address, go_on, hook_runs: counted, stop, served }
 }
 
 /// Marks the connection as authenticated, signals this to the test, and reads the body.
@@ -580,24 +580,24 @@ async fn plain_http_from_other_machines_is_refused_with_the_reason() {
     assert!(body.contains("https://"), "{reported}");
 }
 
-/// Text of a request for `/noted`.
-fn ask_noted(headers: &str) -> String {
-    format!("GET /noted HTTP/1.1\r\nHost: h\r\n{headers}\r\n")
+/// Text of a request for `/hooked`.
+fn ask_hooked(headers: &str) -> String {
+    format!("GET /hooked HTTP/1.1\r\nHost: h\r\n{headers}\r\n")
 }
 
 #[tokio::test]
-async fn notes_run_in_every_http_version_with_and_without_tls() {
+async fn hooks_run_in_every_http_version_with_and_without_tls() {
     let (acceptor, connector) = tls(&[b"h2", b"http/1.1"]);
     let (clear, shaken) = (port(Bounds::for_test(9), None).await, port(Bounds::for_test(9), Some(acceptor)).await);
-    let noted = |tested: &TestPort| tested.noted.load(Ordering::SeqCst);
+    let hook_runs = |tested: &TestPort| tested.hook_runs.load(Ordering::SeqCst);
     // Three requests at once; the last one ends the connection.
-    let three = ask_noted("") + &ask_noted("") + &ask_noted("Connection: close\r\n");
-    assert_eq!(ask(clear.address, &three).await.matches("noted").count(), 3);
-    assert_eq!(noted(&clear), 3);
+    let three = ask_hooked("") + &ask_hooked("") + &ask_hooked("Connection: close\r\n");
+    assert_eq!(ask(clear.address, &three).await.matches("hooked").count(), 3);
+    assert_eq!(hook_runs(&clear), 3);
     let mut stream = connect(shaken.address, &connector).await;
     stream.write_all(three.as_bytes()).await.unwrap();
-    assert_eq!(all_of(stream).await.matches("noted").count(), 3);
-    assert_eq!(noted(&shaken), 3);
+    assert_eq!(all_of(stream).await.matches("hooked").count(), 3);
+    assert_eq!(hook_runs(&shaken), 3);
     for tested in [&clear, &shaken] {
         let io: Box<dyn crate::stream::Connection> = match tested.address == clear.address {
             true => Box::new(TcpStream::connect(tested.address).await.unwrap()),
@@ -605,11 +605,11 @@ async fn notes_run_in_every_http_version_with_and_without_tls() {
         };
         let (mut sender, connection) = h2::client::handshake(io).await.unwrap();
         tokio::spawn(connection);
-        let request = || axum::http::Request::get("http://h/noted").body(()).unwrap();
+        let request = || axum::http::Request::get("http://h/hooked").body(()).unwrap();
         let answers: Vec<_> = (0..20).map(|_| sender.send_request(request(), true).unwrap().0).collect();
         for (at, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.await.unwrap().status(), 200);
-            assert!(noted(tested) > 3 + at as u64, "the hook of a received answer has run");
+            assert!(hook_runs(tested) > 3 + at as u64, "the hook of a received answer has run");
         }
     }
 }

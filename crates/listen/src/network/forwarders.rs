@@ -471,8 +471,8 @@ impl Session<'_> {
         self.numbers.is_some() || self.forwarder.wants_acks()
     }
 
-    /// Ids of appends that are on disk; if `all` is set, waits for all appends. Also returns the first failure, at which
-    /// the ids end: a forwarder sends batches again from there.
+    /// Ids of appends that are on disk; if `all` is set, waits for all appends. Also returns the first failure, at
+    /// which the ids end: a forwarder sends batches again from there.
     fn take_acknowledged(&mut self, all: bool) -> (Vec<u64>, Result<(), SessionError>) {
         let sends_again = self.sends_again();
         let (mut acknowledged, mut outcome) = (Vec::new(), Ok(()));

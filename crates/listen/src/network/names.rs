@@ -13,7 +13,7 @@ const NAMES_MAX: usize = 4_096;
 /// Timeout of a lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Name of the threads that look up names for ports of datagrams.
+/// Name of the threads that look up names for UDP ports.
 const LOOKUP_THREAD: &str = "udp-names";
 /// Maximum concurrent lookups; limited because they occupy threads that HTTP requests use as well.
 const LOOKUPS_MAX: usize = 32;
@@ -56,8 +56,8 @@ impl Names {
         name
     }
 
-    /// Like [`Names::resolve`], but blocks the thread. The lookup runs on a thread of its own, so that a slow name server
-    /// does not make a port lose datagrams.
+    /// Like [`Names::resolve`], but blocks the thread. The lookup runs on a thread of its own, so that a slow name
+    /// server does not make a port lose datagrams.
     pub(crate) fn resolve_blocking(&self, address: IpAddr) -> String {
         self.resolve_blocking_with(address, LOOKUP_TIMEOUT, |address| dns_lookup::lookup_addr(&address).ok())
     }

@@ -177,8 +177,8 @@ impl Session<'_> {
         self.settle().await;
     }
 
-    /// Completes and stores the last event, and drops the pipeline. At a silence, an incomplete message with a count is
-    /// kept.
+    /// Completes and stores the last event, and drops the pipeline. At a silence, an incomplete octet-counted message
+    /// is kept.
     async fn end_events(&mut self, state: SessionState) {
         let now = self.port.shared.settings.clock.now_ns();
         let mut turn = self.port.shared.turns.acquire().await;

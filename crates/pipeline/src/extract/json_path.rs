@@ -35,7 +35,7 @@ impl JsonPath {
         let mut steps = Vec::new();
         for (position, part) in path.split('.').enumerate() {
             let (key, mut indexes) = part.split_at(part.find('{').unwrap_or(part.len()));
-            // Only the whole text may be an array without a key.
+            // Only the first step may have no key: it then selects elements of the whole text, which is an array.
             if !key.is_empty() {
                 steps.push(Step::Key(key.into()));
             } else if position > 0 || indexes.is_empty() {

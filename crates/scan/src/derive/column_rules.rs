@@ -79,8 +79,8 @@ impl ComputedFields {
         let mut reads: Vec<String> = Vec::new();
         for plan in &plans {
             reads.extend(plan.input_fields().into_iter().map(str::to_owned));
-            // Events whose plan does not produce a field that other plans produce keep their own value of the field, so
-            // the field's column is read as well.
+            // If the plan of some events does not produce a field, but other plans do, these events keep their own
+            // value of the field, so the field's column is read as well.
             reads.extend(gives.iter().filter(|name| !plan.output_fields().any(|given| given == *name)).cloned());
         }
         let reads = sorted(reads);

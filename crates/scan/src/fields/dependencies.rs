@@ -72,9 +72,9 @@ impl FieldRules {
         Some(sum)
     }
 
-    /// Digest for any field that only rules with names from the texts produce in events of these sources, and the
-    /// fields on which such a field depends. `None` if there are no such rules, or if [`FieldRules::digest_of`] returns
-    /// `None`.
+    /// Digest for a field that is produced, in events of these sources, only by rules that take names from the texts;
+    /// and the fields on which such a field depends. `None` if there are no such rules, or if [`FieldRules::digest_of`]
+    /// returns `None`.
     pub(crate) fn digest_of_open_rules(
         &self,
         metas: &[&Metadata],

@@ -136,7 +136,7 @@ impl PartialStates {
             let (name, number, before) = (Arc::clone(name), plan.number, std::mem::replace(&mut plan.used, uses));
             let is_large = plan.is_large;
             let known = inner.plans_by_use.remove(&before);
-            assert_eq!(known.as_ref(), Some(&name), "a plan has one place in the order of use");
+            assert_eq!(known.as_ref(), Some(&name), "a plan occurs once in the LRU order");
             inner.plans_by_use.insert(uses, Arc::clone(&name));
             return (!is_large).then(|| PlanStates { states: Arc::clone(self), name, number, range });
         }
@@ -150,7 +150,7 @@ impl PartialStates {
             // The parts of the evicted plan can no longer be looked up and will be evicted too.
             inner.plans.remove(&oldest);
         }
-        assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the order of use");
+        assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the LRU order");
         assert!(inner.plans.len() <= CACHED_PLANS_MAX, "plans have a limit");
         None
     }
@@ -161,7 +161,7 @@ impl PartialStates {
         let entry = inner.parts.get_mut(key)?;
         inner.uses += 1;
         let known = inner.parts_by_use.remove(&entry.used);
-        assert_eq!(known, Some(*key), "a part has one place in the order of use");
+        assert_eq!(known, Some(*key), "a part occurs once in the LRU order");
         entry.used = inner.uses;
         inner.parts_by_use.insert(entry.used, *key);
         Some(Arc::clone(&entry.part))
@@ -182,7 +182,7 @@ impl PartialStates {
             };
             inner.remove(&oldest);
         }
-        assert_eq!(inner.parts.len(), inner.parts_by_use.len(), "every part is in the order of use");
+        assert_eq!(inner.parts.len(), inner.parts_by_use.len(), "every part is in the LRU order");
         assert!(inner.bytes <= self.bytes_max, "parts have a limit");
     }
 
@@ -201,8 +201,8 @@ impl PartialStates {
 impl Inner {
     fn remove(&mut self, key: &PartKey) {
         if let Some(entry) = self.parts.remove(key) {
-            assert_eq!(self.parts_by_use.remove(&entry.used), Some(*key), "a part has one place in the order of use");
-            assert!(self.bytes >= entry.bytes, "bytes are counted when a part comes and when it goes");
+            assert_eq!(self.parts_by_use.remove(&entry.used), Some(*key), "a part occurs once in the LRU order");
+            assert!(self.bytes >= entry.bytes, "the bytes of a part are included in the total until it is removed");
             self.bytes -= entry.bytes;
         }
     }

@@ -73,7 +73,7 @@ pub struct SummaryPage {
 
 /// Encodes a summary. Each column has a name and one array per page. Fails if something is too large.
 pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, Fault> {
-    assert!(head.pages.len() <= PAGES_MAX, "a slab has no more pages");
+    assert!(head.pages.len() <= PAGES_MAX, "a slab has at most PAGES_MAX pages");
     assert!(head.pages.iter().all(|page| page.rows <= page.events), "rows of a summary are events of its page");
     let in_order = |pair: &[SummaryPage]| pair[0].first_row + u64::from(pair[0].events) <= pair[1].first_row;
     assert!(head.pages.windows(2).all(in_order), "pages of a slab follow each other");

@@ -2,7 +2,7 @@
 //!
 //! A [`Conditions`] is the tree of a condition; its leaves are words ([`super::words`]), field tests ([`field_test`])
 //! and metadata tests. If only the text can decide, the words that a matching text must contain are searched for first
-//! ([`required_words`]). For a few rows, only their own values are read ([`point_reads`]).
+//! ([`required_words`]). If few rows of a page remain, only the values of these rows are read ([`point_reads`]).
 
 mod field_plan;
 mod field_test;
@@ -51,8 +51,8 @@ enum Condition {
 }
 
 impl Conditions {
-    /// Compiles a condition. `numbers` determines how numbers are compared. `written` returns the words that every text
-    /// that matches an expression contains.
+    /// Compiles a condition. `numbers` determines how numbers are compared. `written` returns the words that all texts
+    /// matched by an expression contain.
     pub(crate) fn new(
         expr: &SearchExpr,
         numbers: NumberRule<'_>,

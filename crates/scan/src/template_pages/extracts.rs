@@ -38,7 +38,7 @@ const COMBINATIONS_MAX: usize = 1_024;
 const PLANNED_VALUES_MAX: usize = 8;
 /// Number of plans after which planning ends if the location depended on values in more than three quarters of them.
 const TRIED_PLANS: usize = 64;
-/// Number of first codes after which no further codes are planned if the location depends on values for each of them.
+/// If the location depends on values for each of this many first codes, no further codes are planned.
 const OPEN_CODES_MAX: usize = 2;
 /// Number of recent locations among which an equal location is searched for.
 const RECENT_PARTS: usize = 16;
@@ -94,7 +94,7 @@ pub(super) struct NamedRules<'b> {
     rules: Vec<NamedRule<'b>>,
     /// Whether locations may differ by code.
     divides: bool,
-    /// Number of nodes so far of the divisions ([`KeySplit`]).
+    /// Number of nodes of all [`KeySplit`]s created until now.
     nodes: usize,
     /// Number of plans so far, and number of plans in which the location depends on values.
     tried: usize,

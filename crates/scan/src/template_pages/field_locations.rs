@@ -29,7 +29,8 @@ pub(super) struct KeyLocation {
 }
 
 impl KeyLocation {
-    /// One location for all parts into which a key is divided, if there is one; each part has its variables.
+    /// The location that applies to all parts into which a key is divided, if there is one; each part is given with its
+    /// variables.
     pub(super) fn united(parts: &[(&KeyLocation, &[u32])], template_set: &TemplateSet) -> Option<KeyLocation> {
         let ((first, _), rest) = parts.split_first()?;
         if rest.iter().all(|(other, _)| other == first) {

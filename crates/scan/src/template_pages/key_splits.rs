@@ -13,8 +13,8 @@ use quarry_eval::EngineError;
 use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
-/// Maximum number of nodes of a field's division in one extraction class. Locations in further templates count as
-/// dependent on values.
+/// Maximum number of nodes of a field's division in one extraction class. Once it is reached, keys are no longer
+/// divided: where a location would depend on the codes, it is treated as depending on the values.
 const NODES_MAX: usize = 65_536;
 /// The number of a key that is not known.
 pub(super) const NO_KEY: u32 = u32::MAX;
@@ -60,7 +60,8 @@ impl<T: PartialEq> Division<T> {
         }
     }
 
-    /// Maps every result. Parts for which `unite`, given their results and variables, returns one result become whole.
+    /// Maps every result. If all parts of a division are whole, `unite` gets their results and variables; if it returns
+    /// a result, the division becomes whole with this result.
     pub(super) fn map<U: PartialEq>(
         self,
         result: &mut impl FnMut(T) -> U,

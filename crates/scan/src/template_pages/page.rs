@@ -31,8 +31,8 @@ pub(super) struct PageReader<'a> {
     keys: Option<Arc<[u32]>>,
     /// The key of each row for each division of the slab's keys.
     pub divided_keys: Vec<(Arc<KeySplit>, Arc<[u32]>)>,
-    /// During the second evaluation of a condition, the rows left undecided by the first; only in these rows are
-    /// composed and computed fields tested.
+    /// During the second evaluation of a condition, the rows that the first left undecided. Fields that are composed of
+    /// columns or computed are tested only in these rows.
     pub open: Option<Vec<u32>>,
     /// Fields without a column, computed for some rows.
     pub computed: Option<ComputedRows>,

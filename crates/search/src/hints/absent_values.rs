@@ -23,7 +23,7 @@ const SHOWN_VALUES_MAX: usize = 8;
 const _: () = assert!(SHOWN_VALUES_MAX < VALUES_MAX, "as many are known");
 /// Maximum number of fields whose values are searched, and of `rex` commands that are tried.
 const PROBED_FIELDS_MAX: usize = 3;
-/// Maximum number of values of a field that are searched one by one. A longer list only gets the note on the whole
+/// Maximum number of values of a field that are searched one by one. A longer list only gets the hint about the whole
 /// condition.
 const PROBED_VALUES_MAX: usize = 8;
 /// Maximum number of comparisons in `where` whose values are searched regardless of case.
@@ -34,7 +34,7 @@ const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
 /// Fields that other hints handle.
 const EXCLUDED_FIELDS: [&str; 4] = ["index", "sourcetype", "host", "source"];
 
-/// Notes on values that occur in the search's conditions but in no event; `scope` is a condition on the searched
+/// Hints about values that occur in the search's conditions but in no event; `scope` is a condition on the searched
 /// indexes.
 pub(super) fn absent_value_notes(
     fields: &[&str],
@@ -102,7 +102,7 @@ fn value_note(field: &str, value: &SearchPattern, known: &[&str], by_name: bool)
     }
 }
 
-/// Notes on `rex` commands that match none of the rows before them.
+/// Hints about `rex` commands that match none of the rows before them.
 pub(super) fn unmatched_rex_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
@@ -140,7 +140,7 @@ pub(super) fn unmatched_rex_notes(
     Vec::new()
 }
 
-/// Notes on hosts or sources that no event has.
+/// Hints about hosts or sources that no event has.
 pub(super) fn unknown_value_notes(
     field: &str,
     kind: &str,
@@ -160,7 +160,7 @@ pub(super) fn unknown_value_notes(
     if known.is_empty() { Vec::new() } else { missing_value_notes(field, &asked, &known, ask) }
 }
 
-/// Notes on the values in `asked` that `known` does not contain.
+/// Hints about the values in `asked` that `known` does not contain.
 pub(super) fn missing_value_notes(
     field: &str,
     asked: &[&SearchPattern],
@@ -198,7 +198,7 @@ pub(super) fn missing_value_notes(
     wrong.collect()
 }
 
-/// A note on a `where` that keeps no row because the values in the events differ in case or are spelt slightly
+/// A hint about a `where` that keeps no row because the values in the events differ in case or are spelt slightly
 /// differently.
 pub(super) fn case_mismatch_notes(
     found: &SearchOutcome<'_>,

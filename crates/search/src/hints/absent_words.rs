@@ -10,7 +10,8 @@ use super::probe::{DynProbes, find_index, finds_event};
 /// Maximum number of words, or of groups of alternatives, that are searched for.
 const PROBED_WORDS_MAX: usize = 6;
 
-/// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
+/// Hints about words that no event of the searched indexes and time range contains; `scope` is a condition on the
+/// indexes.
 pub(super) fn absent_word_notes(
     found: &SearchOutcome<'_>,
     parsed: &ParsedSearch,
@@ -20,11 +21,11 @@ pub(super) fn absent_word_notes(
     if found.rows > 0 {
         return Vec::new();
     }
-    // A command written without `|` has its own note, which also explains the words after it.
+    // A command written without `|` has its own hint, which also explains the words after it.
     let explained = parsed.diagnostics.iter().map(|remark| remark.span.start).min().unwrap_or(usize::MAX);
     let groups = required_words(&parsed.pipeline.commands);
     let groups = groups.iter().filter(|group| group.iter().all(|word| word.span.start < explained));
-    // A possible command name and the words after it share one note.
+    // A possible command name and the words after it share one hint.
     let mut command = find_command_in_words(found.text, &parsed.pipeline.commands);
     let command_start = command.as_ref().map_or(usize::MAX, |command| command.span.start);
     let mut notes = Vec::new();

@@ -13,16 +13,16 @@ use super::probe::{DynProbes, any_value_condition, find_index_with_field, list_f
 const SOURCETYPES_MAX: usize = 8;
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
-/// Names that get no notes: default fields, which any event may have, and names that are not fields.
+/// Names for which there are no hints: default fields, which any event may have, and names that are not fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
-/// Prefixes of further default names, which get no notes either.
+/// Prefixes of further names for which there are no hints.
 const DEFAULT_PREFIXES: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
 /// The options of a search that set its time range.
 const TIME_OPTIONS: [&str; 2] = ["earliest", "latest"];
 
-/// A note on a field that an earlier command removed.
+/// A hint about a field that an earlier command removed.
 pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadField) -> Option<Diagnostic> {
     let (FieldOrigin::Nowhere { command, .. } | FieldOrigin::Removed { command, .. }) = &field.origin else {
         return None;
@@ -34,7 +34,9 @@ pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadFie
             return Some(remark.with_hint(format!("it is called `{new_name}` there")));
         }
         FieldOrigin::Nowhere { .. } if field.name == "_raw" => {
-            return Some(remark.with_hint("words are looked for in the text of events: compare a field, FIELD=VALUE"));
+            return Some(
+                remark.with_hint("words are searched for in the text of events; write FIELD=VALUE to compare a field"),
+            );
         }
         FieldOrigin::Nowhere { fields, .. } => fields.iter().map(String::as_str).collect(),
         _ => return Some(remark.with_hint("`fields -` removes it")),
@@ -56,7 +58,7 @@ pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadFie
     })
 }
 
-/// Notes on names that differ from an indexed field only in case, so that no event has such a field.
+/// Hints about names that differ from an indexed field only in case, so that no event has such a field.
 pub(super) fn default_field_case_notes(found: &SearchOutcome<'_>, wanted: &[&ReadField]) -> Vec<Diagnostic> {
     let note = |field: &&&ReadField| {
         let name = &field.name;
@@ -68,7 +70,7 @@ pub(super) fn default_field_case_notes(found: &SearchOutcome<'_>, wanted: &[&Rea
     wanted.iter().filter_map(|field| note(&field)).collect()
 }
 
-/// Notes on fields that no recent event has.
+/// Hints about fields that no recent event has.
 pub(super) fn unknown_field_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
@@ -118,8 +120,8 @@ pub(super) fn unknown_field_notes(
     notes
 }
 
-/// A note on a field that the found events lack. `seen` are the fields of all events of the sourcetypes; `at_hand` are
-/// the fields that may be suggested.
+/// A hint about a field that the found events lack. `seen` are the fields of all events of the sourcetypes; `at_hand`
+/// are the fields that may be suggested.
 fn missing_field_note(
     text: &str,
     commands: &[Stage],
@@ -165,7 +167,7 @@ fn is_searched(index: &str, commands: &[Stage]) -> bool {
     asked.iter().any(|asked| asked.text == index) || (asked.is_empty() && mentions_field(commands, "index"))
 }
 
-/// Whether a name gets no notes, because it is a default field or no field at all.
+/// Whether there are no hints for a name, because it is a default field or no field at all.
 fn is_default(name: &str) -> bool {
     DEFAULT_FIELDS.contains(&name) || DEFAULT_PREFIXES.iter().any(|begin| name.starts_with(begin))
 }

@@ -22,7 +22,7 @@ const METRICS_SEARCH: &str = "| mcatalog values(metric_name) AS name where index
 /// Search for all dimensions of metrics.
 const DIMENSIONS_SEARCH: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
 
-/// Notes on names in the first command and in the commands after it.
+/// Hints about names in the first command and in the commands after it.
 pub(super) fn generator_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     if found.is_complete() && !found.is_watched {
         return Vec::new();
@@ -75,7 +75,7 @@ fn empty_model_notes(found: &SearchOutcome<'_>, name: &DataModelName, ask: DynPr
     ))]
 }
 
-/// Notes on fields that the first command does not generate.
+/// Hints about fields that the first command does not generate.
 fn ungenerated_field_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
@@ -95,7 +95,7 @@ fn ungenerated_field_notes(
     if known.is_empty() { Vec::new() } else { wrong.map(note).collect() }
 }
 
-/// Notes on fields that a `tstats` reads but that are indexed fields of no event.
+/// Hints about fields that a `tstats` reads but that are indexed fields of no event.
 fn index_time_field_notes(
     found: &SearchOutcome<'_>,
     tstats: &TstatsCommand,
@@ -129,7 +129,7 @@ fn index_time_field_notes(
     notes
 }
 
-/// Notes on indexes, sourcetypes, hosts and sources that a `tstats` names but that do not exist.
+/// Hints about indexes, sourcetypes, hosts and sources that a `tstats` names but that do not exist.
 fn unknown_metadata_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     if found.is_complete() {
         return Vec::new();
@@ -288,7 +288,7 @@ fn unknown_metric_notes(text: &str, named: &[NamedItem], ask: DynProbes<'_>) -> 
     named.iter().filter(|named| !is_there(named)).map(note).collect()
 }
 
-/// A note on an unknown name, with the most similar known name or a list of the known names.
+/// A hint about an unknown name, with the most similar known name or a list of the known names.
 fn unknown_name_note(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
     let remark = Diagnostic::warning(what, place);
     match closest_name(name, known.iter().map(String::as_str)) {

@@ -39,7 +39,7 @@ pub(super) fn event_counts(asked: &[&SearchPattern], ask: DynProbes<'_>) -> Opti
     Some(counts)
 }
 
-/// Notes on indexes that a search names and that do not exist.
+/// Hints about indexes that a search names and that do not exist.
 pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnostic> {
     let asked = required_values(commands, "index");
     if asked.is_empty() {
@@ -50,8 +50,8 @@ pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnost
     if known.is_empty() { Vec::new() } else { missing_index_notes(&asked, &known, ask) }
 }
 
-/// Notes on indexes that are not in `known`. If the user's roles may not search all indexes, the notes say so, because
-/// the index may exist.
+/// Hints about indexes that are not in `known`. If the user's roles may not search all indexes, the hints say so,
+/// because the index may exist.
 pub(super) fn missing_index_notes(asked: &[&SearchPattern], known: &[&str], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     let mut notes = super::absent_values::missing_value_notes("index", asked, known, ask);
     if notes.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn missing_index_notes(asked: &[&SearchPattern], known: &[&str], ask:
     notes
 }
 
-/// Notes on the indexes of a search, if none of them holds an event.
+/// Hints about the indexes of a search, if none of them holds an event.
 pub(super) fn empty_index_notes(asked: &[&SearchPattern], counts: &BTreeMap<String, u64>) -> Vec<Diagnostic> {
     if asked.iter().any(|index| counts.get(&index.text).is_some_and(|count| *count > 0)) {
         return Vec::new();

@@ -33,13 +33,13 @@ pub use self::probe::{HintRow, Probes};
 
 /// Maximum number of small searches for the hints of one search.
 const PROBES_MAX: usize = 40;
-/// The note on an answer that may lack events because of the filter of the user's roles. The small searches see only
-/// events that match this filter, so other notes could be wrong.
+/// The hint about an answer that may lack events because of the filter of the user's roles. The small searches see only
+/// events that match this filter, so other hints could be wrong.
 const FILTERED: &str = "your roles restrict searches to some events (srchFilter), so other events are not found";
-/// Maximum number of notes on a search.
+/// Maximum number of hints about a search.
 const NOTES_MAX: usize = 8;
 
-/// Notes on an answer that is probably not the intended one.
+/// Hints about an answer that is probably not the intended one.
 pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic> {
     let parsed = quarry_spl::parse(found.text);
     if !parsed.is_ok() {
@@ -58,7 +58,7 @@ pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic>
     notes
 }
 
-/// Notes on why an answer has no rows or lacks values.
+/// Hints about why an answer has no rows or lacks values.
 fn missing_data_notes(
     found: &SearchOutcome<'_>,
     parsed: &quarry_spl::ParsedSearch,
@@ -130,7 +130,7 @@ fn missing_data_notes(
     notes
 }
 
-/// Notes that explain an answer without rows by the roles of the user or by empty indexes.
+/// Hints that explain an answer without rows by the roles of the user or by empty indexes.
 fn notes_without_rows(
     found: &SearchOutcome<'_>,
     asked: &[&SearchPattern],
@@ -154,7 +154,7 @@ fn unproven_fields<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r 
     read.iter().filter(is_wanted).collect()
 }
 
-/// Notes on words that no event contains, and on hosts and sources that no event has.
+/// Hints about words that no event contains, and about hosts and sources that no event has.
 fn unknown_word_and_value_notes(
     found: &SearchOutcome<'_>,
     parsed: &quarry_spl::ParsedSearch,
@@ -174,7 +174,7 @@ fn unknown_word_and_value_notes(
     .unwrap_or_default()
 }
 
-/// Notes on patterns and values that nothing matches, although the fields exist.
+/// Hints about patterns and values that nothing matches, although the fields exist.
 fn unmatched_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],

@@ -9,7 +9,7 @@ use quarry_spl::ast::{Span, Stage};
 
 /// Maximum number of names listed in a hint.
 const NAMES_MAX: usize = 12;
-/// Position of a note that concerns no particular part of the search.
+/// Position of a hint that concerns no particular part of the search.
 pub const NO_SPAN: Span = Span { start: 0, end: 0 };
 
 /// Outcome of a search.

@@ -1,4 +1,4 @@
-//! A note on time spans that begin at unexpected minutes. As in Splunk, spans shorter than a day are counted from
+//! A hint about time spans that begin at unexpected minutes. As in Splunk, spans shorter than a day are counted from
 //! midnight UTC. In zones with a half-hour offset, hours therefore begin at :30.
 
 use quarry_event::time::NS_PER_SEC;
@@ -11,7 +11,7 @@ use super::outcome::find_name_span;
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 
-/// A note on the first command whose spans begin at unexpected minutes in a zone with this offset.
+/// A hint about the first command whose spans begin at unexpected minutes in a zone with this offset.
 pub(super) fn span_edge_note(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
     let offset_s = i64::from(offset_s);
     if offset_s % HOUR_S == 0 {
@@ -21,7 +21,7 @@ pub(super) fn span_edge_note(text: &str, commands: &[Stage], offset_s: i32) -> O
         let bin = time_bins(&stage.command).filter(|_| !is_removed("_time", &commands[..at]))?;
         let Some(BinSpan::Time(span)) = &bin.span else { return None };
         let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
-        // Spans that do not divide a day evenly begin at different times each day in every zone, so they get no note.
+        // Spans that do not divide a day evenly begin at different times each day in every zone, so they get no hint.
         let is_odd = width_s > 0 && DAY_S % width_s == 0 && offset_s % width_s != 0;
         let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
         let remark =

@@ -1,5 +1,5 @@
-//! Notes on the fields of subsearches (`append`, `join`, `union` and the like). The rows of a subsearch are mixed with
-//! the rows of the main search, so the answer does not show which fields the rows of the subsearch lack.
+//! Hints about the fields of subsearches (`append`, `join`, `union` and the like). The rows of a subsearch are mixed
+//! with the rows of the main search, so the answer does not show which fields the rows of the subsearch lack.
 //!
 //! A subsearch is not run again; instead, the events of the subsearch are sampled like the events of the main search.
 //! Only fields that an earlier command removes and likely misspellings are reported, because the answer does not show
@@ -18,7 +18,7 @@ use super::{fields, generators, indexes};
 /// Maximum number of subsearches examined.
 const SUBSEARCHES_MAX: usize = 3;
 
-/// Notes on the first subsearch with a field that none of its events has.
+/// Hints about the first subsearch with a field that none of its events has.
 pub(super) fn unknown_field_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],

@@ -31,7 +31,7 @@ pub(super) fn outside_range_notes(
         time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quote(&time.text)))
     };
     let range = format!("{}{}", option("earliest", earliest), option("latest", latest));
-    // The note points at a single time modifier, because unrelated words may stand between two modifiers. Modifiers on
+    // The hint points at a single time modifier, because unrelated words may stand between two modifiers. Modifiers on
     // the command line have no position in the search.
     let end = earliest.as_ref().or(latest.as_ref());
     let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };

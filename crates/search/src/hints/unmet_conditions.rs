@@ -14,7 +14,7 @@ const TRIES_MAX: usize = 6;
 /// Fields whose values `metadata` lists.
 const LISTED_FIELDS: [&str; 3] = ["sourcetype", "source", "host"];
 
-/// A note on the conditions that no event meets together; `scope` is a condition on the indexes.
+/// A hint about the conditions that no event meets together; `scope` is a condition on the indexes.
 pub(super) fn unmet_conditions_note(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
@@ -68,7 +68,7 @@ pub(super) fn unmet_conditions_note(
     })
 }
 
-/// A note on a condition that no event meets.
+/// A hint about a condition that no event meets.
 fn unmet_condition_note(condition: &str, place: Span) -> Diagnostic {
     let remark = Diagnostic::warning(format!("no event meets `{}`", excerpt(condition)), place);
     match listed_field(condition) {
@@ -87,7 +87,7 @@ fn listed_field(condition: &str) -> Option<&'static str> {
     LISTED_FIELDS.into_iter().find(|field| compares_field(condition, field))
 }
 
-/// A note on the first command that keeps none of the rows before it.
+/// A hint about the first command that keeps none of the rows before it.
 fn emptying_command_note(
     text: &str,
     commands: &[Stage],
@@ -127,7 +127,7 @@ fn written_columns<'t>(text: &'t str, report: &Stage) -> Vec<&'t str> {
     stats.aggregates.iter().filter_map(|aggregate| written(aggregate.span)).collect()
 }
 
-/// A note on a subsearch that is used as a condition and finds nothing.
+/// A hint about a subsearch that is used as a condition and finds nothing.
 fn empty_subsearch_note(
     text: &str,
     commands: &[Stage],

@@ -1,12 +1,12 @@
-//! A note on fields that a search creates or keeps but that its answer omits, because events are shown as time and text
-//! only.
+//! A hint about fields that a search creates or keeps but that its answer omits, because events are shown as time and
+//! text only.
 
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage};
 
 use super::outcome::{SearchOutcome, list_names};
 
-/// The note, if the last command names fields and the rows are events.
+/// The hint, if the last command names fields and the rows are events.
 pub(super) fn unseen_fields_note(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {
     if found.rows == 0 || !found.filled.contains("_raw") {
         return None;

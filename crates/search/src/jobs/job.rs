@@ -302,7 +302,7 @@ impl StartedJob {
         self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), false, 0);
     }
 
-    /// Hints on a complete result; none if the result is partial or the job was finalised or cancelled.
+    /// Hints about a complete result; none if the result is partial or the job was finalised or cancelled.
     fn hints(&self) -> Vec<String> {
         let job = &self.job;
         let is_cut = || {

@@ -130,7 +130,7 @@ fn programs_models_and_what_rest_lists_follow_the_app() {
     let (shop, web) = (["--app", "shop"], ["--app", "web"]);
     assert_eq!(run("| say", &shop).expect_success(), "word\nshop\n");
     assert_eq!(run("| say", &web).expect_success(), "word\nweb\n");
-    assert_eq!(run("| sayweb", &shop).expect_success(), "word\nweb\n", "it is shared");
+    assert_eq!(run("| sayweb", &shop).expect_success(), "word\nweb\n", "the script is exported to all apps");
     assert_eq!(run("| sayshop", &web).code, 3);
     assert_eq!(run("| script python say", &web).expect_success(), "word\nweb\n");
     assert_eq!(run("| script python only_web", &web).expect_success(), "word\nweb\n");

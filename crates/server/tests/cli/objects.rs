@@ -58,7 +58,7 @@ fn macros_are_private_until_shared_and_effective_at_once() {
     drop(server);
     let server = Server::start(&place);
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
-    assert_eq!(expanded(&place, &tom), "two", "it was on disk before it was answered");
+    assert_eq!(expanded(&place, &tom), "two", "a change is on disk before it is answered");
     assert_eq!(status(&ask(&place, "DELETE", &format!("{MACROS}/m"), &eva, "")), "200");
     assert_eq!(expanded(&place, &tom), "400");
     drop(server);

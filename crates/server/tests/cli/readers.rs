@@ -117,6 +117,10 @@ fn objects_that_a_user_may_not_read_are_invisible_to_searches() {
     let files = "/servicesNS/nobody/shop/data/lookup-table-files/names.csv/acl";
     let changed = ask(&place, "POST", files, &admin, "sharing=global&owner=eva&perms.read=admin");
     assert_eq!(status(&changed), "200", "{changed}");
-    assert_eq!([&admin, &tom, &eva].map(|key| sees(key, "| inputlookup names.csv")), [true, false, true], "its owner");
+    assert_eq!(
+        [&admin, &tom, &eva].map(|key| sees(key, "| inputlookup names.csv")),
+        [true, false, true],
+        "the owner reads the table as well"
+    );
     drop(server);
 }

@@ -162,7 +162,11 @@ fn roles_restrict_the_events_of_their_users() {
         ),
         "2"
     );
-    assert_eq!(count(&place, &tom, "search index=main earliest=0 | stats count AS n"), "0", "it ends now");
+    assert_eq!(
+        count(&place, &tom, "search index=main earliest=0 | stats count AS n"),
+        "0",
+        "the range ends now, and so does the window of the role"
+    );
     drop(server);
 }
 

@@ -51,7 +51,8 @@ impl Parser<'_> {
         pipeline
     }
 
-    /// Parses commands. `implicit` says that `search` may be omitted in front of them, `first` that they begin a search.
+    /// Parses commands. `implicit` says that `search` may be omitted in front of them, `first` that they begin a
+    /// search.
     pub(crate) fn commands(&mut self, mut implicit: bool, mut first: bool) -> Pipeline {
         let outer_end = self.end;
         let start = self.pos;

@@ -72,7 +72,7 @@ impl DocumentWriter {
 
     /// Checks all documents, then reads them again by group with the index of the groups.
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
-        let gone = || "the node did not answer when documents were looked at".to_owned();
+        let gone = || "the node did not answer when documents were read".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
         let is_read = self.check_state(&mut connection).ok_or_else(gone)?;
         self.fault()?;

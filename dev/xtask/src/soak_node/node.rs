@@ -356,8 +356,8 @@ impl Running<'_> {
         self.end_observed(fault, || ())
     }
 
-    /// Like [`Running::end`]; calls `look` immediately before a kill and returns its result, the default without a
-    /// fault.
+    /// Like [`Running::end`]; calls `look` immediately before a kill and returns its result, or the default if there is
+    /// no fault.
     pub(crate) fn end_observed<T: Default>(&self, fault: &Fault, look: impl FnOnce() -> T) -> Result<T, String> {
         let begun = now();
         match fault {

@@ -42,7 +42,7 @@ impl EntryForm {
 
     /// Appends the number of entries and their form.
     pub(super) fn put(&self, entries: usize, out: &mut Vec<u8>) {
-        assert!(entries <= MAX_SHARED_ENTRIES, "a shared dictionary has no more entries");
+        assert!(entries <= MAX_SHARED_ENTRIES, "a shared dictionary has at most MAX_SHARED_ENTRIES entries");
         assert!(self.components.len() <= usize::from(u8::MAX), "the number of components fits in a byte");
         put_varint(out, entries as u64);
         out.push(self.components.len() as u8);

@@ -29,12 +29,13 @@ const SAMPLE_SPREAD_MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of candidate words.
 const CANDIDATES_MAX: usize = 40;
-/// Minimum percentages. In order: texts that contain an anchor word; texts that contain a punctuation mark as an
-/// anchor; texts that contain a word, if the word is to be an anchor in any context; texts with the same neighbour of a
-/// word, if the neighbour is to count as its usual neighbour.
+/// Minimum percentage of texts that contain a word, for the word to be an anchor.
 const ANCHOR_PERCENT_MIN: usize = 4;
+/// Minimum percentage of texts that contain a punctuation mark, for the mark to be an anchor.
 const PUNCTUATION_PERCENT_MIN: usize = 20;
+/// Minimum percentage of texts that contain a word, for the word to be an anchor whatever its neighbours are.
 const ANY_CONTEXT_PERCENT_MIN: usize = 90;
+/// Minimum percentage of the texts with a word in which its neighbour is the same, for this neighbour to be usual.
 const NEIGHBOUR_PERCENT_MIN: usize = 80;
 /// Maximum number of times an anchor counts in one text.
 const ANCHOR_REPEATS_MAX: usize = 4;

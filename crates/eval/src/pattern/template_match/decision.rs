@@ -1,6 +1,6 @@
-//! Windows whose groups have fixed positions in every match, although not every text matches, such as `after
-//! (?<n>\d+) attempts` if the template is `after N TEXT`. To decide whether there is a match, fewer values are needed
-//! than to find the groups, whose positions are known.
+//! Windows whose groups have fixed positions in every match, although not every text matches, such as `after (?<n>\d+)
+//! attempts` if the template is `after N TEXT`. The positions of the groups are known, so only the values that decide
+//! whether there is a match are read.
 //!
 //! If a single value decides, the automaton's state before the value is precomputed: only as many bytes of each value
 //! are read as are needed to decide.
@@ -14,7 +14,7 @@ use quarry_event::template::ByteSet;
 use super::{FlatTemplate, GroupRanges, LimitExceeded, Planner, TemplatePosition, Window, has_match_within};
 use crate::pattern::{Captures, Regex};
 
-/// A test whether a window has a match.
+/// A test that decides whether a window has a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Positions of the requested groups if there is a match.

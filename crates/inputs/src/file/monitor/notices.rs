@@ -55,8 +55,8 @@ impl Notices {
         Some(Notices { kernel, folders: HashMap::default() })
     }
 
-    /// Watches a folder; returns false at the kernel's limit. A folder that cannot be watched for another reason is only
-    /// scanned.
+    /// Watches a folder; returns false at the kernel's limit. A folder that cannot be watched for another reason is
+    /// only scanned.
     pub(crate) fn watch(&mut self, folder: &Path) -> bool {
         match add_watch(&self.kernel, folder, WATCHED) {
             Ok(number) => {

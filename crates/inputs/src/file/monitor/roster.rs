@@ -3,8 +3,8 @@
 //! A file is identified by device and inode, so that a renamed file is recognised and a file with two names is read
 //! once. If the inode of a removed file is reused, the time of creation shows that the file is a new one. The watcher
 //! reports files as it finds them. Each file always belongs to the same worker, because the events of a file must stay
-//! in order. Files that changed after they were first seen alternate with new ones, so that a new line does not wait for
-//! a hundred thousand new files.
+//! in order. Files that changed after they were first seen alternate with new ones, so that a new line does not wait
+//! for a hundred thousand new files.
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -310,7 +310,8 @@ impl Roster {
         }
     }
 
-    /// Schedules a file to be read (again); returns false if the file is not known any longer, because its name is gone.
+    /// Schedules a file to be read (again); returns false if the file is not known any longer, because its name is
+    /// gone.
     pub(crate) fn schedule(&self, number: FileNumber) -> bool {
         let mut inner = self.lock();
         self.push(&mut inner, number, Queue::Backlog);
@@ -469,7 +470,7 @@ mod tests {
         see(&old);
         see(&old);
         assert_eq!(next(&roster).as_ref(), Some(&old));
-        assert_eq!(next(&roster), None, "it did not change");
+        assert_eq!(next(&roster), None, "the file has not changed");
         std::fs::write(&old, "1\n2").unwrap();
         see(&old);
         std::fs::rename(&old, &new).unwrap();

@@ -215,7 +215,7 @@ fn lines_are_delivered_when_complete() {
     world.assert_events(&["one", "two", "three"]);
     world.append("a.log", "four");
     world.wait(2.5);
-    assert_eq!(world.events().len(), 3, "it may go on");
+    assert_eq!(world.events().len(), 3, "the rest of the line may follow");
     world.wait(1.0);
     world.assert_events(&["one", "two", "three", "four"]);
     world.append("a.log", "\nfive\n");

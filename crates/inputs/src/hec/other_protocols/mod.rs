@@ -151,7 +151,8 @@ fn value(bytes: &[u8], form: BodyEncoding, schema: &protobuf::Schema, share: &mu
     }
 }
 
-/// Answers a request of Loki's or Prometheus' protocol, whose senders drop events after other statuses than 429 and 5xx.
+/// Answers a request of Loki's or Prometheus' protocol, whose senders drop events after other statuses than 429 and
+/// 5xx.
 fn plain_response(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
     match outcome {
         Ok(()) => good.into_response(),
@@ -345,8 +346,8 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
     }
 }
 
-/// The answer to a bulk request. It is formatted directly, because as JSON values it would take many times the memory of
-/// the request.
+/// The answer to a bulk request. It is formatted directly, because as JSON values it would take many times the memory
+/// of the request.
 fn bulk_answer(documents: &[bulk::Document], mut refusals: BTreeMap<u32, DocumentRefusal>) -> String {
     let has_errors = !refusals.is_empty();
     let mut items = String::new();

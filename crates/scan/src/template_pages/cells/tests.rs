@@ -122,8 +122,8 @@ fn cells_are_located_in_templates() {
         // Too few and too many cells.
         ("@1", &[&["1"]], [Variable(1), Absent, Absent]),
         ("@1,a,b,c,d", &[&["1"]], [Variable(1), constant("a"), constant("b")]),
-        // Values that contain a delimiter: the cells before and after such a value are located; the cells into which it
-        // divides its own are not.
+        // Values that contain a delimiter: the cells before and after such a value are located; the cells into which
+        // the value divides its own cell are not.
         ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
         ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
         // Templates in variables.

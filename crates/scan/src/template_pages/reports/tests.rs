@@ -1,4 +1,4 @@
-//! Tests of the pairs that a transform with names from the text finds in handwritten templates.
+//! Tests of the pairs that a transform with names taken from the text finds in handwritten templates.
 
 use quarry_conf::{ExtractionMethod, ReportRule};
 use quarry_event::template::{ByteSet, Column, ColumnKind, ValueTraits};

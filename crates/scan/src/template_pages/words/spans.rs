@@ -28,8 +28,8 @@ const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
 const SPAN_VARIABLES_MAX: usize = 12;
-/// Maximum number of integers from the smallest to the largest number of a column for which an answer is computed for
-/// each of these integers in advance.
+/// Maximum number of integers from the smallest to the largest number of a column. Up to this limit, an answer is
+/// computed in advance for each of the integers.
 const CACHED_NUMBERS_MAX: u64 = 1_024;
 /// Maximum number of alignments that are kept for a span. If there are more, none is kept, and no row is ruled out.
 const ALIGNMENTS_MAX: usize = 16;

@@ -208,8 +208,8 @@ fn options_of(arguments: &[String]) -> Result<Options<'_>, String> {
     }
 }
 
-/// Prints each request after the first `before` ones: milliseconds from `start` to its arrival and to its answer, range,
-/// and first line.
+/// Prints each request after the first `before` ones: milliseconds from `start` to its arrival and to its answer,
+/// range, and first line.
 fn list_requests(proxy: &FaultProxy, before: usize, start: Instant) {
     for request in proxy.requests().iter().skip(before) {
         let ms_until = |time: Instant| time.saturating_duration_since(start).as_secs_f64() * 1000.0;

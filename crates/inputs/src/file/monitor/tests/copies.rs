@@ -136,5 +136,5 @@ fn copies_ahead_of_their_origin_wait_while_it_is_read() {
     world.wait(6.0);
     assert_eq!(world.events().len(), 0, "reading its origin continues");
     world.wait(6.0);
-    assert!(world.events().len() > 100, "its origin is no longer read");
+    assert!(world.events().len() > 100, "the original file is no longer read");
 }

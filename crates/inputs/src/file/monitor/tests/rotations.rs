@@ -26,7 +26,7 @@ struct Log {
     world: World,
     expected: Vec<String>,
     /// Whether the monitor scans at every step.
-    looks: bool,
+    scans: bool,
     rotated: usize,
 }
 
@@ -243,8 +243,8 @@ const WAYS: &[(&str, Way)] = &[
 ];
 
 impl Log {
-    fn new(settings: &str, looks: bool) -> Log {
-        Log { world: World::new(settings), expected: Vec::new(), looks, rotated: 0 }
+    fn new(settings: &str, scans: bool) -> Log {
+        Log { world: World::new(settings), expected: Vec::new(), scans, rotated: 0 }
     }
 
     fn next_name(&mut self) -> String {
@@ -253,7 +253,7 @@ impl Log {
     }
 
     fn scan_and_read(&mut self) {
-        if self.looks {
+        if self.scans {
             self.world.scan_and_read();
         }
     }
@@ -348,8 +348,8 @@ fn every_line_is_stored_once_for_any_rotation() {
     let mut faults = Vec::new();
     for (name, way) in WAYS {
         for settings in SETTINGS {
-            for (looks, restarts) in [(true, false), (false, true)] {
-                let mut log = Log::new(settings, looks);
+            for (scans, restarts) in [(true, false), (false, true)] {
+                let mut log = Log::new(settings, scans);
                 for _ in 0..2 {
                     for _ in 0..9 {
                         log.line();
@@ -363,7 +363,7 @@ fn every_line_is_stored_once_for_any_rotation() {
                     }
                 }
                 log.line();
-                faults.extend(log.fault(&format!("{name} {settings:?} looks {looks} restarts {restarts}")));
+                faults.extend(log.fault(&format!("{name} {settings:?} scans {scans} restarts {restarts}")));
             }
         }
     }
@@ -374,8 +374,8 @@ fn every_line_is_stored_once_for_any_rotation() {
 #[test]
 fn leading_holes_are_skipped() {
     for settings in SETTINGS {
-        for looks in [true, false] {
-            let mut log = Log::new(settings, looks);
+        for scans in [true, false] {
+            let mut log = Log::new(settings, scans);
             let mut writer = File::create(log.world.path("a.log")).unwrap();
             for round in 0..4 {
                 for _ in 0..9 {
@@ -395,7 +395,7 @@ fn leading_holes_are_skipped() {
                 log.scan_and_read();
             }
             assert!(writer.stream_position().unwrap() > 2_000);
-            assert_eq!(log.fault(&format!("{settings:?} looks {looks}")), None);
+            assert_eq!(log.fault(&format!("{settings:?} scans {scans}")), None);
         }
     }
 }
@@ -454,7 +454,7 @@ fn files_rewritten_between_open_and_read_are_reopened() {
 }
 
 #[test]
-fn changes_of_link_targets_are_notified_even_after_rotation() {
+fn changes_of_link_targets_are_reported_even_after_rotation() {
     let elsewhere = tempfile::tempdir().unwrap();
     let (pods, real) = (elsewhere.path().join("pods"), elsewhere.path().join("real"));
     [&pods, &real].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
