@@ -6,15 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use quarry_stdx::{Fault, NodeFiles, log, private_file};
+use quarry_stdx::{Fault, NodeFiles, hex, log, private_file};
+use ring::hmac;
 use serde_json::{Value, json};
 
-use crate::keyed_hash::{KeyedHash, hmac};
-use crate::{UserError, constant_time_eq};
+use crate::UserError;
 
 /// Maximum tokens per user.
 pub const TOKENS_PER_USER_MAX: usize = 100;
@@ -27,6 +26,7 @@ const TOKEN_BYTES_MAX: usize = 4 << 10;
 /// File of records, below the data directory.
 const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
 const KEY_FILE: &str = "etc/auth/tokens.key";
+const KEY_BYTES: usize = 32;
 /// The `kid` of the key and the name of the signing method.
 const KEY_ID: &str = "quarry.secret";
 const ALGORITHM: &str = "HS256";
@@ -85,16 +85,8 @@ impl TokenRecord {
     }
 }
 
-/// Persists the records.
-pub trait TokenStore: Send + Sync {
-    /// Atomically replaces all records; the error is shown to the user.
-    fn save(&self, records: &[TokenRecord]) -> Result<(), Fault>;
-
-    /// The current records, including other nodes' changes; `None` if no other node shares them.
-    fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault>;
-}
-
 /// The token files, readable only by the owner of the data directory.
+#[derive(Clone)]
 pub struct TokensFile(NodeFiles);
 
 impl TokensFile {
@@ -107,7 +99,7 @@ impl TokensFile {
     pub fn read_or_create(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
-        Ok(Tokens { key, records, uses: BTreeMap::new(), store: Arc::new(self) })
+        Ok(Tokens { key, records, uses: BTreeMap::new(), store: self })
     }
 
     fn records(&self) -> Result<BTreeMap<String, TokenRecord>, Fault> {
@@ -127,38 +119,32 @@ impl TokensFile {
         Ok(records)
     }
 
-    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<KeyedHash, Fault> {
+    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<hmac::Key, Fault> {
         let path = self.0.data_dir().join(KEY_FILE);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let damaged = || Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()));
-                let text = text.trim();
-                let digits =
-                    Some(text).filter(|text| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
-                let digits = digits.ok_or_else(damaged)?;
-                let mut key = KeyedHash::default();
-                for (at, byte) in key.iter_mut().enumerate() {
-                    *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| damaged())?;
-                }
-                Ok(key)
-            }
+        let digits = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let mut key = KeyedHash::default();
+                let mut key = [0; KEY_BYTES];
                 random(&mut key);
-                private_file::write(&path, &hex(&key))?;
-                Ok(key)
+                let digits = hex::encode(&key);
+                private_file::write(&path, &digits)?;
+                digits
             }
-            Err(error) => Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+            Err(error) => return Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+        };
+        match hex::decode(digits.trim()).filter(|key| key.len() == KEY_BYTES) {
+            Some(key) => Ok(hmac::Key::new(hmac::HMAC_SHA256, &key)),
+            None => Err(Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()))),
         }
     }
-}
 
-impl TokenStore for TokensFile {
+    /// Atomically replaces all records.
     fn save(&self, records: &[TokenRecord]) -> Result<(), Fault> {
         let text: String = records.iter().map(|record| record.line() + "\n").collect();
         self.0.write(&self.0.data_dir().join(TOKENS_FILE), &text)
     }
 
+    /// The current records, including other nodes' changes; `None` if no other node shares them.
     fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault> {
         self.0.are_shared().then(|| self.records()).transpose()
     }
@@ -166,17 +152,17 @@ impl TokenStore for TokensFile {
 
 /// The tokens of a node.
 pub struct Tokens {
-    key: KeyedHash,
+    key: hmac::Key,
     records: BTreeMap<String, TokenRecord>,
     /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
-    store: Arc<dyn TokenStore>,
+    store: TokensFile,
 }
 
 /// Changed records that are not effective yet; requests use the current records while the changed ones are written.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
-    store: Arc<dyn TokenStore>,
+    store: TokensFile,
 }
 
 /// A token as shown to users: its record, and time and address of its last use.
@@ -198,7 +184,7 @@ impl Tokens {
 
     /// A copy of the records, to be changed.
     pub(crate) fn draft(&self) -> Draft {
-        Draft { records: self.records.clone(), store: Arc::clone(&self.store) }
+        Draft { records: self.records.clone(), store: self.store.clone() }
     }
 
     /// Makes written records effective; removed tokens are refused from now on.
@@ -210,7 +196,7 @@ impl Tokens {
     /// Loads the records that other nodes have changed.
     pub(crate) fn reload(&mut self) -> Result<(), Fault> {
         if let Some(records) = self.store.current()? {
-            self.commit(Draft { records, store: Arc::clone(&self.store) });
+            self.commit(Draft { records, store: self.store.clone() });
         }
         Ok(())
     }
@@ -223,7 +209,7 @@ impl Tokens {
             "iat": record.issued_s, "exp": record.expires_s.unwrap_or(0), "nbr": record.not_before_s,
         });
         let text = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
-        let signature = URL_SAFE_NO_PAD.encode(hmac(&self.key, text.as_bytes()));
+        let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, text.as_bytes()));
         format!("{text}.{signature}")
     }
 
@@ -231,9 +217,7 @@ impl Tokens {
     pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
         let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
         let (_, claims) = text.split_once('.')?;
-        if !constant_time_eq(&URL_SAFE_NO_PAD.decode(signature).ok()?, &hmac(&self.key, text.as_bytes())) {
-            return None;
-        }
+        hmac::verify(&self.key, text.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
         let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
         let record = self.records.get(claims["jti"].as_str()?)?;
         let is_good = record.is_valid(now_s);
@@ -284,11 +268,6 @@ impl Draft {
         let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
         self.store.save(&kept).map_err(UserError::Failed)
     }
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -361,10 +340,10 @@ mod tests {
         let forged = URL_SAFE_NO_PAD.encode(claims.replace("eva", "admin"));
         let none = URL_SAFE_NO_PAD.encode("{\"alg\":\"none\"}");
         let other = Tokens {
-            key: [8; 32],
+            key: hmac::Key::new(hmac::HMAC_SHA256, &[8; KEY_BYTES]),
             records: BTreeMap::new(),
             uses: BTreeMap::new(),
-            store: Arc::new(TokensFile::of(&NodeFiles::of_data_dir(folder.path()))),
+            store: TokensFile::of(&NodeFiles::of_data_dir(folder.path())),
         };
         for wrong in [
             format!("{}.{forged}.{}", parts[0], parts[2]),

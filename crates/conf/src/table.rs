@@ -29,9 +29,9 @@ pub struct Section {
     pub rows: &'static [Row],
 }
 
-/// Concatenates the sections of several modules for a table; `N` is the total number of sections.
-pub(crate) const fn concat_sections<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
-    let mut all = [Section { stanza: StanzaName::Any, rows: &[] }; N];
+/// Concatenates rows or sections for a table; `N` is their total number.
+pub(crate) const fn concat<T: Copy, const N: usize>(parts: &[&'static [T]]) -> [T; N] {
+    let mut all = [parts[0][0]; N];
     let (mut part, mut count) = (0, 0);
     while part < parts.len() {
         let mut at = 0;
@@ -41,7 +41,7 @@ pub(crate) const fn concat_sections<const N: usize>(parts: &[&'static [Section]]
         }
         part += 1;
     }
-    assert!(count == N, "the list has exactly the capacity for the sections");
+    assert!(count == N, "the list has exactly the capacity for the parts");
     all
 }
 
@@ -57,7 +57,7 @@ pub enum StanzaName {
 }
 
 /// One setting.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Name; a name that ends in `-`, `_` or `.` is followed by a class that the user chooses.
     pub name: &'static str,
@@ -114,13 +114,28 @@ pub(crate) const fn row(
     Row { name, kind, default, unit, doc }
 }
 
+/// A row of any text, empty by default.
+pub(crate) const fn text(name: &'static str, doc: &'static str) -> Row {
+    row(name, Kind::Text, "", "", doc)
+}
+
+/// A row of true or false.
+pub(crate) const fn boolean(name: &'static str, default: &'static str, doc: &'static str) -> Row {
+    row(name, Kind::Bool, default, "", doc)
+}
+
+/// A row of a non-negative count.
+pub(crate) const fn count(name: &'static str, default: &'static str, unit: &'static str, doc: &'static str) -> Row {
+    row(name, COUNT, default, unit, doc)
+}
+
 /// Name of a row that matches every setting of its stanzas.
 pub(crate) const ANY_NAME: &str = "*";
 
 /// Upper bound of counts without a narrower bound.
 const COUNT_MAX: i64 = 1 << 53;
 /// A non-negative count.
-pub(crate) const COUNT: Kind = at_least(0);
+const COUNT: Kind = at_least(0);
 /// A count of at least `min`.
 pub(crate) const fn at_least(min: i64) -> Kind {
     Kind::Integer { min, max: COUNT_MAX }

@@ -2,7 +2,7 @@
 
 use super::guess_rules::{LESS_THAN, MORE_THAN};
 use crate::settings::index_rules::STATSD;
-use crate::table::{COUNT, ConfTable, Kind, REGEX, Row, Section, StanzaName, row};
+use crate::table::{ConfTable, Kind, REGEX, Row, Section, StanzaName, boolean, count, row, text};
 
 /// Maximum days that Splunk accepts for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
 const DAYS_MAX: i64 = 10_951;
@@ -57,25 +57,16 @@ const ROWS: &[Row] = &[
         "",
         "subseconds: no date_* fields; none: no date_* fields and no fractions of seconds",
     ),
-    row("ANNOTATE_PUNCT", Kind::Bool, "true", "", "whether events have the field punct"),
-    row("AUTO_KV_JSON", Kind::Bool, "true", "", "whether KV_MODE = auto also reads events that are JSON"),
+    boolean("ANNOTATE_PUNCT", "true", "whether events have the field punct"),
+    boolean("AUTO_KV_JSON", "true", "whether KV_MODE = auto also reads events that are JSON"),
     row("BREAK_ONLY_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts an event"),
-    row("BREAK_ONLY_BEFORE_DATE", Kind::Bool, "true", "", "when lines are merged: a line with a time starts an event"),
-    row(
+    boolean("BREAK_ONLY_BEFORE_DATE", "true", "when lines are merged: a line with a time starts an event"),
+    text(
         "CHARSET",
-        Kind::Text,
-        "",
-        "",
         "character encoding; empty: UTF-8, or UTF-16 if the text starts with its byte order mark; AUTO: detected from the bytes",
     ),
-    row(
-        "DATETIME_CONFIG",
-        Kind::Text,
-        "",
-        "",
-        "CURRENT: the clock; NONE: the file's modification time; otherwise the event's text",
-    ),
-    row("EVAL-", Kind::Text, "", "", "search time: expression for the field named after the dash"),
+    text("DATETIME_CONFIG", "CURRENT: the clock; NONE: the file's modification time; otherwise the event's text"),
+    text("EVAL-", "search time: expression for the field named after the dash"),
     row(
         "EXTRACT-",
         Kind::Extract,
@@ -83,10 +74,10 @@ const ROWS: &[Row] = &[
         "",
         "pattern with named groups, followed by `in FIELD` if it reads another field",
     ),
-    row("FIELDALIAS-", Kind::Text, "", "", "search time: aliases of fields: `a AS b c ASNEW d`"),
+    text("FIELDALIAS-", "search time: aliases of fields: `a AS b c ASNEW d`"),
     row("FIELD_DELIMITER", Kind::Delimiter, "", "", "separator of columns in delimited text"),
     row("FIELD_HEADER_REGEX", REGEX, "", "", "prefix of the header line, before the column names"),
-    row("FIELD_NAMES", Kind::Text, "", "", "column names of text without a header line, separated by commas"),
+    text("FIELD_NAMES", "column names of text without a header line, separated by commas"),
     row(
         "FIELD_QUOTE",
         Kind::Delimiter,
@@ -94,9 +85,9 @@ const ROWS: &[Row] = &[
         "",
         "quote character of values that contain delimiters; default: the double quote",
     ),
-    row("HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS", Kind::Text, "", "", "characters kept in column names"),
+    text("HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS", "characters kept in column names"),
     row("HEADER_FIELD_DELIMITER", Kind::Delimiter, "", "", "separator of names in the header line"),
-    row("HEADER_FIELD_LINE_NUMBER", COUNT, "0", "", "line of the header; 0: the first after the preamble"),
+    count("HEADER_FIELD_LINE_NUMBER", "0", "", "line of the header; 0: the first after the preamble"),
     row("HEADER_FIELD_QUOTE", Kind::Delimiter, "", "", "quote character of names that contain delimiters"),
     row("HEADER_MODE", HEADER_MODES, "", "", "lines `***SPLUNK*** host=…`: always, or firstline only"),
     row("INDEXED_EXTRACTIONS", FORMATS, "", "", "format of a structured file"),
@@ -107,18 +98,9 @@ const ROWS: &[Row] = &[
         "",
         "how fields are extracted at search time; multi: may be followed by a stanza of multikv.conf",
     ),
-    row(
-        LESS_THAN,
-        REGEX,
-        "",
-        "",
-        "in [rule::…], the name followed by a percentage: fewer lines than this percentage match",
-    ),
-    row(
+    row(LESS_THAN, REGEX, "", "", "in [rule::…], followed by a percentage: fewer lines than that match"),
+    text(
         "JSON_RECORDS",
-        Kind::Text,
-        "",
-        "",
         "name of the array in a JSON object whose elements are events: {\"Records\":[…]}; replaces LINE_BREAKER",
     ),
     row(
@@ -128,12 +110,12 @@ const ROWS: &[Row] = &[
         "",
         "separator of lines; the text of group 1 is dropped",
     ),
-    row("LOOKUP-", Kind::Text, "", "", "search time: lookup to run: `table in AS field OUTPUT out AS field`"),
+    text("LOOKUP-", "search time: lookup to run: `table in AS field OUTPUT out AS field`"),
     row("MAX_DAYS_AGO", DAYS, "10951", "days", "timestamps older than this are ignored"),
     row("MAX_DAYS_HENCE", DAYS, "2", "days", "timestamps further in the future than this are ignored"),
-    row("MAX_DIFF_SECS_AGO", COUNT, "3600", "seconds", "maximum step back from the previous event's time"),
-    row("MAX_DIFF_SECS_HENCE", COUNT, "604800", "seconds", "maximum step forward from the previous event's time"),
-    row("MAX_EVENTS", COUNT, "256", "lines", "maximum lines of an event"),
+    count("MAX_DIFF_SECS_AGO", "3600", "seconds", "maximum step back from the previous event's time"),
+    count("MAX_DIFF_SECS_HENCE", "604800", "seconds", "maximum step forward from the previous event's time"),
+    count("MAX_EVENTS", "256", "lines", "maximum lines of an event"),
     row("MAX_TIMESTAMP_LOOKAHEAD", LOOKAHEAD, "128", "bytes", "bytes searched for a timestamp; 0 and -1: unlimited"),
     row("METRICS_PROTOCOL", PROTOCOL, "", "", "STATSD: the lines of UDP datagrams are metrics"),
     row("MISSING_VALUE_REGEX", REGEX, "", "", "column values that count as missing"),
@@ -153,27 +135,24 @@ const ROWS: &[Row] = &[
         "when lines are merged: after a match, no event ends until MUST_BREAK_AFTER matches",
     ),
     row("MUST_NOT_BREAK_BEFORE", REGEX, "", "", "when lines are merged: a line that matches never starts an event"),
-    row("NO_BINARY_CHECK", Kind::Bool, "false", "", "whether files that look binary are read"),
+    boolean("NO_BINARY_CHECK", "false", "whether files that look binary are read"),
     row("PREAMBLE_REGEX", REGEX, "", "", "lines before the header that match are skipped"),
-    row("REPORT-", Kind::Text, "", "", "search time: transforms.conf stanzas that extract fields, in order"),
+    text("REPORT-", "search time: transforms.conf stanzas that extract fields, in order"),
     row("ROUTE_EVENTS_OLDER_THAN", Kind::Age, "", "", "older events are dropped: N with s, m, h or d"),
-    row("RULESET-", Kind::Text, "", "", "like TRANSFORMS-, and applied after them"),
-    row("SEDCMD-", Kind::Text, "", "", "sed commands on the event's text: `s/pattern/text/flags`, `y/abc/xyz/`"),
-    row("SHOULD_LINEMERGE", Kind::Bool, "true", "", "whether lines are merged into events"),
-    row(
+    text("RULESET-", "like TRANSFORMS-, and applied after them"),
+    text("SEDCMD-", "sed commands on the event's text: `s/pattern/text/flags`, `y/abc/xyz/`"),
+    boolean("SHOULD_LINEMERGE", "true", "whether lines are merged into events"),
+    text(
         "STATSD-DIM-TRANSFORMS",
-        Kind::Text,
-        "",
-        "",
         "[statsd-dims:NAME] stanzas of transforms.conf, separated by commas; empty: the stanza with the sourcetype's name",
     ),
-    row("TIMESTAMP_FIELDS", Kind::Text, "", "", "columns that contain the time, separated by commas"),
+    text("TIMESTAMP_FIELDS", "columns that contain the time, separated by commas"),
     row("TIME_FORMAT", Kind::TimeFormat, "", "", "format of the timestamp; empty: detected"),
     row("TIME_PREFIX", REGEX, "", "", "pattern after which the timestamp is searched for"),
-    row("TRANSFORMS-", Kind::Text, "", "", "index-time rules of transforms.conf, in order"),
-    row("TRUNCATE", COUNT, "10000", "bytes", "maximum bytes of a line; 0: unlimited"),
+    text("TRANSFORMS-", "index-time rules of transforms.conf, in order"),
+    count("TRUNCATE", "10000", "bytes", "maximum bytes of a line; 0: unlimited"),
     row("TZ", Kind::Zone, "", "", "time zone of timestamps without one"),
-    row("TZ_ALIAS", Kind::Text, "", "", "time zones of abbreviations: `EST=GMT+10:00,EDT=GMT+11:00`"),
+    text("TZ_ALIAS", "time zones of abbreviations: `EST=GMT+10:00,EDT=GMT+11:00`"),
     row(
         "priority",
         PRIORITY,
@@ -181,14 +160,8 @@ const ROWS: &[Row] = &[
         "",
         "of two matching patterns, the one with the higher priority wins; default: 100 for plain names, otherwise 0",
     ),
-    row("rename", Kind::Text, "", "", "search time: new name of the sourcetype"),
-    row(
-        "sourcetype",
-        Kind::Text,
-        "",
-        "",
-        "in [source::…]: sourcetype of these files; in [rule::…]: sourcetype of matching data",
-    ),
+    text("rename", "search time: new name of the sourcetype"),
+    text("sourcetype", "in [source::…]: sourcetype of these files; in [rule::…]: sourcetype of matching data"),
 ];
 
 const FORMATS: Kind = Kind::Choice(&["csv", "tsv", "psv", "w3c", "json", "none"]);

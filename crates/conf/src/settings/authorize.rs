@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
+use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, boolean, count, row, text};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
@@ -44,46 +44,24 @@ pub static AUTHORIZE: ConfTable = ConfTable {
 };
 
 const ROLE_ROWS: &[Row] = &[
-    row(
-        "importRoles",
-        Kind::Text,
-        "",
-        "",
-        "roles whose capabilities, indexes and limits are inherited, separated by `;`",
-    ),
-    row("srchIndexesAllowed", Kind::Text, "", "", "patterns of indexes that may be searched"),
-    row("srchIndexesDefault", Kind::Text, "", "", "indexes searched when a search names none"),
-    row(
+    text("importRoles", "roles whose capabilities, indexes and limits are inherited, separated by `;`"),
+    text("srchIndexesAllowed", "patterns of indexes that may be searched"),
+    text("srchIndexesDefault", "indexes searched when a search names none"),
+    text(
         "srchIndexesDisallowed",
-        Kind::Text,
-        "",
-        "",
         "patterns of indexes that may not be searched, even if other settings or roles allow them",
     ),
-    row("deleteIndexesAllowed", Kind::Text, "", "", "patterns of indexes from which events may be deleted"),
-    row("srchFilter", Kind::Text, "", "", "terms that all events of its users' searches must match"),
-    row(
-        "srchFilterSelecting",
-        Kind::Bool,
-        "true",
-        "",
-        "whether filters of several roles are combined by OR rather than AND",
-    ),
-    row(
-        "grantableRoles",
-        Kind::Text,
-        "",
-        "",
-        "roles that its users may grant to others; empty: not restricted by this setting",
-    ),
-    row(
+    text("deleteIndexesAllowed", "patterns of indexes from which events may be deleted"),
+    text("srchFilter", "terms that all events of its users' searches must match"),
+    boolean("srchFilterSelecting", "true", "whether filters of several roles are combined by OR rather than AND"),
+    text("grantableRoles", "roles that its users may grant to others; empty: not restricted by this setting"),
+    count(
         "rtSrchJobsQuota",
-        COUNT,
         REAL_TIME_QUOTA,
         "real-time searches",
         "maximum concurrent real-time searches of a user; 0: unlimited",
     ),
-    row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "maximum size of a user's jobs on disk; 0: unlimited"),
+    count("srchDiskQuota", DISK_QUOTA, "MB", "maximum size of a user's jobs on disk; 0: unlimited"),
     row(
         "srchMaxTime",
         Kind::Text,
@@ -91,7 +69,7 @@ const ROLE_ROWS: &[Row] = &[
         "",
         "maximum run time of a search, which then ends with its results so far; 0: unlimited",
     ),
-    row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "maximum concurrent searches of a user; 0: unlimited"),
+    count("srchJobsQuota", JOBS_QUOTA, "searches", "maximum concurrent searches of a user; 0: unlimited"),
     row(
         "srchTimeWin",
         at_least(-1),
@@ -103,7 +81,7 @@ const ROLE_ROWS: &[Row] = &[
 ];
 
 const TOKEN_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether authentication tokens are refused"),
+    boolean("disabled", "false", "whether authentication tokens are refused"),
     row("expiration", Kind::Text, "+30d", "", "default lifetime of a token: a relative time, or never"),
 ];
 

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::layers::Layers;
-use crate::table::{Kind, Row, row};
+use crate::table::{Kind, Row, row, text};
 use crate::values::Values;
 
 pub(super) const CATALOG: &str = "catalog";
@@ -13,22 +13,13 @@ pub(super) const CATALOG: &str = "catalog";
 const WAIT_MAX: i64 = 86_400;
 
 pub(super) const CATALOG_ROWS: &[Row] = &[
-    row(
-        "url",
-        Kind::Text,
-        "",
-        "",
-        "postgresql://USER@HOST:PORT/DATABASE; empty: the file catalog.sqlite of the data directory",
-    ),
-    row(
+    text("url", "postgresql://USER@HOST:PORT/DATABASE; empty: the file catalog.sqlite of the data directory"),
+    text(
         "password",
-        Kind::Text,
-        "",
-        "",
         "password of the user; $NAME is the value of an environment variable; empty: PGPASSWORD, passfile",
     ),
-    row("passfile", Kind::Text, "", "", "file with passwords as libpq reads it; empty: PGPASSFILE"),
-    row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates of the server; empty: the system's"),
+    text("passfile", "file with passwords as libpq reads it; empty: PGPASSFILE"),
+    text("sslRootCAPath", "PEM file with the CA certificates of the server; empty: the system's"),
     row(
         "waitSeconds",
         Kind::Integer { min: 1, max: WAIT_MAX },
@@ -36,11 +27,8 @@ pub(super) const CATALOG_ROWS: &[Row] = &[
         "s",
         "time that reads and writes wait for a lost connection to be restored before they fail",
     ),
-    row(
+    text(
         "cluster",
-        Kind::Text,
-        "",
-        "",
         "name of the group of nodes that share users and knowledge objects in this database, 1 to 40 of a-z, 0-9, _; empty: \
          they are not shared",
     ),

@@ -3,7 +3,7 @@
 //! Not here: when the server builds summaries and the resources they may use.
 
 use crate::layers::{Layers, MergedStanza};
-use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, row};
+use crate::table::{ConfTable, Row, Section, StanzaName, at_least, boolean, row, text};
 use crate::values::Values;
 
 /// Settings of datamodels.conf. `acceleration.allow_old_summaries` and `acceleration.manual_rebuilds` are unsupported:
@@ -41,19 +41,10 @@ pub static DATAMODELS: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
-    row("acceleration", Kind::Bool, "false", "", "whether summaries of the model are built and read"),
-    row(
-        "acceleration.earliest_time",
-        Kind::Text,
-        "",
-        "",
-        "start of the summarised time range, as in -1mon; empty: all",
-    ),
-    row(
+    boolean("acceleration", "false", "whether summaries of the model are built and read"),
+    text("acceleration.earliest_time", "start of the summarised time range, as in -1mon; empty: all"),
+    text(
         "acceleration.backfill_time",
-        Kind::Text,
-        "",
-        "",
         "start of the time range for which missing summaries are built, if later than earliest_time; existing ones stay",
     ),
     row(

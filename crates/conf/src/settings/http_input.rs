@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{monitor, network_input as network, program_input as program};
 use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, concat_sections, row};
+use crate::table::{ConfTable, Kind, Row, Section, StanzaName, boolean, concat, count, row, text};
 use crate::values::Values;
 
 /// Stanza of the collector itself.
@@ -30,7 +30,7 @@ const HTTP_AND_FILES: &[Section] = &[
 /// Settings of inputs.conf.
 pub static INPUTS: ConfTable = ConfTable {
     conf: "inputs",
-    sections: &concat_sections::<{ HTTP_AND_FILES.len() + network::SECTIONS.len() + program::SECTIONS.len() }>(&[
+    sections: &concat::<_, { HTTP_AND_FILES.len() + network::SECTIONS.len() + program::SECTIONS.len() }>(&[
         HTTP_AND_FILES,
         network::SECTIONS,
         program::SECTIONS,
@@ -64,22 +64,22 @@ pub static INPUTS: ConfTable = ConfTable {
 };
 
 const GLOBAL_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether every request is refused"),
+    boolean("disabled", "false", "whether every request is refused"),
     row("port", Kind::Integer { min: 0, max: 65_535 }, "8088", "", "port the collector listens on"),
-    row("enableSSL", Kind::Bool, "false", "", "whether the port uses TLS"),
-    row("serverCert", Kind::Text, "", "", "PEM file with the certificate and its key; default: that of [SSL]"),
-    row("ackIdleCleanup", Kind::Bool, "true", "", "whether idle channels are removed"),
-    row("maxIdleTime", COUNT, "600", "seconds", "idle time after which a channel is removed"),
-    row("index", Kind::Text, "", "", "default index of tokens' events"),
-    row("host", Kind::Text, "", "", "default host of tokens' events"),
-    row("source", Kind::Text, "", "", "default source of tokens' events"),
-    row("sourcetype", Kind::Text, "", "", "default sourcetype of tokens' events"),
+    boolean("enableSSL", "false", "whether the port uses TLS"),
+    text("serverCert", "PEM file with the certificate and its key; default: that of [SSL]"),
+    boolean("ackIdleCleanup", "true", "whether idle channels are removed"),
+    count("maxIdleTime", "600", "seconds", "idle time after which a channel is removed"),
+    text("index", "default index of tokens' events"),
+    text("host", "default host of tokens' events"),
+    text("source", "default source of tokens' events"),
+    text("sourcetype", "default sourcetype of tokens' events"),
     row("connection_host", CONNECTION_HOST, "", "", "source of host if nothing sets it"),
-    row("allowQueryStringAuth", Kind::Bool, "false", "", "whether tokens may be passed in the URL by default"),
+    boolean("allowQueryStringAuth", "false", "whether tokens may be passed in the URL by default"),
 ];
 
 const GRPC_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "true", "", "whether the port for OTLP over gRPC is disabled"),
+    boolean("disabled", "true", "whether the port for OTLP over gRPC is disabled"),
     row(
         "port",
         Kind::Integer { min: 0, max: 65_535 },
@@ -90,22 +90,16 @@ const GRPC_ROWS: &[Row] = &[
 ];
 
 const TOKEN_ROWS: &[Row] = &[
-    row("token", Kind::Text, "", "", "secret that senders present"),
-    row("description", Kind::Text, "", "", "text for users"),
-    row("disabled", Kind::Bool, "false", "", "whether the token is refused"),
-    row("index", Kind::Text, "", "", "default index of events"),
-    row("indexes", Kind::Text, "", "", "indexes that events may name, separated by commas; empty: all but _*"),
-    row("host", Kind::Text, "", "", "default host of events"),
-    row("source", Kind::Text, "", "", "default source of events"),
-    row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),
-    row(
-        "useACK",
-        Kind::Bool,
-        "false",
-        "",
-        "whether answers contain an id for asking later whether the events are stored",
-    ),
-    row("allowQueryStringAuth", Kind::Bool, "", "", "whether the token may be passed in the URL"),
+    text("token", "secret that senders present"),
+    text("description", "text for users"),
+    boolean("disabled", "false", "whether the token is refused"),
+    text("index", "default index of events"),
+    text("indexes", "indexes that events may name, separated by commas; empty: all but _*"),
+    text("host", "default host of events"),
+    text("source", "default source of events"),
+    text("sourcetype", "default sourcetype of events"),
+    boolean("useACK", "false", "whether answers contain an id for asking later whether the events are stored"),
+    boolean("allowQueryStringAuth", "", "whether the token may be passed in the URL"),
     row("connection_host", CONNECTION_HOST, "", "", "source of host if nothing sets it"),
 ];
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::volumes::{HOTLIST, REMOTE_PATH, VOLUME_PREFIX, VOLUME_ROWS};
 use crate::layers::{Layers, MergedConf, MergedSetting, MergedStanza};
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
+use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, boolean, count, row, text};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 use crate::warning::{ConfWarning, Problem};
@@ -161,12 +161,11 @@ pub static INDEXES: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
-    row("bucketMerging", Kind::Bool, "true", "", "whether the server merges sealed buckets in the background"),
-    row(MIN_SIZE, COUNT, "0", "MB of text", "minimum size of a merge in the background"),
+    boolean("bucketMerging", "true", "whether the server merges sealed buckets in the background"),
+    count(MIN_SIZE, "0", "MB of text", "minimum size of a merge in the background"),
     row(MAX_SIZE, at_least(1), "2048", "MB of text", "maximum size of a merged bucket"),
-    row(
+    count(
         "bucketMerge.maxMergeTimeSpanSecs",
-        COUNT,
         "7776000",
         "seconds",
         "maximum time between the first and last event of a merged bucket",
@@ -179,59 +178,40 @@ const ROWS: &[Row] = &[
         "minimum buckets of a merge in the background; on request, two suffice",
     ),
     row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "maximum buckets of a merge"),
-    row(
+    text(
         "coldToFrozenDir",
-        Kind::Text,
-        "",
-        "",
         "folder to which a bucket is copied before it is removed; takes precedence over coldToFrozenScript",
     ),
-    row(
-        "coldToFrozenScript",
-        Kind::Text,
-        "",
-        "",
-        "program that is run with a bucket's path; exit status 0 allows its removal",
-    ),
+    text("coldToFrozenScript", "program that is run with a bucket's path; exit status 0 allows its removal"),
     row("datatype", Kind::Choice(&["event", "metric"]), "event", "", "intended kind of data; every index accepts both"),
-    row("disabled", Kind::Bool, "false", "", "whether the index accepts no events and cannot be searched"),
-    row("lastChanceIndex", Kind::Text, "", "", "index for events that a rule sends to a missing or disabled index"),
-    row(
+    boolean("disabled", "false", "whether the index accepts no events and cannot be searched"),
+    text("lastChanceIndex", "index for events that a rule sends to a missing or disabled index"),
+    count(
         "frozenTimePeriodInSecs",
-        COUNT,
         "188697600",
         "seconds",
         "age of a bucket's newest event at which the bucket is removed",
     ),
-    row(
+    count(
         MAX_TOTAL,
-        COUNT,
         "500000",
         "MB of objects",
         "size above which the oldest buckets of an index without remotePath are removed; 0: unlimited",
     ),
-    row(
+    count(
         MAX_GLOBAL,
-        COUNT,
         "0",
         "MB of objects",
         "size above which the oldest buckets of an index with remotePath are removed; 0: unlimited",
     ),
-    row(
+    count(
         MAX_GLOBAL_RAW,
-        COUNT,
         "0",
         "MB of text",
         "size of the events above which the oldest buckets of an index with remotePath are removed; 0: unlimited",
     ),
-    row(HOTLIST, COUNT, "", "seconds", "local copies of buckets with events younger than this are evicted last"),
-    row(
-        REMOTE_PATH,
-        Kind::Text,
-        "",
-        "",
-        "volume:NAME/PATH to which buckets are uploaded; $_index_name stands for the index",
-    ),
+    count(HOTLIST, "", "seconds", "local copies of buckets with events younger than this are evicted last"),
+    text(REMOTE_PATH, "volume:NAME/PATH to which buckets are uploaded; $_index_name stands for the index"),
 ];
 
 /// Settings for merging sealed buckets of an index.

@@ -1,7 +1,7 @@
 //! limits.conf: limits on searches.
 
 use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};
+use crate::table::{ConfTable, Kind, Section, StanzaName, count, row, text};
 use crate::values::{Values, rows_of};
 
 /// Settings of limits.conf. Some of Splunk's other limits are constants here, defined where they are used; a file that
@@ -34,31 +34,27 @@ const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("search"),
         rows: &[
-            row(
+            count(
                 "base_max_searches",
-                COUNT,
                 "62",
                 "searches",
                 "concurrent searches, in addition to max_searches_per_cpu for each core",
             ),
-            row(
+            count(
                 "max_searches_per_cpu",
-                COUNT,
                 "1",
                 "searches",
                 "concurrent searches for each core, in addition to base_max_searches",
             ),
-            row(
+            count(
                 "max_rt_search_multiplier",
-                COUNT,
                 "1",
                 "times",
                 "concurrent real-time searches, as a multiple of the limit for other searches; 0: none",
             ),
-            row("max_mem_usage_mb", COUNT, "1024", "megabytes", "memory that grouping and sorting may take"),
-            row(
+            count("max_mem_usage_mb", "1024", "megabytes", "memory that grouping and sorting may take"),
+            count(
                 "partial_state_cache_mb",
-                COUNT,
                 "128",
                 "megabytes",
                 "memory for cached partial results of repeated searches over sealed data; 0: no cache",
@@ -67,9 +63,8 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         stanza: StanzaName::Named("http_input"),
-        rows: &[row(
+        rows: &[count(
             "max_content_length",
-            COUNT,
             "134217728",
             "bytes",
             "maximum decompressed body sent to the HTTP Event Collector",
@@ -79,23 +74,16 @@ const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("subsearch"),
         rows: &[
-            row("maxout", COUNT, "10000", "rows", "maximum rows of a subsearch that become conditions; at most 50000"),
-            row(
-                "maxtime",
-                COUNT,
-                "60",
-                "seconds",
-                "run time after which a subsearch ends with its rows so far; 0: none",
-            ),
+            count("maxout", "10000", "rows", "maximum rows of a subsearch that become conditions; at most 50000"),
+            count("maxtime", "60", "seconds", "run time after which a subsearch ends with its rows so far; 0: none"),
         ],
     },
     Section {
         stanza: StanzaName::Named("join"),
         rows: &[
-            row("subsearch_maxout", COUNT, "50000", "rows", "maximum rows of the subsearch of `join`"),
-            row(
+            count("subsearch_maxout", "50000", "rows", "maximum rows of the subsearch of `join`"),
+            count(
                 "subsearch_maxtime",
-                COUNT,
                 "60",
                 "seconds",
                 "run time after which the subsearch of `join` ends with its rows so far; 0: none",
@@ -104,31 +92,19 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         stanza: StanzaName::Named("kv"),
-        rows: &[row("indexed_kv_limit", COUNT, "200", "fields", "maximum indexed fields of an event; 0: unlimited")],
+        rows: &[count("indexed_kv_limit", "200", "fields", "maximum indexed fields of an event; 0: unlimited")],
     },
     Section {
         stanza: StanzaName::Named("kvstore"),
         rows: &[
-            row(
-                "max_accelerations_per_collection",
-                COUNT,
-                "10",
-                "accelerations",
-                "maximum accelerations of a collection",
-            ),
-            row("max_documents_per_batch_save", COUNT, "1000", "documents", "maximum documents of a batch_save"),
-            row("max_fields_per_acceleration", COUNT, "10", "fields", "maximum fields of an acceleration"),
-            row("max_queries_per_batch", COUNT, "1000", "queries", "maximum queries of a batch_find"),
-            row("max_rows_per_query", COUNT, "50000", "documents", "maximum documents that a query returns"),
-            row(
-                "max_size_per_batch_result_mb",
-                COUNT,
-                "100",
-                "megabytes",
-                "maximum size of the answer to a batch_find",
-            ),
-            row("max_size_per_batch_save_mb", COUNT, "50", "megabytes", "maximum size of a batch_save"),
-            row("max_size_per_result_mb", COUNT, "50", "megabytes", "maximum size of the answer to a query"),
+            count("max_accelerations_per_collection", "10", "accelerations", "maximum accelerations of a collection"),
+            count("max_documents_per_batch_save", "1000", "documents", "maximum documents of a batch_save"),
+            count("max_fields_per_acceleration", "10", "fields", "maximum fields of an acceleration"),
+            count("max_queries_per_batch", "1000", "queries", "maximum queries of a batch_find"),
+            count("max_rows_per_query", "50000", "documents", "maximum documents that a query returns"),
+            count("max_size_per_batch_result_mb", "100", "megabytes", "maximum size of the answer to a batch_find"),
+            count("max_size_per_batch_save_mb", "50", "megabytes", "maximum size of a batch_save"),
+            count("max_size_per_result_mb", "50", "megabytes", "maximum size of the answer to a query"),
         ],
     },
     Section { stanza: StanzaName::Named("spath"), rows: &[] },
@@ -144,23 +120,16 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         stanza: StanzaName::Named("iplocation"),
-        rows: &[row(
-            "db_path",
-            Kind::Text,
-            "",
-            "",
-            "database of IP locations (.mmdb); default: a file in `share` of the data directory",
-        )],
+        rows: &[text("db_path", "database of IP locations (.mmdb); default: a file in `share` of the data directory")],
     },
     Section { stanza: StanzaName::Named("top"), rows: &[] },
     Section { stanza: StanzaName::Named("mvexpand"), rows: &[] },
     Section {
         stanza: StanzaName::Named("transactions"),
         rows: &[
-            row("maxopentxn", COUNT, "5000", "transactions", "maximum open transactions of a `transaction` command"),
-            row(
+            count("maxopentxn", "5000", "transactions", "maximum open transactions of a `transaction` command"),
+            count(
                 "maxopenevents",
-                COUNT,
                 "100000",
                 "events",
                 "maximum events in the open transactions of a `transaction` command",

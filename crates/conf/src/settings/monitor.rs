@@ -6,7 +6,7 @@
 use quarry_stdx::Fault;
 
 use crate::layers::Layers;
-use crate::table::{COUNT, Kind, REGEX, Row, at_least, row};
+use crate::table::{Kind, REGEX, Row, at_least, boolean, count, row, text};
 use crate::values::Values;
 
 /// Prefix of stanzas for watched files.
@@ -22,20 +22,20 @@ const DEFAULT_INDEX: &str = "main";
 
 /// Settings of `[monitor://]` and `[batch://]` stanzas.
 pub(crate) const MONITOR_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the stanza is disabled"),
+    boolean("disabled", "false", "whether the stanza is disabled"),
     row("index", Kind::Text, DEFAULT_INDEX, "", "index of the events"),
-    row("host", Kind::Text, "", "", "host of the events; empty: this machine's name"),
+    text("host", "host of the events; empty: this machine's name"),
     row("host_regex", Kind::Regex { groups_min: 1 }, "", "", "pattern over the path; its first group is the host"),
-    row("host_segment", COUNT, "0", "", "segment of the path that is the host, from 1; 0 for none"),
-    row("source", Kind::Text, "", "", "source of the events; empty: the path"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; empty: detected"),
+    count("host_segment", "0", "", "segment of the path that is the host, from 1; 0 for none"),
+    text("source", "source of the events; empty: the path"),
+    text("sourcetype", "sourcetype of the events; empty: detected"),
     row("whitelist", REGEX, "", "", "pattern that a path must match"),
     row("blacklist", REGEX, "", "", "pattern that a path must not match; overrides whitelist"),
-    row("recursive", Kind::Bool, "true", "", "whether subfolders are watched"),
-    row("followSymlink", Kind::Bool, "true", "", "whether symbolic links are followed"),
-    row("followTail", Kind::Bool, "false", "", "whether new files are read from their end"),
-    row("ignoreOlderThan", Kind::Text, "", "", "age, as in 7d, from which files are ignored; empty: none"),
-    row("crcSalt", Kind::Text, "", "", "distinguishes files of equal content; <SOURCE> means the path"),
+    boolean("recursive", "true", "whether subfolders are watched"),
+    boolean("followSymlink", "true", "whether symbolic links are followed"),
+    boolean("followTail", "false", "whether new files are read from their end"),
+    text("ignoreOlderThan", "age, as in 7d, from which files are ignored; empty: none"),
+    text("crcSalt", "distinguishes files of equal content; <SOURCE> means the path"),
     row(
         "initCrcLength",
         Kind::Integer { min: 256, max: 1 << 20 },
@@ -44,20 +44,12 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
         "accepted without effect: files that begin alike are distinguished by their further content",
     ),
     row("time_before_close", at_least(1), "3", "seconds", "idle time after which an unterminated last line is read"),
-    row(
+    boolean(
         "multiline_event_extra_waittime",
-        Kind::Bool,
         "false",
-        "",
         "true: an event that may continue waits for time_before_close; false: for 0.6 seconds",
     ),
-    row(
-        "_TCP_ROUTING",
-        Kind::Text,
-        "",
-        "",
-        "groups of outputs.conf that a forwarder sends the events to, separated by commas",
-    ),
+    text("_TCP_ROUTING", "groups of outputs.conf that a forwarder sends the events to, separated by commas"),
     row("move_policy", Kind::Choice(&[SINKHOLE]), "", "", "sinkhole: a batch's files are removed once they are stored"),
 ];
 

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use crate::layers::{Layers, MergedConf};
-use crate::table::{COUNT, Kind, Row, Section, StanzaName, row};
+use crate::table::{Kind, Row, Section, StanzaName, boolean, count, row, text};
 use crate::values::Values;
 
 /// Stanza with the defaults of all forwarder ports.
@@ -32,73 +32,57 @@ pub(crate) const SECTIONS: &[Section] = &[
 ];
 
 const RAW_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the port is disabled"),
+    boolean("disabled", "false", "whether the port is disabled"),
     row("index", Kind::Text, "main", "", "index of the events"),
-    row("host", Kind::Text, "", "", "host of the events"),
-    row("source", Kind::Text, "", "", "source of the events; default: tcp:PORT or udp:PORT"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; default: tcp-raw or udp:PORT"),
+    text("host", "host of the events"),
+    text("source", "source of the events; default: tcp:PORT or udp:PORT"),
+    text("sourcetype", "sourcetype of the events; default: tcp-raw or udp:PORT"),
     row("connection_host", HOST_FROM, "", "", "source of host: the sender's address, its name, or the setting host"),
-    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
-    row("restrictToHost", Kind::Text, "", "", "the only host that may send, like HOST in a stanza named HOST:PORT"),
+    text("acceptFrom", "addresses and networks that may send, separated by commas; ! excludes one"),
+    text("restrictToHost", "the only host that may send, like HOST in a stanza named HOST:PORT"),
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
     row("queueSize", Kind::Text, "500KB", "", "bytes read from one sender before the next sender's turn"),
-    row(
-        "rawTcpDoneTimeout",
-        COUNT,
-        "10",
-        "seconds",
-        "idle time after which the last event of a connection is complete",
-    ),
-    row("no_priority_stripping", Kind::Bool, "false", "", "whether <N> at the start of datagrams is kept"),
-    row(
+    count("rawTcpDoneTimeout", "10", "seconds", "idle time after which the last event of a connection is complete"),
+    boolean("no_priority_stripping", "false", "whether <N> at the start of datagrams is kept"),
+    boolean(
         "no_appending_timestamp",
-        Kind::Bool,
         "false",
-        "",
         "whether datagrams are kept as they are, without prepending time and host",
     ),
-    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends to, separated by commas"),
-    row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer requested from the system"),
+    text("_TCP_ROUTING", "groups of outputs.conf that a forwarder sends to, separated by commas"),
+    count("_rcvbuf", "16777216", "bytes", "receive buffer requested from the system"),
 ];
 
 const FORWARDER_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the port is disabled"),
+    boolean("disabled", "false", "whether the port is disabled"),
     row("index", Kind::Text, "main", "", "default index of events"),
-    row("host", Kind::Text, "", "", "default host of events"),
-    row("source", Kind::Text, "", "", "default source of events"),
-    row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),
+    text("host", "default host of events"),
+    text("source", "default source of events"),
+    text("sourcetype", "default sourcetype of events"),
     row("connection_host", HOST_FROM, "", "", "source of host for events that name none"),
-    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
-    row("restrictToHost", Kind::Text, "", "", "the only host that may send, like HOST in a stanza named HOST:PORT"),
+    text("acceptFrom", "addresses and networks that may send, separated by commas; ! excludes one"),
+    text("restrictToHost", "the only host that may send, like HOST in a stanza named HOST:PORT"),
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
-    row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether connections of silent forwarders are closed"),
-    row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "idle time after which a forwarder's connection is closed"),
-    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends to, separated by commas"),
-    row(
+    boolean("enableS2SHeartbeat", "true", "whether connections of silent forwarders are closed"),
+    count("s2sHeartbeatTimeout", "600", "seconds", "idle time after which a forwarder's connection is closed"),
+    text("_TCP_ROUTING", "groups of outputs.conf that a forwarder sends to, separated by commas"),
+    boolean(
         "acceptInternalIndexes",
-        Kind::Bool,
         "false",
-        "",
         "whether forwarders may write to internal indexes, whose names begin with _",
     ),
-    row("negotiateProtocolLevel", COUNT, "", "", "highest protocol level offered; below 1: no v4 packets"),
+    count("negotiateProtocolLevel", "", "", "highest protocol level offered; below 1: no v4 packets"),
 ];
 
 const TOKEN_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the token is disabled"),
-    row(
-        "token",
-        Kind::Text,
-        "",
-        "",
-        "token that forwarders must present; if any such stanza exists, a token is required",
-    ),
+    boolean("disabled", "false", "whether the token is disabled"),
+    text("token", "token that forwarders must present; if any such stanza exists, a token is required"),
 ];
 
 const SSL_ROWS: &[Row] = &[
-    row("serverCert", Kind::Text, "", "", "PEM file with the certificate, its CA certificates, and its key"),
-    row("requireClientCert", Kind::Bool, "false", "", "whether senders must present a certificate"),
-    row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates for senders"),
+    text("serverCert", "PEM file with the certificate, its CA certificates, and its key"),
+    boolean("requireClientCert", "false", "whether senders must present a certificate"),
+    text("sslRootCAPath", "PEM file with the CA certificates for senders"),
 ];
 
 const HOST_FROM: Kind = Kind::Choice(&["ip", "dns", "none"]);

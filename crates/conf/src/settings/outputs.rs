@@ -10,7 +10,7 @@ use quarry_stdx::Fault;
 
 use crate::layers::Layers;
 use crate::settings::network_input::parse_size;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
+use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, boolean, concat, count, row, text};
 use crate::values::Values;
 
 /// Stanza of all groups.
@@ -69,104 +69,55 @@ pub static OUTPUTS: ConfTable = ConfTable {
     ],
 };
 
-const GLOBAL_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether forwarding is disabled"),
-    row("defaultGroup", Kind::Text, "", "", "groups for events that name none, separated by commas"),
-    row("indexAndForward", Kind::Bool, "false", "", "whether events are also stored here; ignored by forwarders"),
+const GLOBAL_ROWS: &[Row] =
+    &concat::<_, { OWN_GLOBAL_ROWS.len() + SHARED_ROWS.len() }>(&[OWN_GLOBAL_ROWS, SHARED_ROWS]);
+const GROUP_ROWS: &[Row] = &concat::<_, { OWN_GROUP_ROWS.len() + SHARED_ROWS.len() }>(&[OWN_GROUP_ROWS, SHARED_ROWS]);
+
+const OWN_GLOBAL_ROWS: &[Row] = &[
+    boolean("disabled", "false", "whether forwarding is disabled"),
+    text("defaultGroup", "groups for events that name none, separated by commas"),
+    boolean("indexAndForward", "false", "whether events are also stored here; ignored by forwarders"),
     row("maxQueueSize", Kind::Text, "auto", "", "maximum bytes of the queue on disk, as in 500MB; auto: 1GB"),
-    row("persistentQueueSize", Kind::Text, "", "", "maximum bytes of the queue on disk; overrides maxQueueSize"),
-    row("forwardedindex.filter.disable", Kind::Bool, "false", "", "whether the index filters are ignored"),
+    text("persistentQueueSize", "maximum bytes of the queue on disk; overrides maxQueueSize"),
+    boolean("forwardedindex.filter.disable", "false", "whether the index filters are ignored"),
+    text(INDEX_FILTER, "N.whitelist, N.blacklist: patterns of indexes to forward; the last that matches applies"),
+    text("server", "servers of groups that name none"),
+];
+
+const OWN_GROUP_ROWS: &[Row] = &[
+    boolean("disabled", "false", "whether the group is disabled"),
+    text("server", "host:port of the group's servers, separated by commas"),
+];
+
+/// Rows of `[tcpout]` and of groups.
+const SHARED_ROWS: &[Row] = &[
+    boolean("useACK", "false", "whether servers are asked to acknowledge events; Quarry servers always do"),
+    boolean("sendCookedData", "true", "whether the Splunk-to-Splunk protocol is used rather than plain lines"),
+    row("autoLBFrequency", at_least(1), "30", "seconds", "time after which the next server of the group is used"),
+    count("autoLBVolume", "0", "bytes", "bytes after which the next server is used; 0: unlimited"),
     row(
-        INDEX_FILTER,
-        Kind::Text,
-        "",
-        "",
-        "N.whitelist, N.blacklist: patterns of indexes to forward; the last that matches applies",
+        "dropEventsOnQueueFull",
+        Kind::Integer { min: -1, max: 1 << 31 },
+        "-1",
+        "seconds",
+        "wait for room in the queue after which new events are dropped; below 1: unlimited",
     ),
-    row("server", Kind::Text, "", "", "servers of groups that name none"),
-    USE_ACK,
-    SEND_COOKED,
-    AUTO_LB_FREQUENCY,
-    AUTO_LB_VOLUME,
-    DROP_ON_FULL,
-    BLOCK_ON_CLONING,
-    CONNECTION_TIMEOUT,
-    READ_TIMEOUT,
-    WRITE_TIMEOUT,
-    USE_SSL,
-    ROOTS,
-    CERTIFICATE,
-    OLD_CERTIFICATE,
-    VERIFY,
-    NAME_TO_CHECK,
-    TOKEN,
+    boolean(
+        "blockOnCloning",
+        "true",
+        "whether all groups wait for a blocked group; otherwise that group loses the events that do not fit",
+    ),
+    row("connectionTimeout", at_least(1), "20", "seconds", "connection timeout"),
+    row("readTimeout", at_least(1), "300", "seconds", "timeout for a response"),
+    row("writeTimeout", at_least(1), "300", "seconds", "timeout for writing"),
+    row("useSSL", Kind::Text, "legacy", "", "true, false, or legacy: TLS if certificates are configured"),
+    text("sslRootCAPath", "PEM file with the CA certificates for servers"),
+    text("clientCert", "PEM file with this machine's certificate and key"),
+    text("sslCertPath", "older name of clientCert"),
+    boolean("sslVerifyServerCert", "false", "whether servers' certificates are checked"),
+    text("sslCommonNameToCheck", "name that a server's certificate must be issued for, if not the server's own"),
+    text("token", "token for the servers, as in their [splunktcptoken://NAME]"),
 ];
-
-const GROUP_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the group is disabled"),
-    row("server", Kind::Text, "", "", "host:port of the group's servers, separated by commas"),
-    USE_ACK,
-    SEND_COOKED,
-    AUTO_LB_FREQUENCY,
-    AUTO_LB_VOLUME,
-    DROP_ON_FULL,
-    BLOCK_ON_CLONING,
-    CONNECTION_TIMEOUT,
-    READ_TIMEOUT,
-    WRITE_TIMEOUT,
-    USE_SSL,
-    ROOTS,
-    CERTIFICATE,
-    OLD_CERTIFICATE,
-    VERIFY,
-    NAME_TO_CHECK,
-    TOKEN,
-];
-
-const TOKEN: Row = row("token", Kind::Text, "", "", "token for the servers, as in their [splunktcptoken://NAME]");
-const USE_ACK: Row =
-    row("useACK", Kind::Bool, "false", "", "whether servers are asked to acknowledge events; Quarry servers always do");
-const SEND_COOKED: Row = row(
-    "sendCookedData",
-    Kind::Bool,
-    "true",
-    "",
-    "whether the Splunk-to-Splunk protocol is used rather than plain lines",
-);
-const AUTO_LB_FREQUENCY: Row =
-    row("autoLBFrequency", at_least(1), "30", "seconds", "time after which the next server of the group is used");
-const AUTO_LB_VOLUME: Row =
-    row("autoLBVolume", COUNT, "0", "bytes", "bytes after which the next server is used; 0: unlimited");
-const DROP_ON_FULL: Row = row(
-    "dropEventsOnQueueFull",
-    Kind::Integer { min: -1, max: 1 << 31 },
-    "-1",
-    "seconds",
-    "wait for room in the queue after which new events are dropped; below 1: unlimited",
-);
-const BLOCK_ON_CLONING: Row = row(
-    "blockOnCloning",
-    Kind::Bool,
-    "true",
-    "",
-    "whether all groups wait for a blocked group; otherwise that group loses the events that do not fit",
-);
-const CONNECTION_TIMEOUT: Row = row("connectionTimeout", at_least(1), "20", "seconds", "connection timeout");
-const READ_TIMEOUT: Row = row("readTimeout", at_least(1), "300", "seconds", "timeout for a response");
-const WRITE_TIMEOUT: Row = row("writeTimeout", at_least(1), "300", "seconds", "timeout for writing");
-const USE_SSL: Row =
-    row("useSSL", Kind::Text, "legacy", "", "true, false, or legacy: TLS if certificates are configured");
-const ROOTS: Row = row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates for servers");
-const CERTIFICATE: Row = row("clientCert", Kind::Text, "", "", "PEM file with this machine's certificate and key");
-const OLD_CERTIFICATE: Row = row("sslCertPath", Kind::Text, "", "", "older name of clientCert");
-const VERIFY: Row = row("sslVerifyServerCert", Kind::Bool, "false", "", "whether servers' certificates are checked");
-const NAME_TO_CHECK: Row = row(
-    "sslCommonNameToCheck",
-    Kind::Text,
-    "",
-    "",
-    "name that a server's certificate must be issued for, if not the server's own",
-);
 
 /// TLS settings of connections to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::http_input::INPUTS;
 use crate::layers::{Layers, MergedConf, MergedStanza};
-use crate::table::{COUNT, Kind, REGEX, Row, Section, StanzaName, at_least, row};
+use crate::table::{Kind, REGEX, Row, Section, StanzaName, at_least, boolean, count, row, text};
 use crate::values::Values;
 
 /// Prefix of stanzas for scripts.
@@ -39,11 +39,11 @@ pub(crate) const SECTIONS: &[Section] = &[
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the stanza is disabled"),
+    boolean("disabled", "false", "whether the stanza is disabled"),
     row("index", Kind::Text, "main", "", "index of the events"),
-    row("host", Kind::Text, "", "", "host of the events; empty: this machine's name"),
-    row("source", Kind::Text, "", "", "source of the events; empty: the path of the file, or the stanza"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; empty: the name of the program"),
+    text("host", "host of the events; empty: this machine's name"),
+    text("source", "source of the events; empty: the path of the file, or the stanza"),
+    text("sourcetype", "sourcetype of the events; empty: the name of the program"),
     row(
         "interval",
         Kind::Text,
@@ -51,76 +51,50 @@ const PROGRAM_ROWS: &[Row] = &[
         "",
         "seconds between two starts, 0 for immediately after the end, -1 for once, or a cron schedule",
     ),
-    row("passAuth", Kind::Text, "", "", "user whose session key the program reads from standard input"),
-    row("start_by_shell", Kind::Bool, "true", "", "whether apps' programs are started through /bin/sh"),
-    row(
+    text("passAuth", "user whose session key the program reads from standard input"),
+    boolean("start_by_shell", "true", "whether apps' programs are started through /bin/sh"),
+    boolean(
         "send_index_as_argument_for_path",
-        Kind::Bool,
-        "",
         "",
         "whether the index follows the arguments of a .path file; not supported, with a warning",
     ),
-    row("python.version", Kind::Text, "", "", "accepted without effect: python3 runs all .py files"),
-    row(
-        "_TCP_ROUTING",
-        Kind::Text,
-        "",
-        "",
-        "groups of outputs.conf that a forwarder sends the events to, separated by commas",
-    ),
+    text("python.version", "accepted without effect: python3 runs all .py files"),
+    text("_TCP_ROUTING", "groups of outputs.conf that a forwarder sends the events to, separated by commas"),
 ];
 
 const JOURNAL_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the stanza is disabled"),
+    boolean("disabled", "false", "whether the stanza is disabled"),
     row("index", Kind::Text, "main", "", "index of the events"),
-    row("host", Kind::Text, "", "", "host of the events; empty: that of the entry"),
-    row("source", Kind::Text, "", "", "source of the events; empty: the stanza"),
+    text("host", "host of the events; empty: that of the entry"),
+    text("source", "source of the events; empty: the stanza"),
     row("sourcetype", Kind::Text, "journald", "", "sourcetype of the events"),
     row("interval", Kind::Text, "30", "seconds", "wait before journalctl is restarted after it has ended"),
-    row(
-        "journalctl-include-fields",
-        Kind::Text,
-        "",
-        "",
-        "fields of entries that become indexed fields, separated by commas",
-    ),
-    row(
-        "journalctl-exclude-fields",
-        Kind::Text,
-        "",
-        "",
-        "fields of entries that do not become indexed fields, separated by commas",
-    ),
-    row("journalctl-filter", Kind::Text, "", "", "matches passed to journalctl, as in _SYSTEMD_UNIT=ssh.service"),
-    row("journalctl-grep", Kind::Text, "", "", "pattern that messages must match"),
-    row("journalctl-unit", Kind::Text, "", "", "units, separated by commas"),
-    row("journalctl-identifier", Kind::Text, "", "", "identifiers, separated by commas"),
-    row("journalctl-priority", Kind::Text, "", "", "priority, or a range with .. between two"),
-    row("journalctl-boot", Kind::Text, "", "", "boot whose entries are read"),
-    row("journalctl-facility", Kind::Text, "", "", "facilities, separated by commas"),
-    row("journalctl-since", Kind::Text, "", "", "where to start if nothing has been read yet; empty: with new entries"),
-    row("journalctl-until", Kind::Text, "", "", "where to stop"),
-    row("journalctl-dmesg", Kind::Bool, "false", "", "whether only kernel messages are read"),
-    row("journalctl-quiet", Kind::Bool, "true", "", "accepted without effect"),
-    row("journalctl-freetext", Kind::Text, "", "", "arguments passed to journalctl unchanged"),
-    row(
-        "_TCP_ROUTING",
-        Kind::Text,
-        "",
-        "",
-        "groups of outputs.conf that a forwarder sends the events to, separated by commas",
-    ),
+    text("journalctl-include-fields", "fields of entries that become indexed fields, separated by commas"),
+    text("journalctl-exclude-fields", "fields of entries that do not become indexed fields, separated by commas"),
+    text("journalctl-filter", "matches passed to journalctl, as in _SYSTEMD_UNIT=ssh.service"),
+    text("journalctl-grep", "pattern that messages must match"),
+    text("journalctl-unit", "units, separated by commas"),
+    text("journalctl-identifier", "identifiers, separated by commas"),
+    text("journalctl-priority", "priority, or a range with .. between two"),
+    text("journalctl-boot", "boot whose entries are read"),
+    text("journalctl-facility", "facilities, separated by commas"),
+    text("journalctl-since", "where to start if nothing has been read yet; empty: with new entries"),
+    text("journalctl-until", "where to stop"),
+    boolean("journalctl-dmesg", "false", "whether only kernel messages are read"),
+    boolean("journalctl-quiet", "true", "accepted without effect"),
+    text("journalctl-freetext", "arguments passed to journalctl unchanged"),
+    text("_TCP_ROUTING", "groups of outputs.conf that a forwarder sends the events to, separated by commas"),
 ];
 
 const CHANGE_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the stanza is disabled"),
+    boolean("disabled", "false", "whether the stanza is disabled"),
     row("index", Kind::Text, "main", "", "index of the events"),
-    row("host", Kind::Text, "", "", "host of the events; empty: this machine's name"),
+    text("host", "host of the events; empty: this machine's name"),
     row("source", Kind::Text, "fschangemonitor", "", "source of the events"),
     row("sourcetype", Kind::Text, "fs_notification", "", "sourcetype of the events"),
-    row("recurse", Kind::Bool, "true", "", "whether subfolders are included"),
-    row("recursive", Kind::Bool, "true", "", "the same as recurse"),
-    row("followLinks", Kind::Bool, "false", "", "whether symbolic links are followed"),
+    boolean("recurse", "true", "whether subfolders are included"),
+    boolean("recursive", "true", "the same as recurse"),
+    boolean("followLinks", "false", "whether symbolic links are followed"),
     row("pollPeriod", at_least(1), "3600", "seconds", "time between two scans"),
     row(
         "hashMaxSize",
@@ -129,14 +103,12 @@ const CHANGE_ROWS: &[Row] = &[
         "bytes",
         "maximum size of files whose contents are compared by SHA-256; -1: never compared",
     ),
-    row(
+    boolean(
         "signedaudit",
-        Kind::Bool,
         "false",
-        "",
         "whether events go to _audit with the sourcetype audittrail; they are not signed, with a warning",
     ),
-    row("fullEvent", Kind::Bool, "false", "", "whether the text of an added or changed file also becomes an event"),
+    boolean("fullEvent", "false", "whether the text of an added or changed file also becomes an event"),
     row(
         "sendEventMaxSize",
         Kind::Integer { min: -1, max: 1 << 40 },
@@ -144,27 +116,15 @@ const CHANGE_ROWS: &[Row] = &[
         "bytes",
         "maximum size of a file whose text becomes an event; -1: the maximum size of an event",
     ),
-    row(
-        "filters",
-        Kind::Text,
-        "",
-        "",
-        "names of [filter:blacklist:NAME] and [filter:whitelist:NAME], separated by commas",
-    ),
+    text("filters", "names of [filter:blacklist:NAME] and [filter:whitelist:NAME], separated by commas"),
     row("filesPerDelay", at_least(1), "10", "", "files checked between two pauses of delayInMills"),
-    row("delayInMills", COUNT, "100", "milliseconds", "pause after every filesPerDelay files"),
+    count("delayInMills", "100", "milliseconds", "pause after every filesPerDelay files"),
     row("whitelist", REGEX, "", "", "pattern that a path must match"),
     row("blacklist", REGEX, "", "", "pattern that a path must not match"),
-    row(
-        "_TCP_ROUTING",
-        Kind::Text,
-        "",
-        "",
-        "groups of outputs.conf that a forwarder sends the events to, separated by commas",
-    ),
+    text("_TCP_ROUTING", "groups of outputs.conf that a forwarder sends the events to, separated by commas"),
 ];
 
-const FILTER_ROWS: &[Row] = &[row("*", Kind::Text, "", "", "regex1, regex2 and so on: patterns of paths")];
+const FILTER_ROWS: &[Row] = &[text("*", "regex1, regex2 and so on: patterns of paths")];
 
 /// Settings that all inputs of this module share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::settings::catalog::{CATALOG, CATALOG_ROWS};
 use crate::settings::index_rules::parse_age;
 use crate::settings::network_input::SslSettings;
 use crate::settings::volumes::CACHE_ROWS;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::table::{ConfTable, Kind, Row, Section, StanzaName, boolean, count, row, text};
 use crate::values::Values;
 
 /// Stanzas read.
@@ -42,36 +42,23 @@ pub static SERVER: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
-    row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's name"),
+    text("serverName", "name in splunk_server; empty: the machine's name"),
     row(PIPELINES, Kind::Integer { min: 1, max: PIPELINES_MAX }, "1", "", "pipeline sets that read files in parallel"),
     row(SESSION_TIMEOUT, Kind::Age, "1h", "", "time without a request after which a session ends; at least 1m"),
 ];
 
-const DISK_ROWS: &[Row] = &[row(
+const DISK_ROWS: &[Row] = &[count(
     "minFreeSpace",
-    COUNT,
     "256",
     "MB",
     "free space that the file system of the data directory must keep; below it, data is refused with an error",
 )];
 
 const SSL_ROWS: &[Row] = &[
-    row(
-        "enableSplunkdSSL",
-        Kind::Bool,
-        "true",
-        "",
-        "whether the management port uses TLS; required for other machines",
-    ),
-    row(
-        "serverCert",
-        Kind::Text,
-        "",
-        "",
-        "PEM file with the certificate, its CA certificates, and its key; empty: self-signed",
-    ),
-    row("requireClientCert", Kind::Bool, "false", "", "whether TLS clients must present a certificate"),
-    row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates for clients"),
+    boolean("enableSplunkdSSL", "true", "whether the management port uses TLS; required for other machines"),
+    text("serverCert", "PEM file with the certificate, its CA certificates, and its key; empty: self-signed"),
+    boolean("requireClientCert", "false", "whether TLS clients must present a certificate"),
+    text("sslRootCAPath", "PEM file with the CA certificates for clients"),
 ];
 
 /// Name of the setting for the number of pipeline sets.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::layers::Layers;
 use crate::props::search_time::split_words;
 use crate::settings::index_rules::DEST_KEYS;
-use crate::table::{ANY_NAME, COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, boolean, count, row, text};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
@@ -18,7 +18,7 @@ const MATCHES_MAX: i64 = 1000;
 
 /// Stanza of additional keys that rules may read and write.
 pub(crate) const ACCEPTED_KEYS: &str = "accepted_keys";
-const ACCEPTED_ROWS: &[Row] = &[row(ANY_NAME, Kind::Text, "", "", "a key that DEST_KEY and SOURCE_KEY may name")];
+const ACCEPTED_ROWS: &[Row] = &[text(ANY_NAME, "a key that DEST_KEY and SOURCE_KEY may name")];
 
 /// Settings of transforms.conf.
 pub static TRANSFORMS: ConfTable = ConfTable {
@@ -43,50 +43,36 @@ pub static TRANSFORMS: ConfTable = ConfTable {
 
 /// Rows of transforms.conf.
 pub(crate) const ROWS: &[Row] = &[
-    row("CLEAN_KEYS", Kind::Bool, "true", "", "whether names keep only letters, digits and underscores"),
-    row(
-        "CLONE_SOURCETYPE",
-        Kind::Text,
-        "",
-        "",
-        "index time: sourcetype of a copy that the rule changes instead of the event",
-    ),
-    row("DEFAULT_VALUE", Kind::Text, "", "", "index time: written to DEST_KEY if REGEX does not match"),
-    row("DELIMS", Kind::Text, "", "", "quoted lists of delimiters: between pairs, then between name and value"),
+    boolean("CLEAN_KEYS", "true", "whether names keep only letters, digits and underscores"),
+    text("CLONE_SOURCETYPE", "index time: sourcetype of a copy that the rule changes instead of the event"),
+    text("DEFAULT_VALUE", "index time: written to DEST_KEY if REGEX does not match"),
+    text("DELIMS", "quoted lists of delimiters: between pairs, then between name and value"),
     row("DEST_KEY", Kind::Choice(DEST_KEYS), "", "", "index time: key that the rule writes"),
-    row("FIELDS", Kind::Text, "", "", "names for the values that DELIMS separates"),
-    row(
-        "FORMAT",
-        Kind::Text,
-        "",
-        "",
-        "`name::value` pairs with `$1` for groups; index time: value for DEST_KEY, as in host::$1",
-    ),
-    row("INGEST_EVAL", Kind::Text, "", "", "index time: assignments `name = expression` or `name := expression`"),
-    row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether empty values become fields"),
-    row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: bytes of SOURCE_KEY that are matched"),
-    row("MV_ADD", Kind::Bool, "false", "", "whether an existing field gets further values"),
+    text("FIELDS", "names for the values that DELIMS separates"),
+    text("FORMAT", "`name::value` pairs with `$1` for groups; index time: value for DEST_KEY, as in host::$1"),
+    text("INGEST_EVAL", "index time: assignments `name = expression` or `name := expression`"),
+    boolean("KEEP_EMPTY_VALS", "false", "whether empty values become fields"),
+    count("LOOKAHEAD", "4096", "bytes", "index time: bytes of SOURCE_KEY that are matched"),
+    boolean("MV_ADD", "false", "whether an existing field gets further values"),
     // Not validated here, because dropping an invalid pattern would make the rule look as if it had no pattern.
-    row("REGEX", Kind::Text, "", "", "pattern of a rule"),
-    row(
+    text("REGEX", "pattern of a rule"),
+    boolean(
         "REMOVE_DIMS_FROM_METRIC_NAME",
-        Kind::Bool,
         "true",
-        "",
         "in [statsd-dims:…]: whether the values of the named groups of REGEX are removed from the metric's name",
     ),
-    row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again after each match"),
+    boolean("REPEAT_MATCH", "false", "index time: whether REGEX is matched again after each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key to read"),
-    row("STOP_PROCESSING_IF", Kind::Text, "", "", "index time: if true, the remaining rules of the class are skipped"),
-    row("WRITE_META", Kind::Bool, "false", "", "index time: whether FORMAT adds indexed fields"),
-    row("case_sensitive_match", Kind::Bool, "true", "", "whether matching is case-sensitive"),
-    row("collection", Kind::Text, "", "", "collection that holds the table, with external_type = kvstore"),
-    row("default_match", Kind::Text, "", "", "value of the output fields if nothing matches"),
-    row("external_type", Kind::Text, "", "", "`kvstore` for a collection; other types are not supported"),
-    row("fields_list", Kind::Text, "", "", "columns of a lookup in a collection, separated by commas"),
-    row("filename", Kind::Text, "", "", "CSV file in the lookups folder"),
+    text("STOP_PROCESSING_IF", "index time: if true, the remaining rules of the class are skipped"),
+    boolean("WRITE_META", "false", "index time: whether FORMAT adds indexed fields"),
+    boolean("case_sensitive_match", "true", "whether matching is case-sensitive"),
+    text("collection", "collection that holds the table, with external_type = kvstore"),
+    text("default_match", "value of the output fields if nothing matches"),
+    text("external_type", "`kvstore` for a collection; other types are not supported"),
+    text("fields_list", "columns of a lookup in a collection, separated by commas"),
+    text("filename", "CSV file in the lookups folder"),
     row("max_matches", Kind::Integer { min: 1, max: MATCHES_MAX }, "100", "rows", "maximum matching rows"),
-    row("match_type", Kind::Text, "", "", "how columns match, if not exactly: `WILDCARD(a), CIDR(b)`"),
+    text("match_type", "how columns match, if not exactly: `WILDCARD(a), CIDR(b)`"),
     row(
         "max_offset_secs",
         Kind::Text,
@@ -102,7 +88,7 @@ pub(crate) const ROWS: &[Row] = &[
         "missing matches up to this number are filled with default_match",
     ),
     row("min_offset_secs", Kind::Text, "0", "s", "minimum time from a row to the event"),
-    row("time_field", Kind::Text, "", "", "column with the time from which a row is valid"),
+    text("time_field", "column with the time from which a row is valid"),
     row("time_format", Kind::Text, "%s.%Q", "", "format of the time in time_field"),
 ];
 

@@ -11,7 +11,7 @@ use quarry_stdx::number::usize_of;
 
 use super::indexes::is_index;
 use crate::layers::{Layers, MergedConf};
-use crate::table::{COUNT, Kind, Row, at_least, row};
+use crate::table::{Kind, Row, at_least, boolean, count, row, text};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
@@ -33,11 +33,11 @@ pub(super) const HOTLIST: &str = "hotlist_recency_secs";
 /// Settings of a volume.
 pub(super) const VOLUME_ROWS: &[Row] = &[
     row(STORAGE_TYPE, Kind::Choice(&["local", "remote"]), "local", "", "remote: buckets are uploaded to its path"),
-    row("path", Kind::Text, "", "", "s3://CONTAINER/PREFIX, or file:///FOLDER, of a remote volume"),
-    row("remote.s3.endpoint", Kind::Text, "", "", "URLs of its servers, separated by commas; empty: those of AWS"),
+    text("path", "s3://CONTAINER/PREFIX, or file:///FOLDER, of a remote volume"),
+    text("remote.s3.endpoint", "URLs of its servers, separated by commas; empty: those of AWS"),
     row("remote.s3.auth_region", Kind::Text, "us-east-1", "", "region for which requests are signed"),
-    row("remote.s3.access_key", Kind::Text, "", "", "id of the access key; empty: found as the AWS tools find it"),
-    row("remote.s3.secret_key", Kind::Text, "", "", "secret of the access key"),
+    text("remote.s3.access_key", "id of the access key; empty: found as the AWS tools find it"),
+    text("remote.s3.secret_key", "secret of the access key"),
     row(
         "remote.s3.url_version",
         Kind::Choice(&["v1", "v2"]),
@@ -45,14 +45,8 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
         "",
         "v1: the bucket is in the path; v2: in the host name",
     ),
-    row(
-        "remote.s3.sslRootCAPath",
-        Kind::Text,
-        "",
-        "",
-        "PEM file with CA certificates to trust besides those of the system",
-    ),
-    row(VERIFY, Kind::Bool, "true", "", "whether the certificates of its servers must be valid"),
+    text("remote.s3.sslRootCAPath", "PEM file with CA certificates to trust besides those of the system"),
+    boolean(VERIFY, "true", "whether the certificates of its servers must be valid"),
     row("remote.s3.signature_version", Kind::Choice(&["v4"]), "v4", "", "version of the signatures of requests"),
     row(
         ENCRYPTION,
@@ -61,7 +55,7 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
         "",
         "sse-…: by the server; cse: before the upload, with the keys of a file; none: the bucket's default",
     ),
-    row(KEY_FILE, Kind::Text, "", "", "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
+    text(KEY_FILE, "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
     row(KEY_ID, Kind::Text, "", "", "id of the key for sse-kms"),
     row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "size of the parts of an object that is uploaded in parts"),
     row(PARTS, at_least(1), "4", "parts", "maximum parts of an object that are uploaded at once"),
@@ -71,23 +65,20 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
 
 /// Settings of `[cachemanager]` in server.conf.
 pub(super) const CACHE_ROWS: &[Row] = &[
-    row(
+    count(
         "max_cache_size",
-        COUNT,
         "0",
         "MB",
         "maximum size of local copies of uploaded buckets and of cached blocks; 0: unlimited",
     ),
-    row(
+    count(
         "eviction_padding",
-        COUNT,
         "5120",
         "MB",
         "free space beyond minFreeSpace below which local copies and cached blocks are removed",
     ),
-    row(
+    count(
         HOTLIST,
-        COUNT,
         "86400",
         "seconds",
         "local copies of buckets with events younger than this are evicted last; indexes.conf may set it for an index",
@@ -100,9 +91,8 @@ pub(super) const CACHE_ROWS: &[Row] = &[
         "order of evictions: only lru, least recently used first",
     ),
     row("max_concurrent_uploads", at_least(1), "8", "buckets", "maximum buckets uploaded at once"),
-    row(
+    count(
         "orphan_grace_secs",
-        COUNT,
         "86400",
         "seconds",
         "age after which an object that belongs to no bucket is deleted from a volume",

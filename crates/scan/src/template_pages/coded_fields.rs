@@ -1,5 +1,5 @@
 //! Slab-wide dictionaries of fields with few values, whose location differs between templates. The values are literals,
-//! texts of dictionaries, numbers, and combinations of these. Rare values in columns without codes, such as JSON strings
+//! texts of dictionaries, numbers, combinations of these, and values computed from them ([`Decoding`]). Rare values in columns without codes, such as JSON strings
 //! with escapes, are exceptions: they are not in the dictionary, but read with their rows.
 //!
 //! Not here: reading the codes of rows ([`super::coded_columns`]).
@@ -16,7 +16,8 @@ use quarry_store::Segment;
 
 use super::column_codes::max_codes;
 use super::field_locations::FieldLocations;
-use super::value_location::{NestedValue, ValueLocation, append_unescaped};
+use super::interner::ABSENT;
+use super::value_location::{Decoding, NestedValue, ValueLocation, append_unescaped};
 
 /// Maximum number of combinations of codes at one location; if there are more, the field has no dictionary.
 const COMBINATIONS_MAX: usize = 8_192;
@@ -55,6 +56,10 @@ fn missing() -> EngineError {
     EngineError::invalid("a value of a bucket is missing; rebuild the bucket")
 }
 
+fn not_utf8() -> EngineError {
+    EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket")
+}
+
 impl CodedField {
     /// The dictionary of a field; `None` if the field has too many values, or if some values are stored in another
     /// form.
@@ -65,29 +70,37 @@ impl CodedField {
     ) -> Result<Option<CodedField>, EngineError> {
         let mut maker =
             DictionaryMaker { template_set, segment, texts: Vec::new(), codes: HashMap::default(), entries: 0 };
-        // Locations are equal if they have the same parts, or the same nested values.
-        let mut known: HashMap<(Template, &[NestedValue]), u32, FixedState> = HashMap::default();
+        // Locations are equal if they have the same parts with the same decoding, or the same nested values.
+        let mut known: HashMap<(Template, Option<Decoding>, &[NestedValue]), u32, FixedState> = HashMap::default();
         let mut places = vec![LocationCodes::Absent];
         let mut place_of = Vec::with_capacity(field.locations.len());
         for place in &field.locations {
-            let (parts, nested): (Vec<TemplatePart>, &[NestedValue]) = match place {
+            let (mut decoding, mut nested): (Option<Decoding>, &[NestedValue]) = (None, &[]);
+            let parts: Vec<TemplatePart> = match place {
                 ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
                     place_of.push(0);
                     continue;
                 }
-                ValueLocation::Constant(text) => (vec![TemplatePart::Literal(text.as_bytes().into())], &[]),
-                ValueLocation::Variable(column) => (vec![TemplatePart::Variable(*column)], &[]),
-                ValueLocation::Composite(parts) => (parts.to_vec(), &[]),
-                ValueLocation::Nested(nested) => (Vec::new(), &nested.values),
+                ValueLocation::Constant(text) => vec![TemplatePart::Literal(text.as_bytes().into())],
+                ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
+                ValueLocation::Composite(parts) => parts.to_vec(),
+                ValueLocation::Written(written) => {
+                    decoding = Some(written.decoding);
+                    written.parts.to_vec()
+                }
+                ValueLocation::Nested(place) => {
+                    nested = &place.values;
+                    Vec::new()
+                }
                 _ => return Ok(None),
             };
-            let key = (Template { parts }, nested);
+            let key = (Template { parts }, decoding, nested);
             if let Some(at) = known.get(&key) {
                 place_of.push(*at);
                 continue;
             }
             let made = match nested {
-                [] => maker.composite(&key.0.parts)?.map(|(columns, codes)| match codes[..] {
+                [] => maker.composite(&key.0.parts, decoding)?.map(|(columns, codes)| match codes[..] {
                     [code] if columns.is_empty() => LocationCodes::Constant(code),
                     _ => LocationCodes::Composite { columns, codes },
                 }),
@@ -114,9 +127,14 @@ struct DictionaryMaker<'a> {
 }
 
 impl DictionaryMaker<'_> {
-    /// The columns of a sequence of parts with the weights of their codes, and the code of each combination's text.
+    /// The columns of a sequence of parts with the weights of their codes, and the code of each combination's value:
+    /// [`ABSENT`] if a combination has none.
     #[expect(clippy::type_complexity, reason = "a pair of lists, taken apart at once")]
-    fn composite(&mut self, parts: &[TemplatePart]) -> Result<Option<(Box<[(u32, usize)]>, Box<[u32]>)>, EngineError> {
+    fn composite(
+        &mut self,
+        parts: &[TemplatePart],
+        decoding: Option<Decoding>,
+    ) -> Result<Option<(Box<[(u32, usize)]>, Box<[u32]>)>, EngineError> {
         let template_set = self.template_set;
         let (mut columns, mut combinations) = (Vec::new(), 1usize);
         for part in parts {
@@ -148,7 +166,11 @@ impl DictionaryMaker<'_> {
                     }
                 }
             }
-            codes.push(self.code(&text)?);
+            let text = std::str::from_utf8(&text).map_err(|_| not_utf8())?;
+            codes.push(match decoding {
+                None => self.code(text),
+                Some(decoding) => decoding.value(text).map_or(ABSENT, |value| self.code(&value)),
+            });
         }
         Ok(Some((columns.into(), codes.into())))
     }
@@ -182,29 +204,25 @@ impl DictionaryMaker<'_> {
         for code in 0..u32_of(count) {
             text.clear();
             texts.write(code, &mut text)?;
-            codes.push(match is_escaped {
-                true => {
-                    unescaped.clear();
-                    append_unescaped(&text, &mut unescaped)?;
-                    self.code(&unescaped)?
-                }
-                false => self.code(&text)?,
-            });
+            if is_escaped {
+                unescaped.clear();
+                append_unescaped(&text, &mut unescaped)?;
+            }
+            let value = if is_escaped { &unescaped } else { &text };
+            codes.push(self.code(std::str::from_utf8(value).map_err(|_| not_utf8())?));
         }
         Ok(Some(codes.into()))
     }
 
     /// The code of a text, which is added if new.
-    fn code(&mut self, text: &[u8]) -> Result<u32, EngineError> {
-        let text = std::str::from_utf8(text)
-            .map_err(|_| EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket"))?;
+    fn code(&mut self, text: &str) -> u32 {
         if let Some(code) = self.codes.get(text) {
-            return Ok(*code);
+            return *code;
         }
         let code = u32_of(self.texts.len());
         self.texts.push(text.into());
         self.codes.insert(text.into(), code);
-        Ok(code)
+        code
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) struct WrittenParts {
 
 /// Computation of a value from the text as written. `keeps_empty`: whether an empty value is a value; otherwise the
 /// field is absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Decoding {
     /// A cell of a delimited text: blanks and quotes around it are removed.
     Cell { keeps_empty: bool },
@@ -74,18 +74,23 @@ impl Decoding {
             | Decoding::XmlAttribute { keeps_empty } => keeps_empty,
         }
     }
-}
 
-impl WrittenParts {
-    /// The value of a text composed of the parts, if the text has a value.
-    pub(super) fn value<'t>(&self, written: &'t str) -> Option<Cow<'t, str>> {
-        let value = match self.decoding {
+    /// The value of a text as written, if the text has a value.
+    pub(super) fn value(self, written: &str) -> Option<Cow<'_, str>> {
+        let value = match self {
             Decoding::Cell { .. } => cell_value(written),
             Decoding::XmlContent { .. } => content_value(written),
             Decoding::XmlAttribute { .. } => attribute_value(written),
             Decoding::Slice(slice) => Cow::Borrowed(std::str::from_utf8(slice.of(written.as_bytes())?).ok()?),
         };
-        Some(value).filter(|value| self.decoding.keeps_empty() || !value.is_empty())
+        Some(value).filter(|value| self.keeps_empty() || !value.is_empty())
+    }
+}
+
+impl WrittenParts {
+    /// The value of a text composed of the parts, if the text has a value.
+    pub(super) fn value<'t>(&self, written: &'t str) -> Option<Cow<'t, str>> {
+        self.decoding.value(written)
     }
 }
 

@@ -16,12 +16,12 @@ pub struct DeleteModelCommand(
 
 impl Syntax for DeleteModelCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["deletemodel"],
         syntax: "deletemodel [app:]MODEL",
         summary: "Removes a model",
         group: Group::Storing,
         capability: Some("output_file"),
         kind: Kind::Generating,
+        returns_table: true,
         page: Some("summary"),
     };
 
@@ -37,9 +37,5 @@ impl Semantics for DeleteModelCommand {
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

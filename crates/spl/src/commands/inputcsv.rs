@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["inputcsv"],
     syntax: "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
     summary: "Reads a file that outputcsv wrote",
     group: Group::Generating,
