@@ -24,7 +24,7 @@ use super::index_permissions::{CONF, change_acl, check_may_write, with_permissio
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::permissions::{ACL_PARAMETERS, acl_entry, required_acl_change};
-use super::row::{Access, Endpoint, entities};
+use super::row::{Access, Endpoint, LIST_INTROSPECTION, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
 use super::shape::{Member, Settings as StanzaShape, Shape, WHOLE_NUMBER};
@@ -228,6 +228,8 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         Ok((settings, format!("{}/{FOLDER}", objects.data_dir().display())))
     });
     let ((settings, folder), may) = (settings.await?, caller.permissions.has_capability(INDEXES_EDIT));
+    // Paths of the machine are shown only to users who may read how the node stores its events.
+    let is_folder_shown = may || caller.permissions.has_capability(LIST_INTROSPECTION);
     let entry = |node: quarry_engine::NodeEntry| {
         let mut content = Map::new();
         let mut name = String::new();
@@ -252,7 +254,9 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         for (path, below) in PATHS {
             let place = format!("{name}{below}");
             content.entry(path).or_insert_with(|| format!("$SPLUNK_DB/{place}").into());
-            content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
+            if is_folder_shown {
+                content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
+            }
         }
         for (flag, otherwise) in FLAGS {
             let said = match content.get(flag) {
