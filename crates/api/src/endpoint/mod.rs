@@ -69,6 +69,8 @@ pub(crate) mod search_jobs;
 pub(crate) mod search_language;
 pub(crate) mod server_settings;
 pub(crate) mod server_state;
+mod search_schedules;
+mod setting_capabilities;
 mod setting_types;
 pub(crate) mod shape;
 pub(crate) mod spl_services;
