@@ -38,6 +38,9 @@ const FIRED_ALERTS: &str = "alerts/fired_alerts";
 /// Roles of users whom a SAML identity provider authenticates.
 const SAML_GROUPS: &str = "admin/SAML-groups";
 
+/// Folder of statistics, which require a capability.
+const INTROSPECTION: &str = "server/introspection/";
+
 /// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
     ("admin/Duo-MFA", &[]),
@@ -147,7 +150,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(move |state: State<ApiState>, parts: PathParts, caller: Caller, parameters: Parameters| async move {
                 show(state.0, (path, facts), parts, caller, parameters).await
             });
-        let (own, answered) = (Access::LoggedIn, "Answers for compatibility: the node has few or no entries.");
+        let answered = "Answers for compatibility: the node has few or no entries.";
+        let own = match path.starts_with(INTROSPECTION) {
+            true => Access::Capability(LIST_INTROSPECTION),
+            false => Access::LoggedIn,
+        };
         let rows = vec![
             Endpoint::new(Method::GET, path, own, answered, show.clone()).takes(LIST_PARAMETERS),
             Endpoint::new(Method::GET, format!("{path}/{{name}}"), own, answered, show),
