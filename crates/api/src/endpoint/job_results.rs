@@ -30,7 +30,7 @@ use super::job_costs::cost_lines;
 use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
-use super::row_requests::{event_format, further_commands, is_sorted, requested_range};
+use super::row_requests::{TIME_FORMATS, event_format, further_commands, is_sorted, requested_range, time_format};
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
@@ -63,7 +63,8 @@ const ROW_PARAMETERS: &[&str] = &[
     "latest_time",
     "sort_key",
     "sort_dir",
-    "output_time_format",
+    TIME_FORMATS[0],
+    TIME_FORMATS[1],
     "max_lines",
     "truncation_mode",
     "zone",
@@ -419,8 +420,7 @@ async fn timeline(
     };
     let is_final = job.state().is_over();
     let form = Form::of(parameters.get("output_mode"));
-    let format = TIME_FORMATS.iter().find_map(|name| parameters.get(name).filter(|format| !format.is_empty()));
-    let time_text = |time: TimeNs| match format {
+    let time_text = |time: TimeNs| match time_format(&parameters) {
         Some(format) => strftime(time, format, job.zone()),
         None => format_iso_time(time, job.zone()),
     };
@@ -430,8 +430,6 @@ async fn timeline(
     }))
 }
 
-/// Parameters with the format of times in a timeline; the first overrules the second.
-const TIME_FORMATS: &[&str] = &["output_time_format", "time_format"];
 /// The parameter that lets a browser save a log as a file.
 const ATTACHMENT: &str = "attachment";
 
