@@ -33,7 +33,7 @@ const PATH: &str = "datamodel/model";
 /// Title of the collection in Atom feeds.
 const TITLE: &str = "datamodel";
 /// The conf of accelerations.
-pub(super) const CONF: &str = "datamodels";
+const CONF: &str = "datamodels";
 /// Parameters of a model.
 const FIELDS: Fields =
     Fields { required: &[], optional: &["acceleration", "description", "eai:data", "provisional"], wildcard: &[] };

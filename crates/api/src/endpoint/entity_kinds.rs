@@ -15,6 +15,7 @@ use quarry_engine::check_regex;
 use quarry_event::time::Cron;
 
 use super::search_schedules::RequestedTimes;
+use super::setting_capabilities::{BANNER_CONF, BOOKMARK, METRIC_ALERTS_CONF, METRIC_SCHEMA, STATSD_DIMENSIONS};
 use super::{saved_search_defaults, saved_searches};
 use crate::ApiState;
 use crate::atom::Fields;
@@ -111,13 +112,6 @@ fn name_as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<
 
 /// Adds nothing to the settings of the stanza.
 fn as_set(_: &Kind, _: &ConfObject, _: &mut BTreeMap<String, String>) {}
-
-/// Prefix of stanzas with the dimensions in the names of statsd metrics.
-pub(super) const STATSD_DIMENSIONS: &str = "statsd-dims:";
-/// Prefix of stanzas with the fields that become metrics.
-pub(super) const METRIC_SCHEMA: &str = "metric-schema:";
-/// Prefix of stanzas with bookmarks of the Monitoring Console.
-pub(super) const BOOKMARK: &str = "bookmarks_mc:";
 
 /// Parameter names in Splunk's REST reference, and the settings that they set.
 const STATSD_NAMES: [(&str, &str); 2] =
@@ -281,8 +275,6 @@ pub(super) static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
     let only = Some((BANNER, BANNER));
     Kind { only, verbs: &[], ..kind("data/ui/global-banner", "global-banner", BANNER_CONF, fields) }
 });
-/// The conf of the global banner.
-pub(super) const BANNER_CONF: &str = "global-banner";
 /// The only stanza of the collection.
 const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
 
@@ -392,8 +384,6 @@ const ALERT_ACTION: Fields = Fields {
 pub(super) static ALERT_ACTIONS: LazyLock<Kind> =
     LazyLock::new(|| kind("alerts/alert_actions", "alert_actions", "alert_actions", ALERT_ACTION));
 
-/// The conf of metric alerts.
-pub(super) const METRIC_ALERTS_CONF: &str = "metric_alerts";
 /// Parameters of metric alerts.
 const METRIC_ALERT: Fields = Fields {
     required: &["condition"],
