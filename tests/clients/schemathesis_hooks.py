@@ -56,6 +56,7 @@ NEEDS = {
     "saved/bookmarks/monitoring_console": {"url": "https://a.example"},
     "saved/eventtypes": {"search": "level=info"},
     "saved/searches": {"search": "| makeresults"},
+    "saved/sourcetypes": {},
     "storage/collections/config": {},
     "storage/passwords": {"password": "secret"},
 }
@@ -82,6 +83,7 @@ ALIASES = {
     "admin/savedsearch": "saved/searches",
     "admin/script": "data/inputs/script",
     "admin/sourcetype-rename": "data/props/sourcetype-rename",
+    "admin/sourcetypes": "saved/sourcetypes",
     "admin/splunktcptoken": "data/inputs/tcp/splunktcptoken",
     "admin/tcpout-default": "data/outputs/tcp/default",
     "admin/tcpout-group": "data/outputs/tcp/group",

@@ -37,6 +37,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("again", Flag),
     ("allow_partial_results", Flag),
     ("allowQueryStringAuth", Flag),
+    ("attachment", Flag),
     ("auto_cancel", Count),
     ("auto_finalize_ec", Count),
     ("auto_pause", Count),

@@ -248,7 +248,10 @@ mod tests {
             ("admin/cacheman/_evict", "edit"),
             ("server/settings/settings", "edit"),
             ("server/control/restart", "restart"),
-            // The next two are always refused, and therefore never audited.
+            // The next five are always refused, and therefore never audited.
+            ("kvstore/backup/create", "edit"),
+            ("kvstore/backup/restore", "edit"),
+            ("search/scheduler/status", "edit"),
             ("server/control/restart_webui", "edit"),
             ("server/security/rotate-splunk-secret", "edit"),
             ("data/inputs/http/http", "edit"),

@@ -1,9 +1,10 @@
-//! `admin/NAME`: paths with the names of Splunk's handlers, as aliases of the paths of collections; and
-//! `data/indexes-extended`, which Splunk serves with further members.
+//! `admin/NAME`: paths with the names of Splunk's handlers, as aliases of the paths of collections;
+//! `data/indexes-extended`, which Splunk serves with further members; and `search/v1`, the first version of the
+//! endpoints that have a second version.
 //!
-//! Older clients and many searches with `| rest` use these paths. Each endpoint at or below the path of a collection is
-//! also served at or below its alias. Links in answers contain the path of the collection. Not here: endpoints that
-//! exist only below `admin` ([`super::constant_answers`], [`super::node_entries`]).
+//! Older clients and many searches with `| rest` use the paths below `admin`. Each endpoint at or below the path of a
+//! collection is also served at or below its alias. Links in answers contain the path of the collection. Not here:
+//! endpoints that exist only below `admin` ([`super::constant_answers`], [`super::node_entries`]).
 
 use axum::Extension;
 
@@ -50,6 +51,7 @@ const ALIASES: &[Alias] = &[
     ("admin/script", "data/inputs/script"),
     ("admin/server-info", "server/info"),
     ("admin/sourcetype-rename", "data/props/sourcetype-rename"),
+    ("admin/sourcetypes", "saved/sourcetypes"),
     ("admin/splunktcptoken", "data/inputs/tcp/splunktcptoken"),
     ("admin/tags", "search/tags"),
     ("admin/tcpout-default", "data/outputs/tcp/default"),
@@ -63,6 +65,8 @@ const ALIASES: &[Alias] = &[
     // A conf file by its name: `admin/conf-times` is an alias of `configs/conf-times`.
     ("admin/{file}", "configs/{file}"),
     ("data/indexes-extended", "data/indexes"),
+    ("search/v1/jobs", "search/jobs"),
+    ("search/v1/parser", "search/parser"),
 ];
 
 /// Files of the user interface with an alias.

@@ -19,21 +19,21 @@ use serde_json::Map;
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
 use super::entities::{Kind, KindLookup, SERVER_CONF, change, node_name, rows, scope_of, with_objects};
+use super::entity_kinds::ANY_SETTING;
 use super::jobs::message_response;
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
+use super::setting_capabilities::check_change;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, PLAIN_CONTENT, escape_segment};
+use crate::atom::{Acl, Entry, Feed, Form, PLAIN_CONTENT, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
 /// Prefix of a conf's name in `configs`.
 const PREFIX: &str = "conf-";
-/// Parameters of a stanza: any setting.
-const ANY_SETTING: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
 /// The collection of confs by stanza.
 const CONFIGS: &str = "configs";
 /// The collection of confs by setting.
@@ -206,6 +206,7 @@ async fn create_stanza(
 ) -> Result<Response, ApiError> {
     let SettingPath { conf, scope, .. } = SettingPath::of(&parts, &caller)?;
     let (name, file) = (form.required("__stanza")?.to_owned(), conf.clone());
+    check_change(&caller.permissions, &conf, &name, &[])?;
     let make = move |objects: &Objects, viewer: &Permissions| objects.create(&file, &name, &[], &scope, viewer);
     change(&state, &caller, &conf, make).await?;
     Ok((StatusCode::CREATED, message_response(Form::of(form.get("output_mode")), "The stanza was created."))
@@ -286,6 +287,7 @@ async fn remove_value(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let SettingPath { conf, stanza, key, scope } = SettingPath::of(&parts, &caller)?;
+    check_change(&caller.permissions, &conf, &stanza, &[(key.clone(), String::new())])?;
     let (file, told) = (conf.clone(), format!("Successfully deleted {key} of [{stanza}]"));
     let remove =
         move |objects: &Objects, viewer: &Permissions| objects.remove_setting([&file, &stanza, &key], &scope, viewer);
@@ -300,6 +302,7 @@ async fn remove_stanza(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let SettingPath { conf, stanza, scope, .. } = SettingPath::of(&parts, &caller)?;
+    check_change(&caller.permissions, &conf, &stanza, &[])?;
     let (file, told) = (conf.clone(), format!("Successfully deleted [{stanza}]"));
     let remove = move |objects: &Objects, viewer: &Permissions| objects.remove(&file, &stanza, &scope, viewer);
     change(&state, &caller, &conf, remove).await?;
@@ -313,6 +316,7 @@ async fn write(
     settings: Vec<(String, String)>,
 ) -> Result<ConfObject, ApiError> {
     let SettingPath { conf, stanza, scope, .. } = asked;
+    check_change(&caller.permissions, &conf, &stanza, &settings)?;
     let file = conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| match stanza == DEFAULT_STANZA {
         true => objects.edit_default(&file, &settings, &scope, viewer),

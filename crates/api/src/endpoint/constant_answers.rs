@@ -18,8 +18,9 @@ use super::entities::{scope_of, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{
-    Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
-    Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
+    Access, CHANGE_AUTHENTICATION, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_KVSTORE,
+    EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SCHEDULER, EDIT_SEARCH_SERVER, EDIT_SERVER, Endpoint, LICENSE_EDIT,
+    LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -34,6 +35,12 @@ type Fact = (&'static str, &'static [(&'static str, &'static str)]);
 /// Alerts that have fired, by the name of their saved search.
 const FIRED_ALERTS: &str = "alerts/fired_alerts";
 
+/// Roles of users whom a SAML identity provider authenticates.
+const SAML_GROUPS: &str = "admin/SAML-groups";
+
+/// Folder of statistics, which require a capability.
+const INTROSPECTION: &str = "server/introspection/";
+
 /// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
     ("admin/Duo-MFA", &[]),
@@ -44,15 +51,17 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("admin/ProxySSO-user-role-map", &[]),
     ("admin/Rsa-MFA", &[]),
     ("admin/SAML-auth", &[]),
-    ("admin/SAML-groups", &[]),
+    (SAML_GROUPS, &[]),
     ("admin/SAML-user-role-map", &[]),
     ("admin/token-auth", &[("tokens_auth", &[("disabled", "0")])]),
     (FIRED_ALERTS, &[("-", &[("triggered_alert_count", "0")])]),
     ("apps/apptemplates", &[]),
     ("authentication/providers/LDAP", &[]),
     ("authentication/providers/SAML", &[]),
+    ("authentication/providers/oauth2", &[]),
     ("authentication/providers/services", &[("active_authmodule", &[("active_authmodule", "Splunk")])]),
     ("authorization/fieldfilters", &[]),
+    ("catalog/metricstore/rollup", &[]),
     ("cluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("data/federated/index", &[]),
     ("data/federated/provider", &[]),
@@ -90,9 +99,16 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
+    // The thresholds of the health report are fixed.
+    ("server/health-config", &[]),
     ("server/httpsettings/proxysettings", &[]),
     // The stages between an input and the store have no queues with names, so none is listed.
     ("server/introspection/queues", &[]),
+    // No times of searches are collected here: the job inspector has the times of each job.
+    ("server/introspection/search/dispatch", &[]),
+    ("server/introspection/search/distributed", &[]),
+    // Scores of scheduled searches, which are not run yet.
+    ("server/introspection/search/saved", &[]),
     // Nothing is listed, because the key that encrypts passwords must not be shown.
     ("server/security", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
@@ -117,6 +133,7 @@ const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("cluster/peer", &["buckets", "info"], NO_CLUSTER),
     ("cluster/searchhead", &["generation", "searchheadconfig"], NO_CLUSTER),
     ("cluster/slave", &["buckets", "info"], NO_CLUSTER),
+    ("replication/configuration", &["health"], NO_HEADS),
     ("server/introspection/kvstore", &["replicasetstats"], NO_REPLICAS),
     ("shcluster", &["status"], NO_HEADS),
     ("shcluster/captain", &["artifacts", "info", "jobs", "members", "peers"], NO_HEADS),
@@ -133,7 +150,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(move |state: State<ApiState>, parts: PathParts, caller: Caller, parameters: Parameters| async move {
                 show(state.0, (path, facts), parts, caller, parameters).await
             });
-        let (own, answered) = (Access::LoggedIn, "Answers for compatibility: the node has few or no entries.");
+        let answered = "Answers for compatibility: the node has few or no entries.";
+        let own = match path.starts_with(INTROSPECTION) {
+            true => Access::Capability(LIST_INTROSPECTION),
+            false => Access::LoggedIn,
+        };
         let rows = vec![
             Endpoint::new(Method::GET, path, own, answered, show.clone()).takes(LIST_PARAMETERS),
             Endpoint::new(Method::GET, format!("{path}/{{name}}"), own, answered, show),
@@ -166,10 +187,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let name = parts.get("name").cloned().unwrap_or_default();
         ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
     });
-    let nothing_fired = "Answers that no alert has fired.";
-    let fired =
-        Endpoint::new(Method::DELETE, format!("{FIRED_ALERTS}/{{name}}"), Access::LoggedIn, nothing_fired, forget);
-    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain([fired.refuses()]).collect()
+    let removals = [
+        (FIRED_ALERTS, Access::LoggedIn, "Answers that no alert has fired."),
+        (SAML_GROUPS, Access::Capability(CHANGE_AUTHENTICATION), "Answers that there are no groups."),
+    ];
+    let removals = removals.map(|(path, access, what)| {
+        Endpoint::new(Method::DELETE, format!("{path}/{{name}}"), access, what, forget.clone()).refuses()
+    });
+    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain(removals).collect()
 }
 
 /// Error of a request to restart the web interface.
@@ -179,12 +204,21 @@ const STANDALONE: &str =
     "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
 const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";
 const NO_LICENSES: &str = "the node needs no licence: there is none to add or change";
+const NO_PROVIDER: &str = "users log in with passwords and tokens of the node: it asks no LDAP and SAML provider";
+const NO_BACKUPS: &str =
+    "the node has no backups of its own: its collections are files of the data directory, which are saved with it";
+const NO_SCHEDULER: &str = "the node does not run scheduled searches yet; dispatch them";
 const NO_PROXY: &str = "no request of the node goes through a proxy";
 const NO_ROTATION: &str =
     "the key with which the node encrypts passwords cannot be replaced while passwords are encrypted with it";
 
 /// Unsupported actions: path, required capability, help text, reason.
 const REFUSALS: &[(&str, &str, &str, &str)] = &[
+    (SAML_GROUPS, CHANGE_AUTHENTICATION, "Refuses to give roles to a group.", NO_PROVIDER),
+    ("admin/SAML-groups/{name}", CHANGE_AUTHENTICATION, "Refuses to give roles to a group.", NO_PROVIDER),
+    ("admin/SAML-user-role-map", CHANGE_AUTHENTICATION, "Refuses to give roles to a user.", NO_PROVIDER),
+    ("authentication/providers/LDAP", CHANGE_AUTHENTICATION, "Refuses to use a provider.", NO_PROVIDER),
+    ("authentication/providers/SAML", CHANGE_AUTHENTICATION, "Refuses to use a provider.", NO_PROVIDER),
     ("cluster/config/{name}", EDIT_INDEXER_CLUSTER, "Refuses to join a cluster.", STANDALONE),
     ("deployment/server/serverclasses", EDIT_DEPLOYMENT_SERVER, "Refuses to create a server class.", NO_DEPLOYMENT),
     (
@@ -193,10 +227,13 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
         "Refuses to change a server class.",
         NO_DEPLOYMENT,
     ),
+    ("kvstore/backup/create", EDIT_KVSTORE, "Refuses to save the collections.", NO_BACKUPS),
+    ("kvstore/backup/restore", EDIT_KVSTORE, "Refuses to restore collections.", NO_BACKUPS),
     ("licenser/groups/{name}", LICENSE_EDIT, "Refuses to change the licence group.", NO_LICENSES),
     ("licenser/licenses", LICENSE_EDIT, "Refuses to add a licence.", NO_LICENSES),
     ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change the licence server.", NO_LICENSES),
     ("search/distributed/peers", EDIT_SEARCH_SERVER, "Refuses to send searches to another node.", STANDALONE),
+    ("search/scheduler/status", EDIT_SEARCH_SCHEDULER, "Refuses to run scheduled searches.", NO_SCHEDULER),
     ("server/control/restart_webui", RESTART, "Refuses to restart the web interface.", NO_WEB_INTERFACE),
     ("server/httpsettings/proxysettings", EDIT_SERVER, "Refuses to use a proxy.", NO_PROXY),
     ("server/security/rotate-splunk-secret", EDIT_SERVER, "Refuses to replace the key of passwords.", NO_ROTATION),

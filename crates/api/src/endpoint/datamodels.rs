@@ -22,6 +22,7 @@ use super::listing::page;
 use super::object_request::ObjectRequest;
 use super::permissions::acl_entry;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
+use super::setting_capabilities::check_change;
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Fields, escape_segment};
 use crate::message::ApiError;
@@ -33,8 +34,6 @@ const PATH: &str = "datamodel/model";
 const TITLE: &str = "datamodel";
 /// The conf of accelerations.
 const CONF: &str = "datamodels";
-/// Capability to change whether a model is accelerated.
-const ACCELERATE: &str = "accelerate_datamodel";
 /// Parameters of a model.
 const FIELDS: Fields =
     Fields { required: &[], optional: &["acceleration", "description", "eai:data", "provisional"], wildcard: &[] };
@@ -249,12 +248,7 @@ impl Change {
         if text.is_none() && acceleration.is_empty() {
             return Err(ApiError::bad_request("nothing to change: give eai:data or acceleration"));
         }
-        if !acceleration.is_empty() && !request.permissions().has_capability(ACCELERATE) {
-            let user = &request.permissions().user;
-            return Err(ApiError::forbidden(format!(
-                "user {user} may not accelerate a data model: it requires the capability {ACCELERATE}"
-            )));
-        }
+        check_change(request.permissions(), CONF, name, &acceleration)?;
         Ok(Change { text, acceleration })
     }
 }

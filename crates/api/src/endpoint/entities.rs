@@ -27,10 +27,16 @@ pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
 use super::permissions::{ACL_PARAMETERS, MOVE_PARAMETERS, acl_entry, acl_of, required_acl_change, required_move};
-use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
-use super::run_blocking;
+use super::row::{
+    Access, EDIT_BANNER, EDIT_BOOKMARKS, EDIT_METRIC_SCHEMA, EDIT_SOURCETYPES, EDIT_STATSD, Endpoint, METRIC_ALERTS,
+    REST_PROPERTIES, REST_PROPERTIES_SET, entities,
+};
+use super::search_schedules::{RANGE, RequestedTimes};
+use super::setting_capabilities::check_change;
 use super::setting_types::json_value;
+use super::shape::Shape;
 use super::stored_searches::check_search;
+use super::{run_blocking, saved_searches};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
@@ -41,6 +47,9 @@ use crate::parameters::{Parameters, Settings};
 const INPUTS_CONF: &str = "inputs";
 /// The conf of the node as a whole.
 pub(super) const SERVER_CONF: &str = "server";
+
+/// The collection of saved searches.
+const SAVED_SEARCHES: &str = "saved/searches";
 
 /// Finds a collection by the path of a request.
 type ResolveKind = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
@@ -74,11 +83,8 @@ impl KindLookup {
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |kind: &'static Kind| {
         let access = match kind.path.as_ref() {
-            "saved/searches" => [Access::Capability(SEARCH); 2],
-            "data/transforms/statsdextractions" => {
-                [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_STATSD)]
-            }
-            _ => [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)],
+            SAVED_SEARCHES => [Access::Capability(SEARCH); 2],
+            path => [REST_PROPERTIES, write_capability(path)].map(Access::Capability),
         };
         rows(&kind.path, access, kind.fields, KindLookup::always(kind.clone()))
     };
@@ -87,15 +93,43 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     // read and change them.
     let (actions, admin) = (&ALERT_ACTIONS, Access::Capability(ADMIN_ALL_OBJECTS));
     let actions = rows(&actions.path, [admin; 2], actions.fields, KindLookup::always(Kind::clone(actions)));
-    let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);
+    let banner = single_rows(&GLOBAL_BANNER, [REST_PROPERTIES, EDIT_BANNER].map(Access::Capability));
     KINDS
         .iter()
         .chain(OTHER_PATHS.iter())
         .flat_map(of)
+        .map(with_scheduled_times)
         .chain(actions)
         .chain(SHOWN_KINDS.iter().flat_map(shown))
         .chain(banner)
         .collect()
+}
+
+/// Lets the rows that show saved searches take a range of scheduled times.
+fn with_scheduled_times(row: Endpoint) -> Endpoint {
+    match (row.method.as_str(), row.path.strip_prefix(SAVED_SEARCHES)) {
+        ("GET", Some("")) => row.takes(SCHEDULED_LIST_PARAMETERS),
+        ("GET", Some("/{name}")) => row.takes(SCHEDULED_ENTITY_PARAMETERS),
+        _ => row,
+    }
+}
+
+/// Parameters of the list of saved searches.
+const SCHEDULED_LIST_PARAMETERS: &[&str] =
+    &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", RANGE[0], RANGE[1]];
+/// Parameters of a saved search.
+const SCHEDULED_ENTITY_PARAMETERS: &[&str] = &["f", RANGE[0], RANGE[1]];
+
+/// The capability that changes of a collection require.
+fn write_capability(path: &str) -> &'static str {
+    match path {
+        "alerts/metric_alerts" => METRIC_ALERTS,
+        "data/transforms/metric-schema" => EDIT_METRIC_SCHEMA,
+        "data/transforms/statsdextractions" => EDIT_STATSD,
+        "saved/bookmarks/monitoring_console" => EDIT_BOOKMARKS,
+        "saved/sourcetypes" => EDIT_SOURCETYPES,
+        _ => REST_PROPERTIES_SET,
+    }
 }
 
 /// A handler for entities of one kind.
@@ -111,7 +145,10 @@ macro_rules! serve {
 
 /// The rows of a collection and its entities; `access` is the access required for reading and for changing.
 pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindLookup) -> Vec<Endpoint> {
-    let content = Content::for_stanza(path, fields);
+    let content = match path {
+        SAVED_SEARCHES => Content::for_path(path, Shape::of_saved_search(fields)),
+        _ => Content::for_stanza(path, fields),
+    };
     let mut rows = collection_rows(path, access, (fields, &content), &kind);
     rows.extend(entity_rows(&format!("{path}/{{name}}"), access, (fields, &content), &kind));
     rows
@@ -249,6 +286,9 @@ impl Request {
         if kind.is_by_name && kind.conf == SERVER_CONF {
             kind.node_name = node_name(state).await?;
         }
+        if kind.conf == saved_searches::CONF && !kind.is_by_name {
+            kind.times = Some(RequestedTimes::of(state, &caller, &parts, &parameters).await?);
+        }
         let scope = match kind.is_of_node {
             true => Scope::for_namespace(NOBODY, APP_SYSTEM)?,
             false => scope_of(&parts, &caller)?,
@@ -272,12 +312,9 @@ impl Request {
         Ok(settings)
     }
 
-    /// Fails if the settings require a capability that the caller does not have.
-    fn check_capability(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
-        match (self.kind.capability)(settings).filter(|name| !self.caller.permissions.has_capability(name)) {
-            Some(missing) => Err(ApiError::missing_capability(&self.caller.identity.user, missing)),
-            None => Ok(()),
-        }
+    /// Fails if a change of the stanza requires a capability that the caller does not have.
+    fn check_capability(&self, stanza: &str, settings: &[(String, String)]) -> Result<(), ApiError> {
+        check_change(&self.caller.permissions, &self.kind.conf, stanza, settings)
     }
 
     /// Fails if a setting that is a search does not parse.
@@ -486,7 +523,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     let name = request.parameters.required("name")?.to_owned();
     let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings()?);
     kind.check(&settings)?;
-    request.check_capability(&settings)?;
+    request.check_capability(&kind.stanza(&name), &settings)?;
     let name = (kind.make_name)(&kind, &name, &mut settings)?;
     (kind.validate)(&state, &kind, Some(&name), &settings)?;
     let name = kind.stanza(&name);
@@ -524,7 +561,6 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings()?;
     request.kind.check(&settings)?;
-    request.check_capability(&settings)?;
     request.check_not_renamed()?;
     (request.kind.validate)(&state, &request.kind, None, &settings)?;
     (request.kind.validate_edit)(&request.name, &settings)?;
@@ -550,6 +586,7 @@ async fn check_by_program(
 }
 
 async fn write(state: ApiState, request: Request, settings: Vec<(String, String)>) -> Result<Response, ApiError> {
+    request.check_capability(&request.name, &settings)?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| match objects
@@ -573,6 +610,7 @@ async fn disable(state: ApiState, request: Request) -> Result<Response, ApiError
 }
 
 async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    request.check_capability(&request.name, &[])?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let (conf, of_data) = (kind.conf.clone(), state.clone());
     let gone = move |objects: &Objects, viewer: &Permissions| {
@@ -604,6 +642,7 @@ async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError
 }
 
 async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange) -> Result<ConfObject, ApiError> {
+    request.check_capability(&request.name, &[])?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
@@ -651,6 +690,9 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     (kind.fill)(kind, object, &mut settings);
     let mut content: Map<String, Value> = settings.into_iter().map(value).collect();
     content.entry("disabled").or_insert(Value::Bool(false));
+    if let Some(times) = kind.times.as_ref().and_then(|times| times.scheduled_times(object)) {
+        content.insert("scheduled_times".to_owned(), times.into());
+    }
     content.insert("eai:appName".to_owned(), app.into());
     content.insert("eai:userName".to_owned(), owner.into());
     let acl = acl_of(object);

@@ -14,6 +14,8 @@ use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_engine::check_regex;
 use quarry_event::time::Cron;
 
+use super::search_schedules::RequestedTimes;
+use super::setting_capabilities::{BANNER_CONF, BOOKMARK, METRIC_ALERTS_CONF, METRIC_SCHEMA, STATSD_DIMENSIONS};
 use super::{saved_search_defaults, saved_searches};
 use crate::ApiState;
 use crate::atom::Fields;
@@ -53,6 +55,8 @@ pub(super) struct Kind {
     pub(super) input_host: Arc<str>,
     /// Name of the node; empty in collections other than the stanzas of server.conf.
     pub(super) node_name: Arc<str>,
+    /// The times that a request asks for; `None` in collections without schedules.
+    pub(super) times: Option<RequestedTimes>,
     /// A message that accompanies changes, if any.
     pub(super) notice: ChangeNotice,
     /// Makes the name of a new entity, which may contain a setting of the request (`restrictToHost`).
@@ -66,8 +70,6 @@ pub(super) struct Kind {
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) validate: ValidateSettings,
-    /// A capability that these settings require, in addition to the capability that the endpoint requires.
-    pub(super) capability: fn(&[(String, String)]) -> Option<&'static str>,
     /// The setting whose value is a search; the search must parse.
     pub(super) search_setting: Option<&'static str>,
     /// Check that runs a program, after all other checks, with the settings that the entity would have.
@@ -233,6 +235,9 @@ fn is_extraction(object: &ConfObject) -> bool {
     !is_lookup(object) && ["REGEX", "DELIMS"].iter().any(|key| object.get(key).is_some())
 }
 
+/// Parameters of a stanza: any setting.
+pub(super) const ANY_SETTING: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
+
 pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, fields: Fields) -> Kind {
     Kind {
         path: Cow::Borrowed(path),
@@ -250,13 +255,13 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         more_fields: Arc::default(),
         input_host: Arc::default(),
         node_name: Arc::default(),
+        times: None,
         notice: ChangeNotice::Nothing,
         make_name: name_as_given,
         check_conflict: None,
         fill: as_set,
         expand: as_sent,
         validate: accept_all,
-        capability: |_| None,
         search_setting: None,
         check_by_program: None,
         validate_edit: |_, _| Ok(()),
@@ -268,7 +273,7 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
 pub(super) static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: &[], wildcard: &["global_banner.*"] };
     let only = Some((BANNER, BANNER));
-    Kind { only, verbs: &[], ..kind("data/ui/global-banner", "global-banner", "global-banner", fields) }
+    Kind { only, verbs: &[], ..kind("data/ui/global-banner", "global-banner", BANNER_CONF, fields) }
 });
 /// The only stanza of the collection.
 const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
@@ -503,15 +508,18 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             fill: saved_search_defaults::fill,
             expand: saved_search_defaults::expand,
             validate: saved_search_defaults::validate,
-            capability: saved_search_defaults::required_capability,
             search_setting: Some("search"),
             ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
         },
         event_types("saved/eventtypes"),
+        Kind {
+            is_entity: |object| !object.name.contains("::"),
+            ..kind("saved/sourcetypes", "sourcetypes", "props", ANY_SETTING)
+        },
         macros("admin/macros"),
         Kind {
             notice: ChangeNotice::Always("The alert is saved. Alerts are not evaluated yet."),
-            ..kind("alerts/metric_alerts", "metric_alerts", "metric_alerts", METRIC_ALERT)
+            ..kind("alerts/metric_alerts", "metric_alerts", METRIC_ALERTS_CONF, METRIC_ALERT)
         },
         Kind {
             is_entity: is_lookup,
@@ -580,7 +588,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             )
         },
         Kind {
-            prefix: Cow::Borrowed("statsd-dims:"),
+            prefix: Cow::Borrowed(STATSD_DIMENSIONS),
             is_prefix_shown: true,
             notice: ChangeNotice::Always("The change is saved and takes effect at the next start of the node."),
             expand: |_, settings| use_names(&STATSD_NAMES, settings),
@@ -592,7 +600,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             )
         },
         Kind {
-            prefix: Cow::Borrowed("bookmarks_mc:"),
+            prefix: Cow::Borrowed(BOOKMARK),
             ..kind(
                 "saved/bookmarks/monitoring_console",
                 "bookmarks",
@@ -611,7 +619,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             },
         ),
         Kind {
-            prefix: Cow::Borrowed("metric-schema:"),
+            prefix: Cow::Borrowed(METRIC_SCHEMA),
             is_prefix_shown: true,
             is_entity: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
             expand: |_, settings| use_names(&SCHEMA_NAMES, settings),

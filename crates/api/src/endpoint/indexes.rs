@@ -21,10 +21,10 @@ use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entities::{change, scope_of, with_objects};
 use super::index_defaults::{DEFAULTS, FLAGS};
 use super::index_permissions::{CONF, change_acl, check_may_write, with_permissions};
-use super::listing::{LIST_PARAMETERS, page};
+use super::listing::page;
 use super::path_parts::PathParts;
 use super::permissions::{ACL_PARAMETERS, acl_entry, required_acl_change};
-use super::row::{Access, Endpoint, entities};
+use super::row::{Access, Endpoint, LIST_INTROSPECTION, entities};
 use super::run_blocking;
 use super::setting_types::json_value;
 use super::shape::{Member, Settings as StanzaShape, Shape, WHOLE_NUMBER};
@@ -55,6 +55,11 @@ const NUMBERS: [&str; 5] =
 /// Setting with the kind of events, and the valid values of this setting.
 const DATATYPE: &str = "datatype";
 const DATATYPES: [&str; 2] = ["event", "metric"];
+/// The kind that stands for both in requests for the list.
+const ALL_DATATYPES: &str = "all";
+/// Parameters of the list.
+const INDEX_LIST_PARAMETERS: &[&str] =
+    &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", DATATYPE];
 const NS_PER_MICROSECOND: i64 = 1_000;
 /// Maximum number of stanzas that are removed with an index.
 const STANZAS_MAX: usize = 100;
@@ -119,7 +124,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let below = |name: &str| format!("{one}/{name}");
     let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, own, "Lists the indexes that the user may search.", get(list))
-            .takes(LIST_PARAMETERS)
+            .takes(INDEX_LIST_PARAMETERS)
             .of_conf(CONF),
         Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Creates an index.", post(create))
             .needs(&["name"])
@@ -228,6 +233,8 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         Ok((settings, format!("{}/{FOLDER}", objects.data_dir().display())))
     });
     let ((settings, folder), may) = (settings.await?, caller.permissions.has_capability(INDEXES_EDIT));
+    // Paths of the machine are shown only to users who may read how the node stores its events.
+    let is_folder_shown = may || caller.permissions.has_capability(LIST_INTROSPECTION);
     let entry = |node: quarry_engine::NodeEntry| {
         let mut content = Map::new();
         let mut name = String::new();
@@ -252,7 +259,9 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         for (path, below) in PATHS {
             let place = format!("{name}{below}");
             content.entry(path).or_insert_with(|| format!("$SPLUNK_DB/{place}").into());
-            content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
+            if is_folder_shown {
+                content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
+            }
         }
         for (flag, otherwise) in FLAGS {
             let said = match content.get(flag) {
@@ -275,8 +284,16 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
     with_permissions(state, caller, facts.into_iter().map(entry).collect()).await
 }
 
+/// The indexes of one kind, or all of them. Without a kind, Splunk lists the indexes of events only; here an index of
+/// events may have metrics, too, so all are listed.
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    page(TITLE, format!("/services/{COLLECTION}"), searchable_entries(&state, &caller).await?, &parameters)
+    let wanted = parameters.get(DATATYPE).map(str::trim).filter(|kind| !kind.is_empty() && *kind != ALL_DATATYPES);
+    if let Some(kind) = wanted.filter(|kind| !DATATYPES.contains(kind)) {
+        return Err(ApiError::bad_request(format!("{DATATYPE}={kind}: give event, metric or all")));
+    }
+    let mut entries = searchable_entries(&state, &caller).await?;
+    entries.retain(|entry| wanted.is_none_or(|kind| entry.content.get(DATATYPE).and_then(Value::as_str) == Some(kind)));
+    page(TITLE, format!("/services/{COLLECTION}"), entries, &parameters)
 }
 
 async fn one(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {

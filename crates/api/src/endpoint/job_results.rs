@@ -12,14 +12,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
-use quarry_event::time::{NS_PER_SEC, parse_zone};
+use quarry_event::time::{NS_PER_SEC, parse_zone, strftime};
 use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, Timeline};
 use quarry_search::{EventFormat, ResultTable, SearchError, SearchParams};
@@ -30,7 +30,7 @@ use super::job_costs::cost_lines;
 use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint};
-use super::row_requests::{event_format, further_commands, is_sorted, requested_range};
+use super::row_requests::{TIME_FORMATS, event_format, further_commands, is_sorted, requested_range, time_format};
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
@@ -42,6 +42,7 @@ use crate::atom::Form;
 use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::outlet::{ClientGone, Outlet};
+use crate::parameter_types::parse_flag;
 use crate::parameters::Parameters;
 use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
@@ -62,7 +63,8 @@ const ROW_PARAMETERS: &[&str] = &[
     "latest_time",
     "sort_key",
     "sort_dir",
-    "output_time_format",
+    TIME_FORMATS[0],
+    TIME_FORMATS[1],
     "max_lines",
     "truncation_mode",
     "zone",
@@ -86,11 +88,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             rows(Method::GET, "events", "Returns the events that a job has found so far.", get(events)),
             rows(Method::POST, "events", "Returns the events that a job has found so far.", post(events)),
             row(Method::GET, "timeline", "Counts a job's events by time.", get(timeline))
+                .takes(TIME_FORMATS)
                 .answers(AnswerShape::JsonOrXml(TIMELINE)),
             row(Method::GET, "summary", "Summarises the fields of a job's events.", get(summary))
                 .takes(&["f", "top_count", "min_freq"])
                 .answers(AnswerShape::JsonOrXml(SUMMARY)),
             row(Method::GET, "search.log", "Shows the log of a job.", get(log))
+                .takes(&[ATTACHMENT])
                 .answers(AnswerShape::Texts(&["text/plain"])),
         ]
     };
@@ -298,6 +302,8 @@ async fn post_process(
         rows_max: Some(COUNT_MAX),
         permissions: Arc::clone(&caller.permissions),
         shape: SearchShape { job: Some(job.sid().to_owned()), ..SearchShape::default() },
+        // The user's search is that of the job: reading its rows is no search of its own in the history.
+        is_internal: true,
         ..SearchParams::default()
     };
     let service = service_of(state, caller, place).await?;
@@ -414,11 +420,18 @@ async fn timeline(
     };
     let is_final = job.state().is_over();
     let form = Form::of(parameters.get("output_mode"));
+    let time_text = |time: TimeNs| match time_format(&parameters) {
+        Some(format) => strftime(time, format, job.zone()),
+        None => format_iso_time(time, job.zone()),
+    };
     Ok(form.answer(match form {
-        Form::Json => timeline_json(&timeline, is_final, job.zone()).to_string(),
-        Form::Atom => timeline_xml(&timeline, is_final, job.zone()),
+        Form::Json => timeline_json(&timeline, is_final, time_text).to_string(),
+        Form::Atom => timeline_xml(&timeline, is_final, time_text),
     }))
 }
+
+/// The parameter that lets a browser save a log as a file.
+const ATTACHMENT: &str = "attachment";
 
 /// The timeline of a report, whose events are read when the timeline is requested.
 async fn report_timeline(
@@ -467,14 +480,14 @@ fn shown_spans(timeline: &Timeline) -> Vec<ShownSpan> {
     }
 }
 
-fn timeline_json(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> Value {
+fn timeline_json(timeline: &Timeline, is_final: bool, time_text: impl Fn(TimeNs) -> String) -> Value {
     let buckets: Vec<Value> = shown_spans(timeline)
         .into_iter()
         .map(|ShownSpan { start, duration, count, time }| {
             json!({
                 "total_count": count, "available_count": count, "earliest_time": start, "earliest_time_offset": 0,
                 "latest_time_offset": 0, "duration": duration, "is_finalized": is_final,
-                "earliest_strftime": format_iso_time(time, zone),
+                "earliest_strftime": time_text(time),
             })
         })
         .collect();
@@ -483,7 +496,7 @@ fn timeline_json(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> Value 
     json!({ "buckets": buckets, "event_count": events, "cursor_time": cursor })
 }
 
-fn timeline_xml(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> String {
+fn timeline_xml(timeline: &Timeline, is_final: bool, time_text: impl Fn(TimeNs) -> String) -> String {
     let events: u64 = timeline.spans().map(|span| span.count).sum();
     let cursor = timeline.bounds().map_or(0, |(first, _)| first.div_euclid(NS_PER_SEC));
     let mut out =
@@ -492,7 +505,7 @@ fn timeline_xml(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> String 
         out.push_str(&format!(
             "<bucket c=\"{count}\" a=\"{count}\" t=\"{start}\" d=\"{duration}\" f=\"{}\" etz=\"0\" ltz=\"0\">{}</bucket>\n",
             u8::from(is_final),
-            format_iso_time(time, zone),
+            escape_xml(&time_text(time)),
         ));
     }
     out.push_str("</timeline>\n");
@@ -596,7 +609,12 @@ fn summary_xml(summary: &JobSummary) -> String {
 }
 
 /// The log of a job: a line each for its start, its search, messages, totals and costs.
-async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
+async fn log(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
     let status = job.status();
     let record = &status.record;
@@ -626,5 +644,10 @@ async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) ->
     }));
     lines.extend(cost_lines(&status).into_iter().map(|line| format!("{began} INFO  {line}")));
     let body = lines.join("\n") + "\n";
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], body).into_response())
+    let mut answer = ([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], body).into_response();
+    if parameters.get(ATTACHMENT).and_then(parse_flag) == Some(true) {
+        let saved = HeaderValue::from_static("attachment; filename=\"search.log\"");
+        answer.headers_mut().insert(header::CONTENT_DISPOSITION, saved);
+    }
+    Ok(answer)
 }

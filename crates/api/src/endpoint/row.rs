@@ -26,7 +26,17 @@ pub(super) const EDIT_SPLUNKTCP: &str = "edit_splunktcp";
 pub(super) const EDIT_SPLUNKTCP_TOKEN: &str = "edit_splunktcp_token";
 /// Changing the certificate of inputs over TLS.
 pub(super) const EDIT_SPLUNKTCP_SSL: &str = "edit_splunktcp_ssl";
-/// Changing how events become metrics.
+/// Changing the bookmarks of the Monitoring Console.
+pub(super) const EDIT_BOOKMARKS: &str = "edit_bookmarks_mc";
+/// Changing the message that every page shows.
+pub(super) const EDIT_BANNER: &str = "edit_global_banner";
+/// Changing which fields of events become metrics.
+pub(super) const EDIT_METRIC_SCHEMA: &str = "edit_metric_schema";
+/// Changing metric alerts.
+pub(super) const METRIC_ALERTS: &str = "metric_alerts";
+/// Changing sourcetypes.
+pub(super) const EDIT_SOURCETYPES: &str = "edit_sourcetypes";
+/// Changing how names of statsd metrics become dimensions.
 pub(super) const EDIT_STATSD: &str = "edit_statsd_transforms";
 /// Making the node part of an indexer cluster.
 pub(super) const EDIT_INDEXER_CLUSTER: &str = "edit_indexer_cluster";
@@ -40,6 +50,12 @@ pub(super) const EDIT_SEARCH_SERVER: &str = "edit_search_server";
 pub(super) const LICENSE_EDIT: &str = "license_edit";
 /// Changing the distribution of apps by a deployment server.
 pub(super) const EDIT_DEPLOYMENT_SERVER: &str = "edit_deployment_server";
+/// Changing how users are authenticated.
+pub(super) const CHANGE_AUTHENTICATION: &str = "change_authentication";
+/// Saving and restoring collections of the KV store.
+pub(super) const EDIT_KVSTORE: &str = "edit_kvstore";
+/// Switching scheduled searches on and off.
+pub(super) const EDIT_SEARCH_SCHEDULER: &str = "edit_search_scheduler";
 /// Restarting the node.
 pub(super) const RESTART: &str = "restart_splunkd";
 /// Changing settings of the node.

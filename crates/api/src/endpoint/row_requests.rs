@@ -1,9 +1,9 @@
 //! Parameters of a job's rows: a time range, further commands, an order, and the format of events.
 //!
 //! `earliest_time` and `latest_time` keep the rows whose `_time` is in this range, `sort_key` with `sort_dir` sorts all
-//! rows before the page is chosen, `output_time_format` formats `_time`, and `max_lines` shortens `_raw` (with both
-//! values of `truncation_mode`, the first lines are shown). Source: Splunk's REST API reference,
-//! `search/jobs/SID/events`.
+//! rows before the page is chosen, `output_time_format` (or else `time_format`) formats `_time`, and `max_lines`
+//! shortens `_raw` (with both values of `truncation_mode`, the first lines are shown). Source: Splunk's REST API
+//! reference, `search/jobs/SID/events`.
 //!
 //! Not here: pages and their output ([`super::job_results`]).
 
@@ -12,6 +12,7 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_search::EventFormat;
 
+use super::request_times::in_format;
 use crate::message::{ApiError, TypedSearch};
 use crate::parameters::Parameters;
 
@@ -23,16 +24,26 @@ pub(super) fn requested_range(
 ) -> Result<Option<TimeRange>, ApiError> {
     let bound = |name: &str| {
         let text = parameters.get(name).filter(|text| !text.trim().is_empty());
-        let time = text.map(|text| parse_time(text, now, zone)).transpose();
+        let text = text.map(|text| in_format(text.to_owned(), parameters.get("time_format"), zone));
+        let time = text.map(|text| parse_time(&text, now, zone)).transpose();
         time.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     };
     let range = TimeRange { earliest: bound("earliest_time")?, latest: bound("latest_time")? };
     Ok((range != TimeRange::ALL).then_some(range))
 }
 
+/// Parameters with the format of times in an answer; the first overrules the second, which is also the format of the
+/// bounds of the range.
+pub(super) const TIME_FORMATS: &[&str] = &["output_time_format", "time_format"];
+
+/// The requested format of times.
+pub(super) fn time_format(parameters: &Parameters) -> Option<&str> {
+    TIME_FORMATS.iter().find_map(|name| parameters.get(name).filter(|format| !format.is_empty()))
+}
+
 /// The requested format of events.
 pub(super) fn event_format(parameters: &Parameters) -> Result<EventFormat, ApiError> {
-    let time = parameters.get("output_time_format").filter(|format| !format.is_empty()).map(str::to_owned);
+    let time = time_format(parameters).map(str::to_owned);
     Ok(EventFormat { time, lines_max: parameters.number("max_lines")?.unwrap_or(0) })
 }
 

@@ -14,7 +14,7 @@ use super::entity_kinds::Kind;
 use super::setting_types::expected_instead;
 use crate::ApiState;
 use crate::message::ApiError;
-use crate::parameter_types::{parse_flag, value_error};
+use crate::parameter_types::value_error;
 
 /// Prefix of the settings of actions: `action.NAME` switches an action on, `action.NAME.KEY` is one of its settings.
 const ACTION: &str = "action.";
@@ -24,6 +24,8 @@ const ACTIONS: &str = "actions";
 const KNOWN_ACTIONS: [&str; 5] = ["email", "populate_lookup", "rss", "script", "summary_index"];
 /// The search with the leading command `search`, which its text may omit.
 const QUALIFIED: &str = "qualifiedSearch";
+/// The next scheduled time, which is computed.
+const NEXT_TIME: &str = "next_scheduled_time";
 
 /// Default values of settings.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -74,7 +76,6 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("is_scheduled", "0"),
     ("is_visible", "1"),
     ("max_concurrent", "1"),
-    ("next_scheduled_time", ""),
     ("realtime_schedule", "1"),
     ("request.ui_dispatch_app", ""),
     ("request.ui_dispatch_view", ""),
@@ -88,7 +89,9 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// Adds the settings that the stanza does not set, and `actions`.
-pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+pub(super) fn fill(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    let next = kind.times.as_ref().and_then(|times| times.next_time(object));
+    settings.insert(NEXT_TIME.to_owned(), next.unwrap_or_default());
     let mut add = |key: &str, value: &str| {
         settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     };
@@ -127,15 +130,6 @@ pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
 const ALERT_TYPES: [&str; 5] = ["always", "custom", "number of events", "number of hosts", "number of sources"];
 /// Severities of alerts.
 const SEVERITIES: std::ops::RangeInclusive<i64> = 1..=6;
-
-/// Capability to run searches on a schedule.
-const SCHEDULE_SEARCH: &str = "schedule_search";
-
-/// The capability that these settings require.
-pub(super) fn required_capability(settings: &[(String, String)]) -> Option<&'static str> {
-    let schedules = |(key, value): &(String, String)| key == "is_scheduled" && parse_flag(value) == Some(true);
-    settings.iter().any(schedules).then_some(SCHEDULE_SEARCH)
-}
 
 /// Rejects values that do not have the type of their setting.
 pub(super) fn validate(_: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {

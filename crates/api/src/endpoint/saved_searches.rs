@@ -16,8 +16,7 @@ use axum::routing::{get, post};
 use quarry_apps::objects::{ConfObject, NOBODY};
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::SearchShape;
-use quarry_event::TimeNs;
-use quarry_event::time::{Cron, NS_PER_SEC, parse_time};
+use quarry_event::time::parse_time;
 use quarry_search::SearchParams;
 use quarry_search::jobs::{JobOptions, JobStatus, ROWS_MAX};
 use serde_json::{Map, Value, json};
@@ -32,6 +31,7 @@ use super::request_times::{arrival_range, in_format};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{parse_now, service_of};
+use super::search_schedules::{RANGE, RequestedTimes};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
@@ -47,8 +47,6 @@ const COLLECTION: &str = "saved/searches";
 pub(super) const CONF: &str = "savedsearches";
 /// The sampling ratio.
 const SAMPLE_RATIO: &str = "dispatch.sample_ratio";
-/// Maximum scheduled times listed.
-const TIMES_MAX: usize = 1_000;
 /// Parameters of `dispatch`.
 const DISPATCH_PARAMETERS: &[&str] = &[
     "now",
@@ -121,7 +119,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Shows the scheduled times of a saved search.",
             get(scheduled),
         )
-        .needs(&["earliest_time", "latest_time"])
+        .needs(&RANGE)
         .answers(AnswerShape::Entities(TIMES)),
     ]
 }
@@ -333,26 +331,11 @@ async fn scheduled(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
-    let zone = service_of(&state, &caller, &parts).await?.zone();
-    let now = state.auth.now();
-    let instant = |name: &str| -> Result<TimeNs, ApiError> {
-        let text = parameters.required(name)?;
-        // As the tests of Splunk's SDK for C# expect, 0 is the present.
-        let text = if text == "0" { "now" } else { text };
-        parse_time(text, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={text}: {reason}")))
-    };
-    let (mut at, end) = (instant("earliest_time")?.saturating_sub(1), instant("latest_time")?);
-    let is_scheduled =
-        ["is_scheduled", "enableSched"].iter().any(|name| object.get(name).and_then(parse_flag) == Some(true));
-    let schedule = object.get("cron_schedule").filter(|_| is_scheduled && !object.is_disabled()).and_then(Cron::parse);
-    let mut times = Vec::new();
-    while let Some(next) = schedule.as_ref().and_then(|schedule| schedule.next_after(at, &zone)) {
-        if next >= end || times.len() >= TIMES_MAX {
-            break;
-        }
-        times.push(next.div_euclid(NS_PER_SEC));
-        at = next;
+    for bound in RANGE {
+        parameters.required(bound)?;
     }
+    let asked = RequestedTimes::of(&state, &caller, &parts, &parameters).await?;
+    let times = asked.scheduled_times(&object).unwrap_or_default();
     let told = "Scheduled searches do not run yet: these are the times at which they would run.";
     Ok(message_response(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
 }

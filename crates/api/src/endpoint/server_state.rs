@@ -100,7 +100,27 @@ const fn health_details(path: &'static str, name: &'static str) -> Fact {
     }
 }
 
-static FACTS: [Fact; 17] = [
+const fn search_limits(path: &'static str) -> Fact {
+    Fact {
+        path,
+        name: "search",
+        access: INTROSPECTION,
+        summary: "Shows the settings that limit concurrent searches.",
+        content: |facts| {
+            let SearchLimits { base, per_cpu, real_time_multiplier } = facts.condition.search_limits;
+            json!({
+                "base_max_searches": base, "max_searches_per_cpu": per_cpu, "max_rt_search_multiplier": real_time_multiplier,
+            })
+        },
+        shape: Shape::Object(&[
+            ("base_max_searches", Shape::Count),
+            ("max_searches_per_cpu", Shape::Count),
+            ("max_rt_search_multiplier", Shape::Count),
+        ]),
+    }
+}
+
+static FACTS: [Fact; 18] = [
     health_fact("server/health/splunkd", "splunkd"),
     health_details("server/health/splunkd/details", "splunkd"),
     // The deployment is this node alone.
@@ -249,23 +269,8 @@ static FACTS: [Fact; 17] = [
         content: |_| json!({ "check_ready": false, "reason": "the node is one program: no other file is installed that could be checked" }),
         shape: Shape::Object(&[("check_ready", Shape::Flag), ("reason", Shape::Text)]),
     },
-    Fact {
-        path: "search/concurrency-settings/search",
-        name: "search",
-        access: INTROSPECTION,
-        summary: "Shows the settings that limit concurrent searches.",
-        content: |facts| {
-            let SearchLimits { base, per_cpu, real_time_multiplier } = facts.condition.search_limits;
-            json!({
-                "base_max_searches": base, "max_searches_per_cpu": per_cpu, "max_rt_search_multiplier": real_time_multiplier,
-            })
-        },
-        shape: Shape::Object(&[
-            ("base_max_searches", Shape::Count),
-            ("max_searches_per_cpu", Shape::Count),
-            ("max_rt_search_multiplier", Shape::Count),
-        ]),
-    },
+    search_limits("search/concurrency-settings"),
+    search_limits("search/concurrency-settings/search"),
     Fact {
         path: DISPATCH_ARTIFACTS,
         name: "result",

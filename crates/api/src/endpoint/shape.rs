@@ -70,6 +70,14 @@ const ANY_SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag, Shape::Numb
 const COMMON_STANZA_MEMBERS: &[Member] =
     &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
 
+/// Members of every saved search as an entity.
+const SAVED_SEARCH_MEMBERS: &[Member] = &[
+    ("disabled", SETTING),
+    ("eai:appName", Shape::Text),
+    ("eai:userName", Shape::Text),
+    ("scheduled_times", Shape::Optional(&Shape::List(&Shape::Integer))),
+];
+
 /// An object without members.
 pub(crate) const EMPTY: Shape = Shape::Object(&[]);
 
@@ -77,6 +85,11 @@ impl Shape {
     /// The content of a stanza whose settings are these parameters, plus the members of every stanza.
     pub(crate) const fn of_stanza(fields: Fields) -> Shape {
         Shape::Settings(Settings { fields, more: COMMON_STANZA_MEMBERS })
+    }
+
+    /// The content of a saved search whose settings are these parameters.
+    pub(crate) const fn of_saved_search(fields: Fields) -> Shape {
+        Shape::Settings(Settings { fields, more: SAVED_SEARCH_MEMBERS })
     }
 
     /// The shape's JSON Schema; `is_whole` is false if a request may select some members of objects.

@@ -531,6 +531,7 @@ impl SearchJob {
             },
             now: Some(self.record.now_ns.unwrap_or(self.record.began_ns)),
             range: Some(self.range),
+            is_internal: true,
             ..SearchParams::default()
         }
     }

@@ -56,7 +56,7 @@ impl SearchJob {
         let run = |trailing_commands: Vec<Command>| {
             let params = self.source_events_search(Arc::clone(permissions), 2 * SPANS_MAX);
             let shape = SearchShape { trailing_commands, ..params.shape.clone() };
-            service.run(SearchParams { shape, is_internal: true, ..params })
+            service.run(SearchParams { shape, ..params })
         };
         let found = run(bounds_commands())?;
         let bounds = found.table.rows().find_map(|row| Some((time(&row, FIRST)?, time(&row, LAST)?)));

@@ -438,6 +438,8 @@ fn source_events_of_a_report_are_those_it_read() {
     let outcome = events(&job, 5);
     assert!(outcome.events && outcome.table.len() == 5 && outcome.table.fields().contains(&"a".to_owned()));
     assert_eq!(events(&job, EVENTS).table.len() as u64, job.status().matched);
+    // The history lists the search of the job once, however often its events are read.
+    assert!(job.source_events_search(viewer("eva"), 5).is_internal);
 }
 
 #[test]
