@@ -86,8 +86,8 @@ fn without_epoch(folder: &str) -> &str {
 ///
 /// Before the objects of a live bucket are deleted, a new epoch of uploads begins, so that the bucket is never uploaded
 /// again under the same keys: a request to delete may reach the store late, or twice, and must not delete objects that
-/// were uploaded meanwhile. There are few epochs, because such deletions occur only in migrations and in sweeps after an
-/// older catalog was restored.
+/// were uploaded meanwhile. A rebuilt catalog begins a new epoch, too. There are few epochs, because such deletions occur
+/// only in migrations and in sweeps after an older catalog was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnFolder<'a> {
     pub(super) store: &'a str,
@@ -104,6 +104,16 @@ impl<'a> OwnFolder<'a> {
             None => OwnFolder { store: last, epoch: None },
         }
     }
+
+    /// The number of the epoch; 0 before the first one began.
+    pub(super) fn epoch_number(&self) -> u64 {
+        self.epoch.and_then(|epoch| u64::from_str_radix(epoch, 16).ok()).unwrap_or(0)
+    }
+}
+
+/// The epoch with this number.
+pub(super) fn epoch(number: u64) -> String {
+    format!("{number:016x}")
 }
 
 impl fmt::Display for OwnFolder<'_> {
@@ -333,6 +343,11 @@ impl ObjectKind {
             ObjectKind::Filter => "filter",
         }
     }
+}
+
+/// Name of a copy of a bucket on a volume: the volume and the prefix of the copy's keys.
+pub(super) fn copy_name(volume: &str, folder: &str, stem: &str) -> String {
+    format!("{volume}/{folder}/{stem}")
 }
 
 /// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row, and is unique
