@@ -13,7 +13,7 @@ use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketRow, OtherCopy, RemoteCopy, RemoteState};
 
 use crate::object_names::object_folder;
-use crate::sealed_buckets::LiveRow;
+use crate::sealed_buckets::{LiveRow, WHOLE_FILTER_BYTES_MAX};
 use crate::sync::lock;
 
 /// Maximum number of distinct locations that buckets share in memory; beyond it, each bucket stores its location by
@@ -320,14 +320,17 @@ impl ObjectKind {
 
     /// Estimated number of bytes at the end of the object that are needed when it is opened, and are therefore read
     /// first: the metadata of all slabs for a bucket object, the parameters of all slabs for a filter, and the block
-    /// checksums after them.
+    /// checksums after them. A small filter is read whole.
     fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
             ObjectKind::Object => {
                 let sums = row.object_bytes / SHARE_OF_SUMS;
                 (row.object_bytes / TAIL_DIVISOR + sums / 2).max(OBJECT_END_BYTES + sums)
             }
-            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS + FILTER_END_BYTES,
+            ObjectKind::Filter => {
+                let whole = if row.filter_bytes <= WHOLE_FILTER_BYTES_MAX { row.filter_bytes } else { 0 };
+                whole + 3 * row.filter_bytes / SHARE_OF_SUMS + FILTER_END_BYTES
+            }
         }
     }
 

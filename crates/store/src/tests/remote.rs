@@ -530,6 +530,8 @@ struct CountedVolume {
 struct CountedObject {
     object: Arc<dyn ReadAt>,
     reads: Arc<AtomicU64>,
+    /// What was read with the opening.
+    tail: Mutex<Option<(u64, Bytes)>>,
 }
 
 impl BlobStore for CountedVolume {
@@ -538,7 +540,17 @@ impl BlobStore for CountedVolume {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        Ok(Arc::new(CountedObject { object: self.store.open(name)?, reads: Arc::clone(&self.reads) }))
+        let (reads, tail) = (Arc::clone(&self.reads), Mutex::default());
+        Ok(Arc::new(CountedObject { object: self.store.open(name)?, reads, tail }))
+    }
+
+    fn open_with_tail(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let object = self.store.open(name)?;
+        // Only whole blocks of the cache are passed on.
+        let start = object.len().saturating_sub(end_bytes).next_multiple_of(8 << 10).min(object.len());
+        let tail = object.read_at(start, (object.len() - start) as usize).unwrap();
+        Ok(Arc::new(CountedObject { object, reads: Arc::clone(&self.reads), tail: Mutex::new(Some((start, tail))) }))
     }
 
     fn verifies_checksums(&self) -> bool {
@@ -568,8 +580,12 @@ impl ReadAt for CountedObject {
         self.object.read_at(offset, len)
     }
 
+    fn take_tail(&self) -> Option<(u64, Bytes)> {
+        self.tail.lock().unwrap().take()
+    }
+
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.reads.fetch_add(u64::from(!ranges.is_empty()), Ordering::SeqCst);
         self.object.read_ranges(ranges)
     }
 }
@@ -598,6 +614,28 @@ fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8
 fn mixed_text(number: u64) -> String {
     let mixed = |by: u64| (number + 1).wrapping_mul(by) >> 20;
     format!("user={} took={} level={}", mixed(0x9e37_79b9_7f4a_7c15), mixed(0xc4ce_b9fe_1a85_ec53), number % 7)
+}
+
+#[test]
+fn a_small_term_filter_is_read_with_one_request() {
+    let dir = tempdir().unwrap();
+    let reads = Arc::<AtomicU64>::default();
+    let volume = Arc::new(CountedVolume { store: MemoryBlobStore::default(), reads: Arc::clone(&reads) });
+    let options = StoreOptions { slab_events: 20_000, log_segment_bytes: 64 << 20, ..options(dir.path(), volume, 0) };
+    let store = open(&options);
+    let batch = sample::batch_of("main", (0..20_000).map(|number| (number, mixed_text(number))));
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+    store.upload_all().unwrap();
+    let filter_bytes = store.shared.state_with_all().unwrap().sealed.values().next().unwrap().row.filter_bytes;
+    assert!((32 << 10..256 << 10).contains(&filter_bytes), "{filter_bytes}");
+    drop(store);
+    let store = open(&options);
+    let snapshot = all(&store);
+    let opened = reads.load(Ordering::SeqCst);
+    let absent = TermQuery::for_keyword("absent");
+    assert!(snapshot.segments[0].candidate_pages(&absent, &AnyColumn).unwrap().is_empty());
+    assert_eq!(reads.load(Ordering::SeqCst) - opened, 1);
 }
 
 #[test]
