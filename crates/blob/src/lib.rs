@@ -32,7 +32,7 @@ pub use error::BlobError;
 pub use memory::MemoryBlobStore;
 pub use name::NAME_BYTES_MAX;
 pub use reads::{CountingGuard, ReadStats, SearchReads};
-pub use s3::{S3Credentials, S3Encryption, S3Settings, S3Store, S3Traffic};
+pub use s3::{S3Credentials, S3Encryption, S3Header, S3Settings, S3Store, S3Traffic};
 
 /// A store of immutable objects.
 pub trait BlobStore: Debug + Send + Sync {

@@ -11,13 +11,14 @@ use std::ops::RangeInclusive;
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
 use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
+use crate::deleted_copies::write_deleted_copies;
 use crate::deletion::drop_deletion_of_forgotten;
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
 use crate::position::advance_position;
 use crate::remote::{OtherCopy, RemoteCopy, read_other, read_remote};
 use crate::setting::write_setting;
 use crate::transaction::{CatalogTransaction, Failure, Row, StepResult, Value, upsert, values};
-use crate::{Catalog, CatalogError};
+use crate::{Catalog, CatalogError, DeletedCopies};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
                        object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, receipt, stem, \
@@ -267,19 +268,17 @@ impl Catalog {
         self.remove_buckets(&[number])
     }
 
+    /// Like [`Catalog::remove_bucket`]; records that the bucket's copies on volumes are deleted.
+    pub fn remove_uploaded_bucket(&self, number: u64, deleted: &DeletedCopies<'_>) -> Result<(), CatalogError> {
+        self.write(|act| {
+            write_deleted_copies(act, deleted)?;
+            remove_buckets(act, &[number])
+        })
+    }
+
     /// Like [`Catalog::remove_bucket`] for several buckets at once.
     pub fn remove_buckets(&self, numbers: &[u64]) -> Result<(), CatalogError> {
-        self.write(|act| {
-            let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND thawed = 1 OR
-                state = 2 AND number <= (SELECT sealed_through FROM position
-                WHERE position.index_name = bucket.index_name)) RETURNING checksum";
-            for number in numbers {
-                delete_rows(act, Table::Bucket, delete, values![(*number).cast_signed()])?;
-                drop_origins_of_forgotten(act, *number)?;
-                drop_deletion_of_forgotten(act, *number)?;
-            }
-            Ok(())
-        })
+        self.write(|act| remove_buckets(act, numbers))
     }
 
     /// All buckets in one state, ascending by number. Live buckets may be too many for one list: see
@@ -332,6 +331,18 @@ impl Catalog {
     pub fn log_position(&self) -> Result<u64, CatalogError> {
         Ok(self.setting(LOG_POSITION)?.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
+}
+
+fn remove_buckets(act: &CatalogTransaction<'_>, numbers: &[u64]) -> StepResult<()> {
+    let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND thawed = 1 OR
+        state = 2 AND number <= (SELECT sealed_through FROM position
+        WHERE position.index_name = bucket.index_name)) RETURNING checksum";
+    for number in numbers {
+        delete_rows(act, Table::Bucket, delete, values![(*number).cast_signed()])?;
+        drop_origins_of_forgotten(act, *number)?;
+        drop_deletion_of_forgotten(act, *number)?;
+    }
+    Ok(())
 }
 
 fn write_log_position(

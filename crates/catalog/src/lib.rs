@@ -17,6 +17,7 @@ mod checkpoint;
 mod checksum;
 mod connection;
 mod copy;
+mod deleted_copies;
 mod deletion;
 mod digest;
 mod error;
@@ -41,6 +42,7 @@ pub use checkpoint::{
     tail_hash,
 };
 pub use connection::Catalog;
+pub use deleted_copies::DeletedCopies;
 pub use deletion::{DeletionCommit, DeletionRow};
 pub use digest::BucketCheck;
 pub use error::CatalogError;

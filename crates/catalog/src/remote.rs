@@ -7,8 +7,9 @@
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
 use crate::bucket::{live_bucket, write_bucket};
+use crate::deleted_copies::write_deleted_copies;
 use crate::transaction::{Row, StepResult};
-use crate::{BucketRow, Catalog, CatalogError};
+use crate::{BucketRow, Catalog, CatalogError, DeletedCopies};
 
 /// The copy of a bucket on a remote store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,8 +194,16 @@ impl Catalog {
     }
 
     /// Records that the second copy of a live bucket is completely deleted.
-    pub fn remove_other_copy(&self, number: u64) -> Result<bool, CatalogError> {
-        self.change_copies(number, |bucket| bucket.other.take_if(|other| other.is_obsolete).map(drop))
+    pub fn remove_other_copy(&self, number: u64, deleted: &DeletedCopies<'_>) -> Result<bool, CatalogError> {
+        self.write(|act| {
+            let Some(mut bucket) = live_bucket(act, number)? else { return Ok(false) };
+            if bucket.other.take_if(|other| other.is_obsolete).is_none() {
+                return Ok(false);
+            }
+            write_bucket(act, &bucket)?;
+            write_deleted_copies(act, deleted)?;
+            Ok(true)
+        })
     }
 
     /// Changes the copies recorded for a live bucket. Returns `false` and changes nothing if the bucket is no longer

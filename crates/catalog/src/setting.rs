@@ -13,7 +13,7 @@ impl Catalog {
     pub fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
         self.read(|act| {
             let select = format!("SELECT {COLUMNS} FROM setting WHERE name = ?1");
-            act.row(&select, values![name], |row| read(row).map(|(value, _)| value))
+            act.row(&select, values![name], |row| read(row).map(|((_, value), _)| value))
         })
     }
 
@@ -25,7 +25,7 @@ impl Catalog {
     pub fn settle(&self) -> Result<(), CatalogError> {
         self.write(|act| {
             let select = format!("SELECT {COLUMNS} FROM setting WHERE name = ?1");
-            let known = act.row(&select, values![SETTLED], |row| read(row).map(|(value, _)| value))?;
+            let known = act.row(&select, values![SETTLED], |row| read(row).map(|((_, value), _)| value))?;
             let number: u64 = known.and_then(|known| known.parse().ok()).unwrap_or(0);
             write_setting(act, SETTLED, &number.wrapping_add(1).to_string())
         })
@@ -35,6 +35,12 @@ impl Catalog {
     pub fn set_setting(&self, name: &str, value: &str) -> Result<(), CatalogError> {
         self.write(|act| write_setting(act, name, value))
     }
+}
+
+/// Names and values of the settings whose names are between `first` and, exclusively, `end`.
+pub(crate) fn read_named(act: &CatalogTransaction<'_>, first: &str, end: &str) -> StepResult<Vec<(String, String)>> {
+    let select = format!("SELECT {COLUMNS} FROM setting WHERE name >= ?1 AND name < ?2");
+    act.rows(&select, values![first, end], |row| read(row).map(|(named, _)| named))
 }
 
 pub(crate) fn write_setting(act: &CatalogTransaction<'_>, name: &str, value: &str) -> StepResult<()> {
@@ -49,11 +55,12 @@ fn sum_of(name: &str, value: &str) -> i64 {
     RowChecksum::of(Table::Setting).text(name).text(value).finish()
 }
 
-fn read(row: &mut Row) -> StepResult<(String, i64)> {
+/// Name and value of a setting, and its verified checksum.
+fn read(row: &mut Row) -> StepResult<((String, String), i64)> {
     let (name, value): (String, String) = (row.take(0)?, row.take(1)?);
     let sum = sum_of(&name, &value);
     check_row(Table::Setting, &name, row.take(2)?, sum)?;
-    Ok((value, sum))
+    Ok(((name, value), sum))
 }
 
 pub(crate) fn sum_of_settings(act: &CatalogTransaction<'_>) -> StepResult<i64> {

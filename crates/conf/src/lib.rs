@@ -52,8 +52,8 @@ pub use settings::server::ServerSettings;
 pub use settings::tags::{EventType, Tag, event_types, tag_stanza, tagged_value, tags};
 pub use settings::transforms::{ExtractionMethod, LookupDefinition, LookupTime, ReportRule, Transforms, missing_rules};
 pub use settings::volumes::{
-    CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeKey,
-    VolumeLocation, VolumeSettings,
+    CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeHeader,
+    VolumeKey, VolumeLocation, VolumeSettings,
 };
 pub use text::{Conf, Setting, Stanza};
 pub use values::parse_bool;

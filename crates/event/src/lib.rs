@@ -13,7 +13,7 @@ mod batch_rules;
 pub mod expression;
 pub mod fields;
 pub mod segment;
-mod sent_request;
+pub mod sent_request;
 pub mod spreadsheet;
 pub mod template;
 pub mod term;

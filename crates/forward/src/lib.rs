@@ -16,7 +16,6 @@ mod error;
 mod link;
 mod outlet;
 mod routes;
-mod sent_requests;
 mod spool;
 mod tls;
 

@@ -12,7 +12,6 @@ use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, Sink, SinkEr
 use quarry_pipeline::EVENT_BYTES_MAX;
 use quarry_stdx::Fault;
 
-use crate::sent_requests::{SentRequests, part_key};
 use crate::{ForwardError, Record, Routes, Spool};
 
 /// Compressors kept for reuse.
@@ -39,7 +38,6 @@ struct Shared {
     bytes: AtomicU64,
     unsent: AtomicU64,
     oversized: AtomicU64,
-    sent: SentRequests,
 }
 
 /// Counters of an outlet.
@@ -53,6 +51,15 @@ pub struct OutletFigures {
     pub unsent: u64,
     /// Events with fields too long for any receiver.
     pub oversized: u64,
+}
+
+/// Where a batch comes from.
+enum BatchOrigin<'a> {
+    Unknown,
+    /// A file, read up to this position.
+    File(FilePosition),
+    /// A request that its sender may repeat, and the key of this part of it.
+    Request(&'a SentRequest, u128),
 }
 
 impl Outlet {
@@ -90,7 +97,7 @@ impl Outlet {
     }
 
     /// Queues a batch; returns a record number. When that record is durable, so is the batch.
-    fn put(&self, batch: EventBatch, position: Option<FilePosition>) -> Result<u64, ForwardError> {
+    fn put(&self, batch: EventBatch, origin: BatchOrigin<'_>) -> Result<u64, ForwardError> {
         let shared = &self.shared;
         let (events, raw_bytes, mut oversized) = (batch.len() as u64, batch.raw.len() as u64, 0);
         let (parts, unsent) = self.routes.split(batch, self.routing.as_deref());
@@ -113,7 +120,11 @@ impl Outlet {
             events: *events,
         };
         let records: Vec<Record<'_>> = packed.iter().map(record).collect();
-        let appended = self.spool.append(&records, position);
+        let appended = match origin {
+            BatchOrigin::Unknown => self.spool.append(&records, None),
+            BatchOrigin::File(position) => self.spool.append(&records, Some(position)),
+            BatchOrigin::Request(request, key) => self.spool.append_part(&records, request, key),
+        };
         drop(records);
         // An input tries a batch again that could not be queued, so that batch is counted later.
         if appended.is_ok() {
@@ -189,34 +200,34 @@ impl Receipt for SpoolReceipt {
 
 impl EventStore for Outlet {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-        self.receipt(self.put(batch, None))
+        self.receipt(self.put(batch, BatchOrigin::Unknown))
     }
 
     fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
-        self.receipt(self.put(batch, Some(position)))
+        self.receipt(self.put(batch, BatchOrigin::File(position)))
     }
 
     fn begin_request(&self, key: u128) -> SentRequest {
-        self.shared.sent.begin(key)
+        self.spool.begin_request(key)
     }
 
     fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
-        let (key, sent) = (part_key(request, &batch), &self.shared.sent);
-        if let Some(number) = sent.find_queued(request, key, self.spool.elapsed_ns()) {
-            return self.receipt(Ok(number));
-        }
-        let appended = self.put(batch, None);
-        appended.iter().for_each(|number| sent.record_queued(request, key, *number));
-        self.receipt(appended)
+        let key = request.part_key(&batch);
+        let number = match self.spool.find_queued(request, key) {
+            Ok(Some(number)) => Ok(number),
+            Ok(None) => self.put(batch, BatchOrigin::Request(request, key)),
+            Err(error) => Err(error),
+        };
+        self.receipt(number)
     }
 
     fn record_answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {
-        requests.iter().for_each(|request| self.shared.sent.record_answered(request));
-        Ok(())
+        Ok(self.spool.record_answered(requests)?)
     }
 
     fn record_failure(&self, request: &SentRequest) {
-        self.shared.sent.record_failure(request, self.spool.elapsed_ns());
+        // If the failure cannot be recorded, the queued parts are at worst queued again.
+        drop(self.spool.record_failure(request));
     }
 
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
@@ -248,7 +259,8 @@ impl Sink for OutletSink {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        self.last = self.outlet.put(batch, position)?;
+        let origin = position.map_or(BatchOrigin::Unknown, BatchOrigin::File);
+        self.last = self.outlet.put(batch, origin)?;
         Ok(())
     }
 
@@ -272,27 +284,120 @@ const _: () = assert!(EVENT_BYTES_MAX * 2 <= quarry_inputs::s2s::batch::PLAIN_BY
 
 #[cfg(test)]
 mod tests {
-    use quarry_conf::{Layers, OutputSettings};
+    use quarry_conf::{ConfSource, Layer, Layers, OutputSettings};
     use quarry_event::Metadata;
+    use quarry_event::sent_request::UNANSWERED_SECS;
+    use quarry_event::time::NS_PER_SEC;
     use quarry_stdx::ManualClock;
 
     use super::*;
-    use crate::spool::SpoolOptions;
+    use crate::spool::{GroupOptions, SpoolOptions};
 
-    /// An empty queue that no group reads, and its outlet.
+    /// A queue with one group, which nothing reads, and its outlet.
     fn outlet(folder: &std::path::Path) -> (Arc<Spool>, Outlet) {
+        outlet_at(folder, &ManualClock::shared(0))
+    }
+
+    fn outlet_at(folder: &std::path::Path, clock: &Arc<ManualClock>) -> (Arc<Spool>, Outlet) {
         let (spool, _) = Spool::open(SpoolOptions {
             folder: folder.to_owned(),
             limit_bytes: 1 << 20,
             free_bytes_min: 0,
-            groups: Vec::new(),
+            groups: vec![GroupOptions { name: "a".to_owned(), blocks: true }],
             drop_after: None,
-            clock: ManualClock::shared(0),
+            clock: clock.clone(),
             new_name: "name".to_owned(),
         })
         .unwrap();
-        let routes = Routes::new(&OutputSettings::new(&Layers::new([]))).unwrap();
+        let text = "[tcpout]\ndefaultGroup = a\n[tcpout:a]\nserver = x:1\n".to_owned();
+        let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "outputs.conf".to_owned(), text };
+        let routes = Routes::new(&OutputSettings::new(&Layers::new([source]))).unwrap();
         (Arc::clone(&spool), Outlet::new(spool, Arc::new(routes)))
+    }
+
+    /// Sends a request with one part; returns whether the part was queued.
+    fn send(outlet: &Outlet, text: &[u8], is_answered: bool) -> bool {
+        let before = outlet.figures().events;
+        let request = outlet.begin_request(u128::from(text[0]));
+        drop(outlet.append_sent(batch(text, 0), &request).unwrap());
+        if is_answered {
+            outlet.record_answered(&[request]).unwrap();
+        }
+        outlet.figures().events > before
+    }
+
+    /// Text that compression shortens little.
+    fn noise(size: u64) -> Vec<u8> {
+        let byte = |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        (0..size).map(|at| b'0' + byte(at * at + at / 7) as u8).collect()
+    }
+
+    #[test]
+    fn unanswered_requests_are_not_queued_again_after_a_crash() {
+        for is_deleted in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (spool, first) = outlet(folder.path());
+            // Of two equal requests, one was answered.
+            let sent = [(b"one", true), (b"two", false), (b"tie", true), (b"tie", false)];
+            assert!(sent.iter().all(|(text, is_answered)| send(&first, *text, *is_answered)));
+            if is_deleted {
+                // The file with these records has been sent, and is deleted.
+                (0..3).for_each(|_| drop(first.append(batch(&noise(400_000), 0)).unwrap()));
+                spool.acknowledge(0, spool.last()).unwrap();
+                spool.stop();
+                spool.run();
+                assert!(spool.used_bytes() < 800_000);
+            }
+            drop((spool, first));
+            // A second crash changes nothing.
+            drop(outlet(folder.path()));
+            let (spool, again) = outlet(folder.path());
+            let repeated = [b"two", b"tie", b"one", b"two", b"tie"].map(|text| send(&again, text, true));
+            assert_eq!(repeated, [false, false, true, true, true], "deleted: {is_deleted}");
+            drop((spool, again));
+            let (_spool, last) = outlet(folder.path());
+            assert!(send(&last, b"two", false), "it was answered");
+        }
+    }
+
+    #[test]
+    fn parts_are_candidates_only_if_they_were_certainly_not_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, first) = outlet(folder.path());
+        assert!(send(&first, b"one", false) && send(&first, b"two", false));
+        drop((spool, first));
+        // The machine failed: the file of answers is of another boot.
+        let answers = folder.path().join("answers");
+        let kept = std::fs::read(&answers).unwrap();
+        let mut other = kept.clone();
+        other[16] ^= 1;
+        std::fs::write(&answers, other).unwrap();
+        let (spool, again) = outlet(folder.path());
+        assert!(send(&again, b"one", false));
+        drop((spool, again));
+        // Nothing is known about the answer to the second request, whose record is older than the file.
+        let (spool, again) = outlet(folder.path());
+        assert_eq!([b"one", b"two"].map(|text| send(&again, text, true)), [false, true]);
+        drop((spool, again));
+        std::fs::write(&answers, kept).unwrap();
+        let (spool, again) = outlet_at(folder.path(), &ManualClock::shared(UNANSWERED_SECS * NS_PER_SEC));
+        assert!(!send(&again, b"one", false), "candidates count from the start");
+        drop((spool, again));
+    }
+
+    #[test]
+    fn candidates_that_expired_are_none_after_a_crash() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, first) = outlet(folder.path());
+        assert!(send(&first, b"one", false));
+        drop((spool, first));
+        let clock = ManualClock::shared(0);
+        let (spool, again) = outlet_at(folder.path(), &clock);
+        clock.advance_ns(UNANSWERED_SECS * NS_PER_SEC);
+        assert!(send(&again, b"two", true));
+        drop((spool, again));
+        let (_spool, last) = outlet(folder.path());
+        assert!(send(&last, b"one", true));
     }
 
     fn batch(text: &[u8], time: i64) -> EventBatch {

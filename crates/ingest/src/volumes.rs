@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_blob::{
-    BlobStore, DirectoryStore, EncryptedStore, EncryptionKeys, S3Credentials, S3Encryption, S3Settings, S3Store,
+    BlobStore, DirectoryStore, EncryptedStore, EncryptionKeys, S3Credentials, S3Encryption, S3Header, S3Settings,
+    S3Store,
 };
 use quarry_conf::{
-    Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeLocation, VolumeSettings,
+    Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeHeader, VolumeLocation,
+    VolumeSettings,
 };
 use quarry_stdx::{Fault, HasKind, SharedClock, random};
 use quarry_store::{RemoteOptions, RemotePath};
@@ -80,6 +82,10 @@ fn read_keys(path: &str) -> Result<EncryptionKeys, Fault> {
     EncryptionKeys::parse(&text).map_err(|error| at(Fault::new(error.kind(), format!("{path}: {error}"))))
 }
 
+fn header(setting: &VolumeHeader) -> S3Header {
+    S3Header { method: setting.method.clone(), name: setting.name.clone(), value: setting.value.clone() }
+}
+
 fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> Result<S3Settings, Fault> {
     let credentials = match &settings.key {
         Some(key) => S3Credentials::Key { id: key.id.clone(), secret: key.secret.clone(), token: None },
@@ -104,6 +110,7 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
             VolumeEncryption::Server => S3Encryption::Server,
             VolumeEncryption::KeyService(id) => S3Encryption::KeyService(id.clone()),
         },
+        headers: settings.headers.iter().map(header).collect(),
         part_bytes: settings.part_bytes,
         parts_max: settings.parts_max,
         connect_timeout: Duration::from_millis(settings.connect_timeout_ms),

@@ -5,6 +5,7 @@
 //! Nothing here knows the domain.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod boot;
 pub mod descriptors;
 pub mod durable_folder;
 mod error_kind;
@@ -21,6 +22,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+pub use boot::boot_id;
 pub use error_kind::ErrorKind;
 pub use fault::{Fault, HasKind};
 pub use node_files::{ChangingFiles, NodeFiles, SharedFiles};

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use quarry_stdx::durable_folder;
 use quarry_stdx::number::usize_of;
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::wal::write_buffer::BLOCK_BYTES;
 
@@ -110,8 +109,7 @@ impl Disk for LocalDisk {
     }
 
     fn boot(&self) -> Option<u128> {
-        let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
-        (!id.is_empty()).then(|| xxh3_128(&id))
+        quarry_stdx::boot_id()
     }
 }
 

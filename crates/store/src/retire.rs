@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, TryLockError};
 
+use quarry_catalog::DeletedCopies;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::Fault;
@@ -339,8 +340,9 @@ impl Shared {
             if self.is_only_remote_copy(bucket)? {
                 return Ok(false);
             }
-            self.delete_remote_objects(bucket)?;
-            self.catalog.remove_bucket(bucket.row.number)?;
+            let names = self.delete_remote_objects(bucket)?;
+            let deleted = DeletedCopies { names: &names, time_ns: self.clock.now_ns() };
+            self.catalog.remove_uploaded_bucket(bucket.row.number, &deleted)?;
             Ok(true)
         };
         delete().unwrap_or_else(|error| {

@@ -12,36 +12,26 @@
 //! machine itself, there are no candidates, because answers may be missing from the unsynced file. A part with an
 //! unreadable slot is not a candidate either. See docs/decisions/0030.
 //!
-//! Not here: which requests are equal. The caller passes a key that identifies sender and content.
+//! Not here: which requests are equal (the caller passes a key that identifies sender and content); open requests and
+//! candidates in memory, and the format of the file ([`quarry_event::sent_request`]).
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use quarry_catalog::{Catalog, UnansweredPart};
+use quarry_event::sent_request::{ANSWERS_HEADER_BYTES, RecordedAnswers, SentParts, answer_writes, answers_header};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, SentRequest};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
 use crate::sync::lock;
 
-/// Maximum number of unanswered parts remembered; the oldest are dropped.
-pub const UNANSWERED_PARTS_MAX: usize = 8_192;
-/// A part becomes a candidate only if it was stored within this many seconds before the end of its run. It stays a
-/// candidate for as many seconds in the next run, counted anew from each request that fails.
-pub const UNANSWERED_SECS: i64 = 30 * 60;
-/// Number of slots. Slots are reused, so there are far more slots than possible candidates.
-const SLOTS: u64 = 65_536;
-/// Size of the header: magic, run, boot id and checksum. The slots follow.
-const HEADER_BYTES: usize = 64;
-/// Size of a slot: part number and checksum.
-const SLOT_BYTES: usize = 16;
-const MAGIC: &[u8; 8] = b"QRYANSW\n";
+pub use quarry_event::sent_request::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 
 /// Parts of requests by run and number.
 type Parts = BTreeMap<(u64, u64), UnansweredPart>;
@@ -66,80 +56,18 @@ struct ListedParts {
     is_uncertain: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
-    /// Number of requests begun.
-    begun: u64,
     /// Number of part numbers assigned so far.
     numbered: u64,
-    /// Parts of unanswered requests, by request.
-    open: BTreeMap<u64, Vec<UnansweredPart>>,
-    /// Number of parts of unanswered requests.
-    open_parts: usize,
-    candidates: BTreeMap<u128, VecDeque<UnansweredPart>>,
-    /// Number of candidates.
-    candidate_parts: usize,
-    /// Monotonic time at which the candidates expire.
-    candidates_until: i64,
+    parts: SentParts<UnansweredPart>,
     /// Error that caused the file to be voided; kept until it is reported.
     fault: Option<StoreError>,
 }
 
-/// Monotonic time at which a candidate that is added at `now_ns` expires.
-fn expires_at(now_ns: i64) -> i64 {
-    now_ns.saturating_add(UNANSWERED_SECS * NS_PER_SEC)
-}
-
 impl Inner {
-    /// Adds a part of an unanswered request. If there are too many parts, removes and returns the oldest ones, which
-    /// must count as answered.
-    fn open(&mut self, request: u64, part: UnansweredPart) -> Vec<UnansweredPart> {
-        self.open.entry(request).or_default().push(part);
-        self.open_parts += 1;
-        let mut forgotten = Vec::new();
-        while self.open_parts > UNANSWERED_PARTS_MAX
-            && let Some((_, parts)) = self.open.pop_first()
-        {
-            self.open_parts -= parts.len();
-            forgotten.extend(parts);
-        }
-        forgotten
-    }
-
-    fn close(&mut self, request: u64) -> Vec<UnansweredPart> {
-        let parts = self.open.remove(&request).unwrap_or_default();
-        self.open_parts -= parts.len();
-        parts
-    }
-
-    /// Adds a candidate; returns whether there was room for it.
-    fn add_candidate(&mut self, part: UnansweredPart) -> bool {
-        let has_room = self.candidate_parts < UNANSWERED_PARTS_MAX;
-        if has_room {
-            self.candidates.entry(part.key).or_default().push_back(part);
-            self.candidate_parts += 1;
-        }
-        has_room
-    }
-
-    /// Drops the candidates if their time is over; returns whether there were any.
-    fn drop_expired(&mut self, now_ns: i64) -> bool {
-        let is_over = now_ns >= self.candidates_until && self.candidate_parts > 0;
-        if is_over {
-            self.candidates.clear();
-            self.candidate_parts = 0;
-        }
-        is_over
-    }
-
-    fn take_candidate(&mut self, key: u128) -> Option<UnansweredPart> {
-        let alike = self.candidates.get_mut(&key)?;
-        let part = alike.pop_front();
-        if alike.is_empty() {
-            self.candidates.remove(&key);
-        }
-        self.candidate_parts -= usize::from(part.is_some());
-        part
+    fn new(candidates: Vec<UnansweredPart>, now_ns: i64) -> Inner {
+        Inner { numbered: 0, parts: SentParts::new(|part| part.key, candidates, now_ns), fault: None }
     }
 
     fn next_part(&mut self, run: u64, key: u128, time: i64) -> UnansweredPart {
@@ -159,7 +87,12 @@ pub(crate) enum PartState {
 impl SentRequests {
     /// The value for a read-only store.
     pub(crate) fn none() -> SentRequests {
-        SentRequests { run: 0, answers: None, in_catalog: Mutex::default(), inner: Mutex::default() }
+        SentRequests {
+            run: 0,
+            answers: None,
+            in_catalog: Mutex::default(),
+            inner: Mutex::new(Inner::new(Vec::new(), 0)),
+        }
     }
 
     /// Begins a run whose first record is `first_record`. Unanswered parts in `logged` (from the log) and in the catalog
@@ -174,7 +107,7 @@ impl SentRequests {
         now_ns: i64,
     ) -> Result<(SentRequests, Option<String>), StoreError> {
         let known = catalog.unanswered()?;
-        let answered = RecordedAnswers::read(folder, disk.boot());
+        let answered = read_answers(folder, disk.boot());
         let run = next_run(first_record, &answered, known.iter().chain(&logged));
         let candidates = find_candidates(&answered, known.clone(), logged);
         let mut in_catalog = ListedParts { parts: index_by_number(known), is_uncertain: false };
@@ -182,26 +115,20 @@ impl SentRequests {
         let path = answers_path(folder);
         let begin = || -> io::Result<Arc<dyn DiskFile>> {
             let file = disk.create(&path)?;
-            file.write_all_at(&header(run, disk.boot()), 0)?;
+            file.write_all_at(&answers_header(run, disk.boot()), 0)?;
             Ok(file)
         };
         // The file with the answers of the last run is replaced only after the catalog was changed.
         let answers = saved.and_then(|()| begin().map_err(|error| StoreError::from_io("write", &path, &error)));
         let note = answers.as_ref().err();
         let note = note.map(duplicates_message);
-        let mut inner = Inner { candidates_until: expires_at(now_ns), ..Inner::default() };
-        for part in candidates {
-            inner.add_candidate(part);
-        }
-        let (in_catalog, inner) = (Mutex::new(in_catalog), Mutex::new(inner));
+        let (in_catalog, inner) = (Mutex::new(in_catalog), Mutex::new(Inner::new(candidates, now_ns)));
         Ok((SentRequests { run, answers: answers.ok(), in_catalog, inner }, note))
     }
 
     /// Begins a request with this key.
     pub(crate) fn begin_request(&self, key: u128) -> SentRequest {
-        let mut inner = lock(&self.inner);
-        inner.begun += 1;
-        SentRequest { key, id: inner.begun }
+        lock(&self.inner).parts.begin(key)
     }
 
     /// Classifies a part of a request. Fails if the catalog cannot record that an earlier part was repeated.
@@ -212,11 +139,11 @@ impl SentRequests {
         catalog: &Catalog,
         now_ns: i64,
     ) -> Result<PartState, StoreError> {
-        let key = part_key(request.key, batch);
+        let key = request.part_key(batch);
         let (found, has_expired) = {
             let mut inner = lock(&self.inner);
-            let has_expired = inner.drop_expired(now_ns);
-            let found = match inner.take_candidate(key) {
+            let has_expired = !inner.parts.drop_expired(now_ns).is_empty();
+            let found = match inner.parts.take_candidate(key) {
                 Some(earlier) => Ok(earlier),
                 None => Err(inner.next_part(self.run, key, batch.index_time)),
             };
@@ -232,7 +159,7 @@ impl SentRequests {
             Err(new) => return Ok(PartState::New(new)),
         };
         let forgotten = match found.run == self.run {
-            true => lock(&self.inner).open(request.id, found),
+            true => lock(&self.inner).parts.open(request.id, found),
             false => self.renumber(request, found, catalog)?,
         };
         self.write_answers(&forgotten)?;
@@ -253,34 +180,27 @@ impl SentRequests {
         wanted.remove(&(earlier.run, earlier.number));
         wanted.insert((again.run, again.number), again);
         if let Err(error) = in_catalog.update(catalog, wanted) {
-            lock(&self.inner).add_candidate(earlier);
+            lock(&self.inner).parts.add_candidate(earlier);
             return Err(error);
         }
-        Ok(lock(&self.inner).open(request.id, again))
+        Ok(lock(&self.inner).parts.open(request.id, again))
     }
 
     /// The parts of unanswered requests, and the candidates.
     fn unanswered(&self) -> Parts {
-        let inner = lock(&self.inner);
-        let (open, candidates) = (inner.open.values().flatten(), inner.candidates.values().flatten());
-        index_by_number(open.chain(candidates).copied())
+        index_by_number(lock(&self.inner).parts.unanswered())
     }
 
     /// Records that a part is in the log. Must not be called earlier, because the catalog must list stored parts only.
     pub(crate) fn record_stored(&self, request: u64, part: UnansweredPart) -> Result<(), StoreError> {
-        let forgotten = lock(&self.inner).open(request, part);
+        let forgotten = lock(&self.inner).parts.open(request, part);
         self.write_answers(&forgotten)
     }
 
     /// Records that a request failed and that its sender will be asked to repeat it; its stored parts will not be
     /// stored again.
     pub(crate) fn record_failure(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
-        let forgotten: Vec<_> = {
-            let mut inner = lock(&self.inner);
-            inner.candidates_until = expires_at(now_ns);
-            let parts = inner.close(request.id);
-            parts.into_iter().filter(|part| !inner.add_candidate(*part)).collect()
-        };
+        let forgotten = lock(&self.inner).parts.fail(request.id, now_ns);
         self.write_answers(&forgotten)
     }
 
@@ -289,7 +209,7 @@ impl SentRequests {
     pub(crate) fn record_answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
         let closed: Vec<(u64, Vec<UnansweredPart>)> = {
             let mut inner = lock(&self.inner);
-            requests.iter().map(|request| (request.id, inner.close(request.id))).collect()
+            requests.iter().map(|request| (request.id, inner.parts.close(request.id))).collect()
         };
         let parts: Vec<_> = closed.iter().flat_map(|(_, parts)| parts).copied().collect();
         self.write_answers(&parts).inspect_err(|_| {
@@ -297,7 +217,7 @@ impl SentRequests {
             for (request, parts) in closed {
                 // Parts removed here because of the limit cannot be recorded as answered, because writing slots has
                 // just failed.
-                parts.into_iter().for_each(|part| drop(inner.open(request, part)));
+                parts.into_iter().for_each(|part| drop(inner.parts.open(request, part)));
             }
         })
     }
@@ -308,7 +228,7 @@ impl SentRequests {
         let Some(answers) = &self.answers else { return Ok(()) };
         let failed = |error: io::Error| StoreError::from_io("write", Path::new("answers of the log"), &error);
         if let Err(error) = self.write_slots(&**answers, parts) {
-            answers.write_all_at(&[0; HEADER_BYTES], 0).map_err(failed)?;
+            answers.write_all_at(&[0; ANSWERS_HEADER_BYTES], 0).map_err(failed)?;
             lock(&self.inner).fault = Some(failed(error));
         }
         Ok(())
@@ -319,23 +239,16 @@ impl SentRequests {
         lock(&self.inner).fault.take()
     }
 
-    /// Writes adjacent slots with one write. Fewer writes shorten the time in which a crash leaves an answer recorded
-    /// but not sent.
     fn write_slots(&self, answers: &dyn DiskFile, parts: &[UnansweredPart]) -> io::Result<()> {
-        let mut places: Vec<(u64, u64)> = parts.iter().map(|part| (part.number % SLOTS, part.number)).collect();
-        places.sort_unstable();
-        places.chunk_by(|(place, _), (next, _)| place + 1 == *next).try_for_each(|adjacent| {
-            let first = adjacent.first().map_or(0, |(place, _)| *place);
-            let slots: Vec<u8> = adjacent.iter().flat_map(|(_, number)| slot(self.run, *number)).collect();
-            answers.write_all_at(&slots, HEADER_BYTES as u64 + first * SLOT_BYTES as u64)
-        })
+        let writes = answer_writes(self.run, parts.iter().map(|part| part.number));
+        writes.iter().try_for_each(|(offset, slots)| answers.write_all_at(slots, *offset))
     }
 
     /// Saves unanswered parts to the catalog before their records are deleted from the log. Candidates whose time is
     /// over are not saved: a body that is sent again later is a new request, in a later run as well.
     pub(crate) fn save(&self, catalog: &Catalog, now_ns: i64) -> Result<(), StoreError> {
         let mut in_catalog = lock(&self.in_catalog);
-        lock(&self.inner).drop_expired(now_ns);
+        lock(&self.inner).parts.drop_expired(now_ns);
         let unanswered = self.unanswered();
         in_catalog.update(catalog, unanswered)
     }
@@ -380,20 +293,6 @@ fn next_run<'p>(first_record: u64, answered: &RecordedAnswers, parts: impl Itera
         .fold(first_record, |run, earlier| run.max(earlier.saturating_add(1)))
 }
 
-/// Hash of a request and the events of one part. Times are excluded, because they differ between repetitions if the
-/// body contains none.
-fn part_key(request: u128, batch: &EventBatch) -> u128 {
-    let mut hasher = Xxh3::new();
-    hasher.update(&request.to_le_bytes());
-    let index = batch.metas.first().map_or("", |meta| &*meta.index);
-    for text in [index.as_bytes(), &batch.raw] {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text);
-    }
-    batch.ends.iter().for_each(|end| hasher.update(&end.to_le_bytes()));
-    hasher.digest128()
-}
-
 /// The parts in the catalog and in the log that are unanswered, oldest first.
 fn find_candidates(
     answered: &RecordedAnswers,
@@ -427,61 +326,9 @@ fn answers_path(folder: &Path) -> PathBuf {
     folder.join("answers")
 }
 
-fn header(run: u64, boot: Option<u128>) -> [u8; HEADER_BYTES] {
-    let mut out = [0; HEADER_BYTES];
-    out[..8].copy_from_slice(MAGIC);
-    out[8..16].copy_from_slice(&run.to_le_bytes());
-    out[16..32].copy_from_slice(&boot.unwrap_or(0).to_le_bytes());
-    let checksum = xxh3_128(&out[..48]);
-    out[48..].copy_from_slice(&checksum.to_le_bytes());
-    out
-}
-
-fn slot(run: u64, number: u64) -> [u8; SLOT_BYTES] {
-    let mut out = [0; SLOT_BYTES];
-    out[..8].copy_from_slice(&(number + 1).to_le_bytes());
-    let mut sealed = [0; SLOT_BYTES];
-    sealed[..8].copy_from_slice(&run.to_le_bytes());
-    sealed[8..].copy_from_slice(&out[..8]);
-    out[8..].copy_from_slice(&xxh3_64(&sealed).to_le_bytes());
-    out
-}
-
-/// The recorded answers of the last run.
-struct RecordedAnswers {
-    /// The run whose answers are recorded; 0 (before the first run) if unknown.
-    run: u64,
-    slots: Vec<u8>,
-}
-
-impl RecordedAnswers {
-    /// Reads the recorded answers. If the file is from another boot or incomplete, no answers are known.
-    fn read(folder: &Path, boot: Option<u128>) -> RecordedAnswers {
-        let bytes = fs::read(answers_path(folder)).unwrap_or_default();
-        let unknown = RecordedAnswers { run: 0, slots: Vec::new() };
-        let Some((head, slots)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return unknown };
-        let run = u64::from_le_bytes(*head[8..].first_chunk().unwrap_or(&[0; 8]));
-        if boot.is_none() || header(run, boot) != *head {
-            return unknown;
-        }
-        RecordedAnswers { run, slots: slots.to_vec() }
-    }
-
-    /// Whether a part of the last run was certainly not answered.
-    fn is_open(&self, number: u64) -> bool {
-        let at = (number % SLOTS) as usize * SLOT_BYTES;
-        match self.slots.get(at..at + SLOT_BYTES) {
-            // The file ends with the last answer, so parts beyond its end are unanswered.
-            None => self.slots.len() <= at,
-            Some(found) if found.iter().all(|byte| *byte == 0) => true,
-            // If an older part occupies the slot, this part was not answered. A newer part or an unreadable slot proves
-            // nothing.
-            Some(found) => {
-                let written = u64::from_le_bytes(*found.first_chunk().unwrap_or(&[0; 8])).wrapping_sub(1);
-                written < number && slot(self.run, written) == *found
-            }
-        }
-    }
+/// Reads the recorded answers of the last run.
+fn read_answers(folder: &Path, boot: Option<u128>) -> RecordedAnswers {
+    RecordedAnswers::decode(&fs::read(answers_path(folder)).unwrap_or_default(), boot)
 }
 
 #[cfg(test)]
@@ -489,17 +336,22 @@ mod tests {
     use super::*;
     use crate::LocalDisk;
 
+    /// Number of slots of the file.
+    const SLOTS: u64 = 65_536;
+
     fn part(run: u64, number: u64, time: i64) -> UnansweredPart {
         UnansweredPart { run, number, key: number.into(), time }
     }
 
     #[test]
     fn only_recent_unanswered_parts_of_the_last_run_are_candidates() {
-        let mut slots = vec![0; 4 * SLOT_BYTES];
-        slots[SLOT_BYTES..2 * SLOT_BYTES].copy_from_slice(&slot(9, 1));
-        slots[2 * SLOT_BYTES] = 7;
-        slots[3 * SLOT_BYTES..].copy_from_slice(&slot(9, 3));
-        let answered = RecordedAnswers { run: 9, slots };
+        let mut file = answers_header(9, Some(1)).to_vec();
+        for (offset, slots) in answer_writes(9, [1, 3]) {
+            file.resize(offset as usize, 0);
+            file.extend(slots);
+        }
+        file[ANSWERS_HEADER_BYTES + 2 * 16] = 7;
+        let answered = RecordedAnswers::decode(&file, Some(1));
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
         // The answers of run 10 were not recorded, so its parts are not candidates.
@@ -546,7 +398,7 @@ mod tests {
             sent.record_stored(request.id, part(4, 1, 0)).unwrap();
             assert_eq!(sent.record_answered(&[request]).is_err(), is_refused);
             assert_eq!(sent.take_fault().is_some(), !is_refused);
-            let found = RecordedAnswers::read(folder.path(), LocalDisk.boot());
+            let found = read_answers(folder.path(), LocalDisk.boot());
             let candidates = find_candidates(&found, vec![part(3, 7, 0)], vec![part(4, 1, 0)]);
             if !is_refused {
                 assert_eq!(candidates, []);
@@ -556,7 +408,7 @@ mod tests {
             assert_eq!(candidates, [part(3, 7, 0), part(4, 1, 0)]);
             sent.answers = Some(sound);
             sent.record_answered(&[request]).unwrap();
-            let found = RecordedAnswers::read(folder.path(), LocalDisk.boot());
+            let found = read_answers(folder.path(), LocalDisk.boot());
             assert_eq!(find_candidates(&found, Vec::new(), vec![part(4, 1, 0)]), []);
         }
     }
@@ -573,7 +425,7 @@ mod tests {
             request
         });
         sent.record_answered(&requests).unwrap();
-        let found = RecordedAnswers::read(folder.path(), LocalDisk.boot());
+        let found = read_answers(folder.path(), LocalDisk.boot());
         assert_eq!([6, 10, 12, 2 * SLOTS].map(|number| found.is_open(number)), [true; 4]);
         assert_eq!(numbers.map(|number| found.is_open(number)), [false; 8]);
         assert!(found.is_open(2 * SLOTS + 9), "an older part occupied the slot");
@@ -585,15 +437,15 @@ mod tests {
         let catalog = Catalog::open_in_memory().unwrap();
         let (sent, _) = SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap();
         let boot = LocalDisk.boot();
-        assert_eq!(RecordedAnswers::read(folder.path(), boot).run, if boot.is_some() { 4 } else { 0 });
-        assert_eq!(RecordedAnswers::read(folder.path(), boot.map(|boot| boot ^ 1)).run, 0);
-        assert_eq!(RecordedAnswers::read(folder.path(), None).run, 0);
+        assert_eq!(read_answers(folder.path(), boot).run, if boot.is_some() { 4 } else { 0 });
+        assert_eq!(read_answers(folder.path(), boot.map(|boot| boot ^ 1)).run, 0);
+        assert_eq!(read_answers(folder.path(), None).run, 0);
         drop(sent);
         let path = answers_path(folder.path());
         let mut bytes = fs::read(&path).unwrap();
         bytes[9] ^= 1;
         fs::write(&path, bytes).unwrap();
-        assert_eq!(RecordedAnswers::read(folder.path(), boot).run, 0);
+        assert_eq!(read_answers(folder.path(), boot).run, 0);
     }
 
     fn request_with(sent: &SentRequests, catalog: &Catalog, key: u128, now_ns: i64) -> (SentRequest, bool) {
@@ -660,7 +512,7 @@ mod tests {
             request_with(&sent, &catalog, 1, 0);
             sent.save(&catalog, 0).unwrap();
             let sent = begin();
-            let late = expires_at(0);
+            let late = UNANSWERED_SECS * NS_PER_SEC;
             if is_saved {
                 sent.save(&catalog, late).unwrap();
             } else {

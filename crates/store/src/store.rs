@@ -37,6 +37,9 @@ use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
 use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, remote, seal};
 
+/// Maximum number of files in the block cache, each with up to a megabyte.
+const CACHE_FILES_MAX: usize = 1 << 20;
+
 /// Events to store, and the checkpoint of their file.
 #[derive(Clone, Debug, Default)]
 pub struct AppendRequest {
@@ -50,7 +53,7 @@ pub struct AppendRequest {
 fn remotes_of(options: &StoreOptions, clock: &SharedClock) -> Result<Remotes, StoreError> {
     let Some(remote) = &options.remote else { return Ok(Remotes::none()) };
     let free_bytes_min = options.free_bytes_min.saturating_add(remote.eviction_padding);
-    let limits = CacheLimits { bytes_max: remote.cache_bytes_max, free_bytes_min };
+    let limits = CacheLimits { bytes_max: remote.cache_bytes_max, files_max: CACHE_FILES_MAX, free_bytes_min };
     Ok(Remotes::new(remote, BlockCache::open(&data_dir::cache(&options.dir), limits, clock.clone())?))
 }
 

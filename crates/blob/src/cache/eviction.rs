@@ -59,6 +59,11 @@ impl<K: Clone + Eq + Hash> EvictionOrder<K> {
         self.bytes.iter().sum()
     }
 
+    /// Number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Records a use; a new entry has no bytes yet.
     pub(super) fn touch(&mut self, key: &K, lasting: bool, now: i64) {
         let first = Entry { class: Class::UsedOnce, used: self.uses, used_at: now, bytes: 0 };

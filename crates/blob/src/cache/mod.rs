@@ -54,6 +54,8 @@ const FETCH_WAIT: Duration = Duration::from_secs(1);
 pub struct CacheLimits {
     /// Maximum bytes of all files.
     pub bytes_max: u64,
+    /// Maximum number of files. A file with a single block takes as much memory as one with all its blocks.
+    pub files_max: usize,
     /// Bytes to keep free on the disk.
     pub free_bytes_min: u64,
 }
@@ -118,6 +120,7 @@ struct State {
 pub struct BlockCache {
     folder: PathBuf,
     bytes_max: AtomicU64,
+    files_max: usize,
     free_bytes_min: u64,
     clock: SharedClock,
     /// Whether blocks are written; otherwise the cache is read-only.
@@ -140,7 +143,7 @@ impl BlockCache {
 
     /// Opens the cache read-only; a missing folder counts as an empty cache.
     pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
-        BlockCache::open_folder(folder, CacheLimits { bytes_max: 0, free_bytes_min: 0 }, clock, false)
+        BlockCache::open_folder(folder, CacheLimits { bytes_max: 0, files_max: 0, free_bytes_min: 0 }, clock, false)
     }
 
     fn open_folder(
@@ -160,6 +163,7 @@ impl BlockCache {
         let cache = BlockCache {
             folder: folder.to_owned(),
             bytes_max: AtomicU64::new(limits.bytes_max),
+            files_max: limits.files_max,
             free_bytes_min: limits.free_bytes_min,
             clock,
             writes,
@@ -374,7 +378,7 @@ impl BlockCache {
     }
 
     fn shrink(&self, state: &mut State, bytes_max: u64) {
-        while state.order.bytes() > bytes_max {
+        while state.order.bytes() > bytes_max || state.order.len() > self.files_max {
             let State { extents, order, .. } = &mut *state;
             let is_idle = |key: &Key| extents.get(key).is_none_or(|extent| extent.being_fetched == 0);
             let Some(key) = order.next(self.bytes_max.load(Ordering::Relaxed), is_idle) else { return };

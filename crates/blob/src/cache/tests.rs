@@ -68,7 +68,7 @@ impl Remote {
 const BLOCK: u64 = BLOCK_BYTES;
 
 fn limits(bytes_max: u64) -> CacheLimits {
-    CacheLimits { bytes_max, free_bytes_min: 0 }
+    CacheLimits { bytes_max, files_max: usize::MAX, free_bytes_min: 0 }
 }
 
 fn open(folder: &Path, bytes_max: u64) -> Arc<BlockCache> {
@@ -100,6 +100,20 @@ fn blocks_are_fetched_once_and_neighbours_together() {
     }
     let figures = cache.stats();
     assert_eq!((figures.fetches, figures.bytes, figures.damaged_blocks), (4, 7 * BLOCK, 0));
+}
+
+#[test]
+fn the_number_of_files_is_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = CacheLimits { files_max: 3, ..limits(u64::MAX) };
+    let cache = BlockCache::open(folder.path(), limits, Arc::new(Hands::default())).unwrap();
+    let remote = Remote::of(10);
+    let read = |name: &str| remote.through(&cache, name, false).read_at(0, 10).unwrap();
+    ["1", "2", "3", "4", "5"].into_iter().for_each(|name| assert_eq!(read(name), remote.bytes));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    remote.fetched();
+    ["3", "4", "5"].into_iter().for_each(|name| drop(read(name)));
+    assert_eq!(remote.fetched(), []);
 }
 
 #[test]
@@ -339,7 +353,7 @@ fn tail_read_on_open_is_cached() {
 #[test]
 fn a_disk_that_others_have_filled_gets_space_back() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = CacheLimits { bytes_max: u64::MAX, free_bytes_min: u64::MAX };
+    let limits = CacheLimits { bytes_max: u64::MAX, files_max: usize::MAX, free_bytes_min: u64::MAX };
     let cache = BlockCache::open(folder.path(), limits, Arc::new(Hands::default())).unwrap();
     let remote = Remote::of(20 * BLOCK as usize);
     remote.through(&cache, "v/a/1.bucket", false).read_at(0, 20 * BLOCK as usize).unwrap();

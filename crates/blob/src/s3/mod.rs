@@ -9,6 +9,7 @@
 //!
 //! Not here: which objects should exist, and local copies.
 
+mod added_headers;
 mod checksums;
 mod endpoints;
 mod hedge;
@@ -41,6 +42,7 @@ use self::requests::{Part, Requests};
 use self::traffic::count;
 use crate::{BlobError, BlobStore, ListedObject};
 
+pub use self::added_headers::S3Header;
 pub use self::settings::{S3Credentials, S3Encryption, S3Settings};
 pub use self::traffic::S3Traffic;
 

@@ -17,11 +17,12 @@ use quarry_stdx::SharedClock;
 use tokio::sync::Semaphore;
 use tokio::time;
 
+use super::added_headers::AddedHeaders;
 use super::checksums::FOOTER_BYTES;
 use super::endpoints::{Endpoints, Outcome};
 use super::hedge::{self, Hedge};
 use super::retry::{self, Budget};
-use super::server_clock::ServerClock;
+use super::server_clock::{DatedConnector, ServerClock};
 use super::traffic::{Counters, count};
 use super::unfinished_uploads::UploadLister;
 use crate::{BlobError, ListedObject, S3Settings, name};
@@ -101,9 +102,11 @@ impl Requests {
             return Err(BlobError::Settings { reason: format!("{:?} cannot begin a key", settings.prefix) });
         }
         let server_clock = ServerClock::new(clock.clone());
+        let headers = Arc::new(AddedHeaders::new(&settings)?);
+        let connector = DatedConnector { clock: Arc::clone(&server_clock), headers };
         Ok(Requests {
-            endpoints: Endpoints::new(settings.clients(&server_clock)?, clock.clone()),
-            lister: settings.upload_lister(&server_clock)?,
+            endpoints: Endpoints::new(settings.clients(&connector)?, clock.clone()),
+            lister: settings.upload_lister(&connector)?,
             server_clock,
             slots: Semaphore::new(settings.requests_max),
             settings,

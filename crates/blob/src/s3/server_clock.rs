@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
 };
 use quarry_stdx::SharedClock;
+
+use super::added_headers::AddedHeaders;
 
 const NS_PER_SEC: i64 = 1_000_000_000;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -43,20 +45,23 @@ impl ServerClock {
     }
 }
 
-/// Creates HTTP clients whose responses set the clock.
-#[derive(Debug)]
-pub(crate) struct DatedConnector(pub(crate) Arc<ServerClock>);
+/// Creates HTTP clients whose responses set the clock, and whose requests have the headers that settings add.
+#[derive(Clone, Debug)]
+pub(crate) struct DatedConnector {
+    pub(crate) clock: Arc<ServerClock>,
+    pub(crate) headers: Arc<AddedHeaders>,
+}
 
 impl HttpConnector for DatedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(DatedService { client, clock: Arc::clone(&self.0) }))
+        Ok(HttpClient::new(DatedService { client, connector: self.clone() }))
     }
 }
 
 struct DatedService {
     client: HttpClient,
-    clock: Arc<ServerClock>,
+    connector: DatedConnector,
 }
 
 impl fmt::Debug for DatedService {
@@ -68,15 +73,18 @@ impl fmt::Debug for DatedService {
 impl HttpService for DatedService {
     fn call<'s, 'f>(
         &'s self,
-        request: HttpRequest,
+        mut request: HttpRequest,
     ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'f>>
     where
         's: 'f,
         Self: 'f,
     {
         Box::pin(async move {
+            let DatedConnector { clock, headers } = &self.connector;
+            let added = headers.add_to(&mut request).await;
+            added.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
             let answer = self.client.execute(request).await?;
-            self.clock.record(&answer);
+            clock.record(&answer);
             Ok(answer)
         })
     }

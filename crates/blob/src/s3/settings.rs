@@ -8,7 +8,8 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::client::{Certificate, ClientOptions, HttpConnector as _};
 use object_store::{BackoffConfig, RetryConfig};
 
-use super::server_clock::{DatedConnector, ServerClock};
+use super::added_headers::S3Header;
+use super::server_clock::DatedConnector;
 use super::unfinished_uploads::UploadLister;
 use crate::BlobError;
 
@@ -34,6 +35,8 @@ pub struct S3Settings {
     pub verifies_certificates: bool,
     /// Server-side encryption of new objects.
     pub encryption: S3Encryption,
+    /// Headers that are added to requests.
+    pub headers: Vec<S3Header>,
     /// Timeout of one request, including its body.
     pub request_timeout: Duration,
     /// Timeout of connecting.
@@ -61,6 +64,7 @@ impl S3Settings {
             authorities: Vec::new(),
             verifies_certificates: true,
             encryption: S3Encryption::Container,
+            headers: Vec::new(),
             request_timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(5),
             requests_max: 64,
@@ -111,25 +115,25 @@ pub enum S3Encryption {
 }
 
 impl S3Settings {
-    /// A client per endpoint, with its URL. Clients do not retry on their own; their answers set the clock.
-    pub(crate) fn clients(&self, clock: &Arc<ServerClock>) -> Result<Vec<(String, AmazonS3)>, BlobError> {
+    /// A client per endpoint, with its URL. Clients do not retry on their own; the connector is that of the store.
+    pub(crate) fn clients(&self, connector: &DatedConnector) -> Result<Vec<(String, AmazonS3)>, BlobError> {
         if self.endpoints.is_empty() {
             let url = format!("https://s3.{}.amazonaws.com", self.region);
-            return Ok(vec![(url, self.client(None, clock)?)]);
+            return Ok(vec![(url, self.client(None, connector)?)]);
         }
-        self.endpoints.iter().map(|url| Ok((url.clone(), self.client(Some(url), clock)?))).collect()
+        self.endpoints.iter().map(|url| Ok((url.clone(), self.client(Some(url), connector)?))).collect()
     }
 
     /// A client of the first endpoint that lists unfinished uploads.
-    pub(crate) fn upload_lister(&self, clock: &Arc<ServerClock>) -> Result<UploadLister, BlobError> {
+    pub(crate) fn upload_lister(&self, connector: &DatedConnector) -> Result<UploadLister, BlobError> {
         let endpoint = self.endpoints.first().map(String::as_str);
-        let http = DatedConnector(Arc::clone(clock)).connect(&self.client_options(endpoint)?).map_err(refused)?;
+        let http = connector.connect(&self.client_options(endpoint)?).map_err(refused)?;
         let host = match endpoint {
             Some(url) => self.address(url),
             None => self.address(&format!("https://s3.{}.amazonaws.com", self.region)),
         };
         let url = if self.path_style { format!("{host}/{}", self.container) } else { format!("{host}/") };
-        Ok(UploadLister { http, client: self.client(endpoint, clock)?, url })
+        Ok(UploadLister { http, client: self.client(endpoint, connector)?, url })
     }
 
     fn client_options(&self, endpoint: Option<&str>) -> Result<ClientOptions, BlobError> {
@@ -147,7 +151,7 @@ impl S3Settings {
         Ok(options)
     }
 
-    fn client(&self, endpoint: Option<&str>, clock: &Arc<ServerClock>) -> Result<AmazonS3, BlobError> {
+    fn client(&self, endpoint: Option<&str>, connector: &DatedConnector) -> Result<AmazonS3, BlobError> {
         let once = RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, backoff: BackoffConfig::default() };
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&self.container)
@@ -179,8 +183,10 @@ impl S3Settings {
         if let Some(url) = endpoint {
             builder = builder.with_endpoint(self.address(url));
         }
-        builder = builder.with_http_connector(DatedConnector(Arc::clone(clock)));
-        builder.with_client_options(self.client_options(endpoint)?).build().map_err(refused)
+        builder = builder.with_http_connector(connector.clone());
+        let client = builder.with_client_options(self.client_options(endpoint)?).build().map_err(refused)?;
+        connector.headers.take_credentials(&client);
+        Ok(client)
     }
 
     /// The address of an endpoint, with the container in the host name unless `path_style` is set.

@@ -180,6 +180,40 @@ fn unavailable_stores_are_reported_by_name() {
 }
 
 #[test]
+fn requests_have_added_headers_and_are_signed_with_them() {
+    let Some(gateway) = Gateway::start() else { return };
+    let proxy = FaultProxy::start(gateway.address(), Faults::default());
+    let header = |method: Option<&str>, name: &str, value: &str| S3Header {
+        method: method.map(str::to_owned),
+        name: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let headers = vec![header(None, "X-Amz-Meta-Team", "logs"), header(Some("PUT"), "x-amz-storage-class", "STANDARD")];
+    let store = open(S3Settings { headers, part_bytes: 5 << 20, ..settings(&[&proxy.url()]) });
+    for bytes in [noise(1_000), noise(6 << 20)] {
+        store.put("main/1.bucket", &bytes).unwrap();
+        let object = store.open("main/1.bucket").unwrap();
+        assert_eq!(object.read_at(0, bytes.len()).unwrap(), bytes);
+    }
+    assert_eq!(store.list().unwrap(), ["main/1.bucket"]);
+    store.delete_unfinished(0, &|_| true).unwrap();
+    let seen = proxy.requests();
+    for request in &seen {
+        let is_put = request.head.starts_with("PUT ");
+        assert_eq!(request.header("x-amz-meta-team"), Some("logs"), "{}", request.head);
+        assert_eq!(request.header("x-amz-storage-class").is_some(), is_put, "{}", request.head);
+        let signed = request.header("authorization").unwrap();
+        assert!(signed.contains("x-amz-meta-team") && signed.contains("storage-class") == is_put, "{signed}");
+    }
+    assert!(["PUT ", "GET ", "POST "].iter().all(|method| seen.iter().any(|seen| seen.head.starts_with(method))));
+    for (method, name, value) in [("GET", "Range", "x"), ("G T", "a", "x"), ("GET", "a b", "x"), ("GET", "a", "\n")] {
+        let settings = S3Settings { headers: vec![header(Some(method), name, value)], ..settings(&[&proxy.url()]) };
+        let error = S3Store::open(settings, SystemClock::shared()).err().unwrap();
+        assert!(error.to_string().contains(&format!("header {name} of requests")), "{error}");
+    }
+}
+
+#[test]
 fn puts_send_checksum_and_configured_encryption() {
     let Some(gateway) = Gateway::start() else { return };
     let proxy = FaultProxy::start(gateway.address(), Faults { failed: 1000, ..Faults::default() });

@@ -40,6 +40,7 @@ on_each_database! {
     live_buckets_of_an_index_are_read_in_pages,
     checkpoints_of_a_transaction_without_an_answer_are_found,
     seals_that_are_complete_are_not_begun_again,
+    deletions_of_copies_stay_on_record_until_they_are_old,
 }
 
 fn a_bucket_goes_through_its_life(place: &Place) {
@@ -260,6 +261,7 @@ fn other(volume: &str, going: bool) -> Option<OtherCopy> {
 fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     let catalog = place.open().unwrap();
     commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    let none = DeletedCopies::default();
     let now = || catalog.bucket(1).unwrap().unwrap();
     let remote = |volume: &str, receipt| {
         let folder = format!("{volume}/main");
@@ -275,23 +277,46 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert!(catalog.begin_move(1, "b", "b/main").unwrap());
     assert_eq!((now().remote, now().other), (remote("a", 2), other("b", false)));
     assert!(!catalog.begin_move(1, "c", "c/main").unwrap(), "one move at a time");
-    assert!(!catalog.abandon_remote_copy(1).unwrap() && !catalog.remove_other_copy(1).unwrap());
+    assert!(!catalog.abandon_remote_copy(1).unwrap() && !catalog.remove_other_copy(1, &none).unwrap());
     assert!(catalog.end_move(1, 3).unwrap());
     assert_eq!((now().remote, now().other), (remote("b", 3), other("a", true)));
     assert!(!catalog.end_move(1, 3).unwrap(), "a copy that is being deleted is not restored");
-    assert!(catalog.remove_other_copy(1).unwrap() && catalog.abandon_remote_copy(1).unwrap());
+    assert!(catalog.remove_other_copy(1, &none).unwrap() && catalog.abandon_remote_copy(1).unwrap());
     assert_eq!((now().remote, now().other), (None, other("b", true)));
     drop(catalog);
     let catalog = place.open_existing().unwrap();
     assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
-    assert!(catalog.remove_other_copy(1).unwrap());
+    assert!(catalog.remove_other_copy(1, &none).unwrap());
     catalog.begin_uploads(&[1], "a", "a/main").unwrap();
     catalog.end_upload(1, 0).unwrap();
     assert!(catalog.begin_move(1, "b", "b/main").unwrap() && catalog.abandon_move(1).unwrap());
     assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
     catalog.check().unwrap();
     catalog.retire(&[1]).unwrap();
-    assert!(!catalog.remove_other_copy(1).unwrap(), "a bucket that is not live does not change");
+    assert!(!catalog.remove_other_copy(1, &none).unwrap(), "a bucket that is not live does not change");
+}
+
+fn deletions_of_copies_stay_on_record_until_they_are_old(place: &Place) {
+    let catalog = place.open().unwrap();
+    commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    let names = ["a/x/1", "a0/x/1", "b/x/1"].map(str::to_owned);
+    catalog.begin_uploads(&[1], "a", "a/main").unwrap();
+    assert!(catalog.abandon_remote_copy(1).unwrap());
+    let moved = DeletedCopies { names: &names[..1], time_ns: 10 };
+    assert!(catalog.remove_other_copy(1, &moved).unwrap() && !catalog.remove_other_copy(1, &moved).unwrap());
+    catalog.retire(&[1]).unwrap();
+    catalog.remove_uploaded_bucket(1, &DeletedCopies { names: &names[1..], time_ns: 20 }).unwrap();
+    assert_eq!(catalog.bucket(1).unwrap(), None);
+    let known = || {
+        let is_known = |name: &String| catalog.is_deleted_copy(name).unwrap();
+        names.iter().filter(|name| is_known(name)).map(String::as_str).collect::<Vec<_>>()
+    };
+    catalog.forget_deleted_copies("a", 10, &|_| false).unwrap();
+    catalog.forget_deleted_copies("a", 11, &|name| name == "a/x/1").unwrap();
+    assert_eq!(known(), names);
+    catalog.forget_deleted_copies("a", i64::MAX, &|name| name == "b/x/1").unwrap();
+    assert_eq!(known(), ["a0/x/1", "b/x/1"]);
+    catalog.check().unwrap();
 }
 
 fn what_a_bucket_holds_is_known_through_further_merges(place: &Place) {

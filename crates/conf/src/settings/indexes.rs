@@ -59,7 +59,6 @@ pub static INDEXES: ConfTable = ConfTable {
         "remote.s3.ecdhCurves",
         "remote.s3.encryption.cse.",
         "remote.s3.encryption.sse-",
-        "remote.s3.header.",
         "remote.s3.kms.",
         "remote.s3.sslAltNameToCheck",
         "remote.s3.sslCommonNameToCheck",

@@ -26,6 +26,9 @@ const ENCRYPTION: &str = "remote.s3.encryption";
 const KEY_ID: &str = "remote.s3.kms.key_id";
 const KEY_FILE: &str = "remote.s3.encryption.cse.key_file";
 const PARTS: &str = "remote.s3.multipart_max_connections";
+/// Followed by the method of the requests, or `ALL`, a dot, and the name of the header.
+const HEADER: &str = "remote.s3.header.";
+const ALL_METHODS: &str = "ALL";
 const VERIFY: &str = "remote.s3.sslVerifyServerCert";
 /// Setting of an index and of `[cachemanager]`.
 pub(super) const HOTLIST: &str = "hotlist_recency_secs";
@@ -57,6 +60,7 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     ),
     text(KEY_FILE, "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
     row(KEY_ID, Kind::Text, "", "", "id of the key for sse-kms"),
+    row(HEADER, Kind::Text, "", "", "METHOD.NAME: value of header NAME of requests with METHOD (GET, PUT, …, or ALL)"),
     row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "size of the parts of an object that is uploaded in parts"),
     row(PARTS, at_least(1), "4", "parts", "maximum parts of an object that are uploaded at once"),
     row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "time limit for opening a connection"),
@@ -137,6 +141,8 @@ pub struct S3VolumeSettings {
     pub verifies_certificates: bool,
     /// `remote.s3.encryption`.
     pub encryption: VolumeEncryption,
+    /// `remote.s3.header.…`.
+    pub headers: Vec<VolumeHeader>,
     /// `remote.s3.multipart_upload.part_size`.
     pub part_bytes: usize,
     /// `remote.s3.multipart_max_connections`.
@@ -160,6 +166,17 @@ impl fmt::Debug for VolumeKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("VolumeKey").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+/// A header that is added to requests to a volume's server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeHeader {
+    /// The method of the requests; `None` for all requests.
+    pub method: Option<String>,
+    /// Name of the header.
+    pub name: String,
+    /// Value of the header.
+    pub value: String,
 }
 
 /// Encryption of a volume.
@@ -326,12 +343,25 @@ fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, 
             authorities: values.optional("remote.s3.sslRootCAPath"),
             verifies_certificates: values.bool(VERIFY),
             encryption,
+            headers: values.classes(HEADER).map(|(class, value)| header(class, value)).collect::<Result<_, _>>()?,
             part_bytes: usize_of(values.count(PART_SIZE)),
             parts_max: values.size(PARTS),
             connect_timeout_ms: values.count("remote.s3.timeout.connect"),
             request_timeout_ms: values.count("remote.s3.timeout.read"),
         }),
     }))
+}
+
+/// The header of setting `remote.s3.header.METHOD.NAME`.
+fn header(class: &str, value: &str) -> Result<VolumeHeader, Fault> {
+    let is_method = |method: &&str| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let (method, name) = class.split_once('.').filter(|(method, _)| is_method(method)).ok_or_else(|| {
+        let example = "remote.s3.header.PUT.x-amz-storage-class";
+        Fault::invalid(format!("{HEADER}{class}: a method, or ALL, and a name must follow, as in {example}"))
+    })?;
+    let method = method.to_ascii_uppercase();
+    let method = (method != ALL_METHODS).then_some(method);
+    Ok(VolumeHeader { method, name: name.to_owned(), value: value.to_owned() })
 }
 
 #[cfg(test)]
@@ -351,6 +381,7 @@ mod tests {
             "[default]\nremotePath = volume:cold/$_index_name\n\
              [volume:cold]\nstorageType = remote\npath = s3://logs/prod/quarry/\nremote.s3.endpoint = http://a:1/, http://b:1\n\
              remote.s3.access_key = id\nremote.s3.secret_key = secret\nremote.s3.encryption = sse-s3\n\
+             remote.s3.header.put.x-amz-storage-class = STANDARD_IA\nremote.s3.header.ALL.x-team = logs\n\
              [volume:nas]\nstorageType = remote\npath = file:///mnt/nas\n\
              [volume:hot]\npath = /fast\n\
              [web]\nremotePath = volume:nas/x/$_index_name\n[here]\nremotePath =\n",
@@ -367,6 +398,13 @@ mod tests {
             (&cold.key, &cold.encryption),
             (&Some(VolumeKey { id: "id".into(), secret: "secret".into() }), &VolumeEncryption::Server)
         );
+        let header = |method: Option<&str>, name: &str, value: &str| VolumeHeader {
+            method: method.map(str::to_owned),
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        let headers = [header(None, "x-team", "logs"), header(Some("PUT"), "x-amz-storage-class", "STANDARD_IA")];
+        assert_eq!(cold.headers, headers);
         assert!(!format!("{storage:?}").contains("\"secret\""), "{storage:?}");
         assert_eq!(storage.volumes["nas"].location, VolumeLocation::Folder("/mnt/nas".into()));
         let path = |volume: &str, path: &str| Some(RemotePathSetting { volume: volume.into(), path: path.into() });
@@ -390,6 +428,10 @@ mod tests {
             ("[volume:x]\nstorageType = remote\npath = file://x\n", "with three slashes"),
             (&*format!("{remote}remote.s3.access_key = id\n"), "go together"),
             (&*format!("{remote}remote.s3.encryption = sse-kms\n"), "needs remote.s3.kms.key_id"),
+            (
+                &*format!("{remote}remote.s3.header.x-team = a\n"),
+                "remote.s3.header.x-team: a method, or ALL, and a name",
+            ),
             (
                 &*format!("{remote}[web]\nremotePath = volume:warm/web\n"),
                 "[web]: remotePath = volume:warm/web: there is no [volume:warm]",
@@ -456,11 +498,6 @@ mod tests {
             ("", "[cachemanager]\neviction_policy = clock\n", "[cachemanager] eviction_policy = clock: expected lru"),
             ("", "[cachemanager]\nevict_on_stable = true\n", "[cachemanager] evict_on_stable is not supported"),
             ("[volume:x]\nremote.s3.signature_version = v2\n", "", "remote.s3.signature_version = v2: expected v4"),
-            (
-                "[volume:x]\nremote.s3.header.PUT.x-amz-storage-class = STANDARD_IA\n",
-                "",
-                "remote.s3.header.PUT.x-amz-storage-class is not supported",
-            ),
             ("[volume:x]\nremote.s3.kms.auth_region = x\n", "", "remote.s3.kms.auth_region is not supported"),
             ("[volume:x]\nremote.gs.credential_file = x\n", "", "remote.gs.credential_file is not supported"),
         ] {

@@ -12,6 +12,7 @@ mod positions;
 mod reader;
 mod record;
 mod segment;
+mod sent_requests;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quarry_event::SentRequest;
 use quarry_inputs::FilePosition;
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
@@ -32,8 +34,9 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use self::reader::{QueueRecord, SpoolReader};
 
 use self::positions::Positions;
-use self::record::Body;
+use self::record::{Body, RequestPart};
 use self::segment::{PRIVATE_MODE, Segment, recover, replace};
+use self::sent_requests::{QueuedPart, SentRequests, UnansweredParts};
 use crate::ForwardError;
 
 /// Number of segment files into which the size limit is divided, and their minimum and maximum sizes.
@@ -135,6 +138,7 @@ struct State {
     unsynced_bytes: u64,
     groups: Vec<Group>,
     positions: Positions,
+    sent: SentRequests,
     buffer: Vec<u8>,
     /// Whether the file being written is damaged, so that the next append starts a new one.
     is_active_damaged: bool,
@@ -170,7 +174,8 @@ impl Spool {
             notes.push(format!("{}: damaged; files that were read before may be read again", list.display()));
             Positions::default()
         });
-        let mut found = recover(&folder, &mut positions)?;
+        let mut unanswered = UnansweredParts::read(&folder)?;
+        let mut found = recover(&folder, &mut positions, &mut unanswered)?;
         notes.append(&mut found.notes);
         let groups =
             options.groups.into_iter().map(|group| Group::open(&folder, group)).collect::<Result<Vec<_>, _>>()?;
@@ -178,6 +183,7 @@ impl Spool {
         let next = last + 1 + if found.is_cut { SKIPPED_NUMBERS } else { 0 };
         let mut segments: VecDeque<Segment> = found.segments.into();
         segments.push_back(Segment::create(&folder, next)?);
+        let sent = SentRequests::open(&folder, unanswered, next, options.clock.elapsed_ns())?;
         let state = State {
             segments,
             next,
@@ -185,6 +191,7 @@ impl Spool {
             unsynced_bytes: 0,
             groups,
             positions,
+            sent,
             buffer: Vec::new(),
             is_active_damaged: false,
             is_dropping: false,
@@ -214,11 +221,6 @@ impl Spool {
     /// The queue's unique name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Monotonic time in nanoseconds.
-    pub(crate) fn elapsed_ns(&self) -> i64 {
-        self.clock.elapsed_ns()
     }
 
     /// A watch on the number of the last durable record.
@@ -276,6 +278,45 @@ impl Spool {
     /// Appends records with the position of their file; waits while the queue is full. Returns the number of the last
     /// record, for [`Spool::wait_durable`].
     pub fn append(&self, records: &[Record<'_>], position: Option<FilePosition>) -> Result<u64, ForwardError> {
+        self.append_with(records, position, None)
+    }
+
+    /// Begins a request with this key, which its sender may repeat.
+    pub(crate) fn begin_request(&self, key: u128) -> SentRequest {
+        self.lock().sent.begin(key)
+    }
+
+    /// Like [`Spool::append`] for a part of a request; `key` identifies the part.
+    pub(crate) fn append_part(
+        &self,
+        records: &[Record<'_>],
+        request: &SentRequest,
+        key: u128,
+    ) -> Result<u64, ForwardError> {
+        self.append_with(records, None, Some((request, key)))
+    }
+
+    /// If a part with this key is queued already, adds it to the request, and returns the number of its record.
+    pub(crate) fn find_queued(&self, request: &SentRequest, key: u128) -> Result<Option<u64>, ForwardError> {
+        self.lock().sent.find_queued(request, key, self.clock.elapsed_ns())
+    }
+
+    /// Records that the senders of these requests are about to be answered. After an error, they must not be answered.
+    pub(crate) fn record_answered(&self, requests: &[SentRequest]) -> Result<(), ForwardError> {
+        self.lock().sent.record_answered(requests)
+    }
+
+    /// Records that a request failed and that its sender will be asked to repeat it.
+    pub(crate) fn record_failure(&self, request: &SentRequest) -> Result<(), ForwardError> {
+        self.lock().sent.record_failure(request, self.clock.elapsed_ns())
+    }
+
+    fn append_with(
+        &self,
+        records: &[Record<'_>],
+        position: Option<FilePosition>,
+        part: Option<(&SentRequest, u128)>,
+    ) -> Result<u64, ForwardError> {
         let bytes: usize = records.iter().map(|record| record.packed.len()).sum();
         let (mut state, is_room) = self.wait_for_room(bytes as u64)?;
         let mut records = records;
@@ -289,8 +330,12 @@ impl Spool {
         if self.should_roll(&state) {
             self.roll(&mut state)?;
         }
-        self.write(&mut state, records, position)?;
+        let time = self.clock.now_ns();
+        self.write(&mut state, records, position, part.map(|(_, key)| RequestPart { key, time }))?;
         let number = state.next - 1;
+        if let Some((request, key)) = part {
+            state.sent.record_queued(request, QueuedPart { key, record: number, time })?;
+        }
         drop(state);
         self.work.notify_one();
         Ok(number)
@@ -351,6 +396,7 @@ impl Spool {
         state: &mut State,
         records: &[Record<'_>],
         position: Option<FilePosition>,
+        part: Option<RequestPart>,
     ) -> Result<(), ForwardError> {
         let mut buffer = std::mem::take(&mut state.buffer);
         buffer.clear();
@@ -366,6 +412,7 @@ impl Spool {
                 number: first + at as u64,
                 groups: &groups,
                 position,
+                part: part.filter(|_| is_last),
                 packed: record.packed,
                 has_more: !is_last,
             };
@@ -461,10 +508,10 @@ impl Spool {
     fn sync(&self, mut state: MutexGuard<'_, State>) -> bool {
         let target = state.next - 1;
         state.unsynced_bytes = 0;
-        // The files to delete and the list of read positions are determined before the sync, so that the events up to
-        // each position are durable when the list is written.
+        // The files to delete, the list of read positions and the list of unanswered parts are determined before the
+        // sync, so that the events up to each position are durable when the lists are written.
         let count = state.removable_count();
-        let list = (count > 0).then(|| state.positions.to_bytes());
+        let lists = (count > 0).then(|| (state.positions.to_bytes(), state.sent.to_bytes()));
         let active = state.segments.back().cloned();
         drop(state);
         let synced = active.as_ref().map_or(Ok(()), |active| active.file.sync_data());
@@ -478,8 +525,9 @@ impl Spool {
         drop(state);
         self.durable.send_replace(target);
         self.settled.notify_all();
-        let Some(list) = list else { return true };
-        if let Err(error) = self.remove(&gone, &list) {
+        let Some((positions, unanswered)) = lists else { return true };
+        let saved = unanswered.map_or(Ok(()), |list| SentRequests::save_list(&self.folder, &list));
+        if let Err(error) = saved.and_then(|()| self.remove(&gone, &positions)) {
             let mut state = self.lock();
             self.fail(&mut state, error);
             return false;

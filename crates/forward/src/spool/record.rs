@@ -1,7 +1,8 @@
 //! Encoding of a queue record: a compressed batch, its groups, and optionally the position of its file.
 //!
-//! `length u32, xxh3 u64` of the body, then the body: `number u64, flags u8, groups (text), position (if flagged),
-//! packed batch`. Numbers are little-endian; a text is preceded by its length (u32).
+//! `length u32, xxh3 u64` of the body, then the body: `number u64, flags u8, groups (text), position (if flagged), key
+//! u128 and time i64 of a part of a request (if flagged), packed batch`. Numbers are little-endian; a text is preceded by
+//! its length (u32).
 
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ const HAS_MORE: u8 = 1;
 const HAS_OLD_POSITION: u8 = 2;
 /// A position precedes the batch.
 const HAS_POSITION: u8 = 4;
+/// Key and time of a part of a request precede the batch.
+const HAS_PART: u8 = 8;
 
 /// Content of a record.
 #[derive(Debug)]
@@ -29,8 +32,19 @@ pub(super) struct Body<'a> {
     /// Names of groups, comma-separated.
     pub(super) groups: &'a str,
     pub(super) position: Option<FilePosition>,
+    /// The part of a request that the append consists of.
+    pub(super) part: Option<RequestPart>,
     pub(super) packed: &'a [u8],
     pub(super) has_more: bool,
+}
+
+/// A part of a request that is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RequestPart {
+    /// Hash of the request and the events of the part.
+    pub(super) key: u128,
+    /// Time of the append, in nanoseconds since 1970.
+    pub(super) time: i64,
 }
 
 /// Appends an encoded record.
@@ -40,10 +54,15 @@ pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&body.number.to_le_bytes());
     let more = if body.has_more { HAS_MORE } else { 0 };
     let position = if body.position.is_some() { HAS_POSITION } else { 0 };
-    out.push(more | position);
+    let part = if body.part.is_some() { HAS_PART } else { 0 };
+    out.push(more | position | part);
     write_text(body.groups.as_bytes(), out);
     if let Some(position) = &body.position {
         write_position(position, out);
+    }
+    if let Some(part) = &body.part {
+        out.extend_from_slice(&part.key.to_le_bytes());
+        out.extend_from_slice(&part.time.to_le_bytes());
     }
     out.extend_from_slice(body.packed);
     let length = u32_of(out.len() - start - HEAD_BYTES);
@@ -89,7 +108,8 @@ pub(super) fn read(bytes: &[u8], hash: u64) -> Option<Body<'_>> {
     let has_milestones = flags & HAS_POSITION != 0;
     let has_position = has_milestones || flags & HAS_OLD_POSITION != 0;
     let position = if has_position { Some(reader.position(has_milestones)?) } else { None };
-    Some(Body { number, groups, position, packed: reader.0, has_more: flags & HAS_MORE != 0 })
+    let part = if flags & HAS_PART != 0 { Some(reader.part()?) } else { None };
+    Some(Body { number, groups, position, part, packed: reader.0, has_more: flags & HAS_MORE != 0 })
 }
 
 /// Decoder of bodies and lists of positions.
@@ -100,6 +120,11 @@ impl<'a> Reader<'a> {
         let (array, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(array)
+    }
+
+    fn part(&mut self) -> Option<RequestPart> {
+        let key = u128::from_le_bytes(*self.array()?);
+        Some(RequestPart { key, time: i64::from_le_bytes(*self.array()?) })
     }
 
     fn text(&mut self) -> Option<&'a [u8]> {
@@ -134,16 +159,17 @@ mod tests {
         let identity = Arc::new(FileIdentity { scope: "main\0x".to_owned(), head: vec![0, 255, 7], variant: 3 });
         let (path, milestones) = ("/größe".to_owned(), vec![1, u32::MAX]);
         let position = FilePosition { identity, offset: 1 << 40, tail_hash: u64::MAX, path, milestones };
-        for position in [None, Some(position)] {
+        let part = RequestPart { key: u128::MAX - 5, time: -7 };
+        for (position, part) in [(None, None), (Some(position), None), (None, Some(part))] {
             let mut bytes = Vec::new();
             let packed = &b"packed"[..];
             let groups = "a,b";
-            write(&Body { number: 77, groups, position: position.clone(), packed, has_more: true }, &mut bytes);
+            write(&Body { number: 77, groups, position: position.clone(), part, packed, has_more: true }, &mut bytes);
             let (length, hash) = parse_head(bytes[..HEAD_BYTES].try_into().unwrap()).unwrap();
             assert_eq!(length, bytes.len() - HEAD_BYTES);
             let body = read(&bytes[HEAD_BYTES..], hash).unwrap();
             assert_eq!((body.number, body.groups, body.packed, body.has_more), (77, groups, packed, true));
-            assert_eq!(body.position, position);
+            assert_eq!((body.position, body.part), (position, part));
             for at in HEAD_BYTES..bytes.len() {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1;

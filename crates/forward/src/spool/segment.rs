@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::positions::Positions;
 use super::record::{self, HEAD_BYTES};
+use super::sent_requests::{QueuedPart, UnansweredParts};
 use crate::ForwardError;
 
 /// Extension of record files.
@@ -70,8 +71,13 @@ pub(super) struct RecoveredSegments {
     pub(super) notes: Vec<String>,
 }
 
-/// Reads all files of a folder and adds their positions to `positions`; cuts off writes left incomplete by a crash.
-pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<RecoveredSegments, ForwardError> {
+/// Reads all files of a folder and adds their positions and parts of requests to `positions` and `parts`; cuts off writes
+/// left incomplete by a crash.
+pub(super) fn recover(
+    folder: &Path,
+    positions: &mut Positions,
+    parts: &mut UnansweredParts,
+) -> Result<RecoveredSegments, ForwardError> {
     let listed = std::fs::read_dir(folder).map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?;
     let mut names: Vec<(u64, PathBuf)> = Vec::new();
     for entry in listed {
@@ -88,7 +94,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
         let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be opened", &error))?;
         let length = file.metadata().map_err(|error| ForwardError::disk(&path, "cannot be read", &error))?.len();
         let mut segment = Segment { path, file: Arc::new(file), first, last: first - 1, bytes: 0 };
-        read_all(&mut segment, length, positions)?;
+        read_all(&mut segment, length, positions, parts)?;
         if segment.bytes < length {
             found.is_cut = true;
             // Only the last file can be incomplete after a crash; any other incomplete file is damaged.
@@ -111,7 +117,12 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
 }
 
 /// Reads records up to the first incomplete one; an append of several records counts completely or not at all.
-fn read_all(segment: &mut Segment, length: u64, positions: &mut Positions) -> Result<(), ForwardError> {
+fn read_all(
+    segment: &mut Segment,
+    length: u64,
+    positions: &mut Positions,
+    parts: &mut UnansweredParts,
+) -> Result<(), ForwardError> {
     let mut body = Vec::new();
     let mut at = 0;
     while at + HEAD_BYTES as u64 <= length {
@@ -129,6 +140,9 @@ fn read_all(segment: &mut Segment, length: u64, positions: &mut Positions) -> Re
         at = end;
         if let Some(position) = read.position {
             positions.set(position);
+        }
+        if let Some(part) = read.part {
+            parts.add(QueuedPart { key: part.key, record: read.number, time: part.time });
         }
         if !read.has_more {
             (segment.last, segment.bytes) = (read.number, at);

@@ -13,7 +13,7 @@ use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketRow, OtherCopy, RemoteCopy, RemoteState};
 
 use crate::object_names::object_folder;
-use crate::sealed_buckets::LiveRow;
+use crate::sealed_buckets::{LiveRow, WHOLE_FILTER_BYTES_MAX};
 use crate::sync::lock;
 
 /// Maximum number of distinct locations that buckets share in memory; beyond it, each bucket stores its location by
@@ -86,8 +86,8 @@ fn without_epoch(folder: &str) -> &str {
 ///
 /// Before the objects of a live bucket are deleted, a new epoch of uploads begins, so that the bucket is never uploaded
 /// again under the same keys: a request to delete may reach the store late, or twice, and must not delete objects that
-/// were uploaded meanwhile. There are few epochs, because such deletions occur only in migrations and in sweeps after an
-/// older catalog was restored.
+/// were uploaded meanwhile. A rebuilt catalog begins a new epoch, too. There are few epochs, because such deletions occur
+/// only in migrations and in sweeps after an older catalog was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnFolder<'a> {
     pub(super) store: &'a str,
@@ -104,6 +104,16 @@ impl<'a> OwnFolder<'a> {
             None => OwnFolder { store: last, epoch: None },
         }
     }
+
+    /// The number of the epoch; 0 before the first one began.
+    pub(super) fn epoch_number(&self) -> u64 {
+        self.epoch.and_then(|epoch| u64::from_str_radix(epoch, 16).ok()).unwrap_or(0)
+    }
+}
+
+/// The epoch with this number.
+pub(super) fn epoch(number: u64) -> String {
+    format!("{number:016x}")
 }
 
 impl fmt::Display for OwnFolder<'_> {
@@ -310,14 +320,17 @@ impl ObjectKind {
 
     /// Estimated number of bytes at the end of the object that are needed when it is opened, and are therefore read
     /// first: the metadata of all slabs for a bucket object, the parameters of all slabs for a filter, and the block
-    /// checksums after them.
+    /// checksums after them. A small filter is read whole.
     fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
             ObjectKind::Object => {
                 let sums = row.object_bytes / SHARE_OF_SUMS;
                 (row.object_bytes / TAIL_DIVISOR + sums / 2).max(OBJECT_END_BYTES + sums)
             }
-            ObjectKind::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS + FILTER_END_BYTES,
+            ObjectKind::Filter => {
+                let whole = if row.filter_bytes <= WHOLE_FILTER_BYTES_MAX { row.filter_bytes } else { 0 };
+                whole + 3 * row.filter_bytes / SHARE_OF_SUMS + FILTER_END_BYTES
+            }
         }
     }
 
@@ -333,6 +346,11 @@ impl ObjectKind {
             ObjectKind::Filter => "filter",
         }
     }
+}
+
+/// Name of a copy of a bucket on a volume: the volume and the prefix of the copy's keys.
+pub(super) fn copy_name(volume: &str, folder: &str, stem: &str) -> String {
+    format!("{volume}/{folder}/{stem}")
 }
 
 /// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row, and is unique

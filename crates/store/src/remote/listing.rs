@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use quarry_blob::{BlobError, BlobStore, ListedObject};
 
-use super::copies::{ObjectKind, OwnFolder, RECEIPT_EXTENSION};
+use super::copies::{ObjectKind, OwnFolder, RECEIPT_EXTENSION, copy_name};
 
 /// Number of digits of a data directory's id, and of an epoch of uploads.
 const ID_DIGITS: usize = 16;
@@ -47,6 +47,11 @@ impl FoundObjects {
     pub(super) fn is_complete(&self) -> bool {
         let has = |part| self.objects.iter().any(|object| object.kind == FoundKind::Part(part));
         ObjectKind::ALL.into_iter().all(has) && self.receipt().is_some()
+    }
+
+    /// Name of the copy on this volume.
+    pub(super) fn copy_name(&self, volume: &str) -> String {
+        copy_name(volume, &self.folder, &self.stem)
     }
 
     /// An object that is smaller than `bytes_of` its kind, as after an interrupted copy of the volume: its key and its

@@ -35,7 +35,7 @@ impl Shared {
         let uploaded = bucket.copies.remote().filter(|copy| copy.state == RemoteState::Uploaded);
         let Some(copy) = uploaded else { return Ok(()) };
         let Err(error) = self.read_verified_objects(bucket) else { return Ok(()) };
-        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
+        if error.kind() != ErrorKind::Corrupt {
             return Err(error);
         }
         read_verified(bucket, |part| Ok(self.readers.remotes().open(&bucket.row, part, &copy)?.object))?;
@@ -76,14 +76,15 @@ impl Shared {
     }
 }
 
-/// The content of the two objects of a bucket that `open` opens, verified against checksums and sizes.
+/// The content of the two objects of a bucket that `open` opens, verified against checksums and sizes. A missing object
+/// counts as damage.
 fn read_verified(
     bucket: &SealedBucket,
     open: impl Fn(ObjectKind) -> Result<Arc<dyn ReadAt>, BlobError>,
 ) -> Result<[Bytes; 2], StoreError> {
     let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id().to_owned(), reason };
     let read = |part: ObjectKind| -> Result<Bytes, StoreError> {
-        let object = open(part)?;
+        let object = open(part).map_err(|error| StoreError::of_bucket(bucket.id(), &error))?;
         if object.len() != part.bytes(&bucket.row) {
             return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
         }

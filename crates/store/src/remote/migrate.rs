@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use super::copies::RemotePath;
+use quarry_catalog::DeletedCopies;
+
+use super::copies::{RemotePath, copy_name, stem};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::{Damage, Store, StoreError};
@@ -207,7 +209,9 @@ impl Shared {
             // A search that began to open the objects before the move may have cached them afterwards.
             self.readers.reopen(bucket.row.number);
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
-            self.change_copies(&bucket, || self.catalog.remove_other_copy(bucket.row.number))?;
+            let names = [copy_name(&place.volume, &place.path, &stem(&bucket.row))];
+            let deleted = DeletedCopies { names: &names, time_ns: self.clock.now_ns() };
+            self.change_copies(&bucket, || self.catalog.remove_other_copy(bucket.row.number, &deleted))?;
             self.uploads.add(bucket.row.number);
         }
         Ok(())

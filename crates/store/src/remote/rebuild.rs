@@ -19,7 +19,7 @@ use quarry_catalog::{BucketRow, BucketState, Catalog, FoundBucket, OtherCopy};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-use super::copies::{ObjectKind, RemotePath, STORE_ID_SETTING, stem};
+use super::copies::{ObjectKind, OwnFolder, RemotePath, STORE_ID_SETTING, UPLOAD_EPOCH_SETTING, epoch, stem};
 use super::listing::{self, FoundObjects, StoreOnVolumes};
 use super::receipt;
 use crate::data_dir::DirLock;
@@ -64,12 +64,20 @@ pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuild
     data_dir::check_empty(dir)?;
     let path = data_dir::catalog(dir).with_added_extension(UNFINISHED_EXTENSION);
     let catalog = begin(&path, store_id)?;
-    let mut rebuild =
-        Rebuild { catalog: &catalog, store_id, later: BTreeMap::new(), rebuilt: RebuildResult::default() };
+    let mut rebuild = Rebuild {
+        catalog: &catalog,
+        store_id,
+        later: BTreeMap::new(),
+        last_epoch: 0,
+        rebuilt: RebuildResult::default(),
+    };
     for (name, volume) in &remote.volumes {
         rebuild.add_from(name, volume)?;
     }
     rebuild.add_deferred()?;
+    // Requests of the lost machine may still delete objects at the earlier locations of a bucket. The bucket moved to its
+    // present location in the same epoch or in a later one, so the next epoch excludes all its earlier keys.
+    catalog.set_setting(UPLOAD_EPOCH_SETTING, &epoch(rebuild.last_epoch.saturating_add(1)))?;
     let mut rebuilt = rebuild.rebuilt;
     rebuilt.replaced = catalog.end_rebuild(&stem)?;
     let deletions: u64 = deleted_events(&catalog)?;
@@ -121,6 +129,8 @@ struct Rebuild<'a> {
     store_id: &'a str,
     /// Buckets whose number is taken by another bucket, by the stem of their object names.
     later: BTreeMap<String, FoundBucket>,
+    /// The last epoch of uploads that the keys of the data directory name; 0 without any.
+    last_epoch: u64,
     rebuilt: RebuildResult,
 }
 
@@ -137,9 +147,10 @@ impl Rebuild<'_> {
     fn add_from(&mut self, name: &str, volume: &Arc<dyn BlobStore>) -> Result<(), StoreError> {
         let (mut wanted, mut failed) = (Vec::new(), None);
         listing::for_each(&**volume, &mut |found| {
-            if failed.is_some() {
+            if found.store != self.store_id || failed.is_some() {
                 return;
             }
+            self.last_epoch = self.last_epoch.max(OwnFolder::of(&found.folder).epoch_number());
             match self.find_receipt(name, &found) {
                 Ok(more) => wanted.extend(more),
                 Err(error) => failed = Some(error),
@@ -152,13 +163,12 @@ impl Rebuild<'_> {
         self.add(volume, wanted)
     }
 
-    /// The receipt to read for a bucket that was found; `None` if the bucket is known, incomplete, or of another data
-    /// directory.
+    /// The receipt to read for a bucket that was found; `None` if the bucket is known or incomplete.
     fn find_receipt(&self, volume: &str, found: &FoundObjects) -> Result<Option<PendingReceipt>, StoreError> {
         let (Some((deleted, key)), Some((number, _))) = (found.receipt(), found.number_and_time()) else {
             return Ok(None);
         };
-        if found.store != self.store_id || !found.is_complete() {
+        if !found.is_complete() {
             return Ok(None);
         }
         let known = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);

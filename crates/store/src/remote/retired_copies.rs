@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::copies::RemotePath;
+use super::copies::{RemotePath, copy_name, stem};
 use crate::StoreError;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -29,17 +29,18 @@ impl Shared {
         }
     }
 
-    /// Deletes all objects of a bucket on volumes.
-    pub(crate) fn delete_remote_objects(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+    /// Deletes all objects of a bucket on volumes; returns the names of the deleted copies.
+    pub(crate) fn delete_remote_objects(&self, bucket: &SealedBucket) -> Result<Vec<String>, StoreError> {
         let copy = bucket.copies.remote();
         let receipts: BTreeSet<u64> =
             copy.iter().filter_map(|copy| copy.receipt).chain([bucket.deleted_events()]).collect();
         let receipts: Vec<u64> = receipts.into_iter().collect();
         let place = copy.map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
         let other = bucket.copies.other().map(|other| RemotePath { volume: other.volume, path: other.folder });
-        for place in place.into_iter().chain(other) {
+        let delete = |place: RemotePath| {
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
-        }
-        Ok(())
+            Ok(copy_name(&place.volume, &place.path, &stem(&bucket.row)))
+        };
+        place.into_iter().chain(other).map(delete).collect()
     }
 }

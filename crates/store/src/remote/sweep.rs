@@ -5,11 +5,13 @@
 //! is uploaded, so an object without a row belongs to a deleted bucket or to another catalog. Objects of another
 //! catalog occur, for example, after an older catalog was restored. Orphans are therefore kept for a grace period
 //! ([`crate::RemoteOptions::orphan_grace_secs`]), measured by the clock of the volume from the newest object of their
-//! bucket, and complete buckets with a receipt are never deleted but reported: `quarry bucket rebuild-catalog` finds
-//! them. Objects of other data directories are ignored.
+//! bucket. A complete bucket with a receipt is deleted only if this catalog recorded its deletion: then all its puts
+//! ended after the deletion. Otherwise it is reported, and `quarry bucket rebuild-catalog` finds it. The catalog keeps
+//! the record of a deletion for the grace period, and longer while objects of the bucket are found. Objects of other data
+//! directories are ignored.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_blob::BlobStore;
 use quarry_catalog::{BucketRow, BucketState};
@@ -37,7 +39,7 @@ pub struct SweepResult {
     pub young: u64,
     /// Number of deleted remains of uploads that never ended.
     pub unfinished: u64,
-    /// Number of complete buckets that the catalog does not know.
+    /// Number of complete buckets that the catalog neither knows nor has deleted.
     pub unknown_buckets: u64,
 }
 
@@ -88,7 +90,14 @@ impl Shared {
         grace_ns: i64,
         swept: &mut SweepResult,
     ) -> Result<(), StoreError> {
+        let now_ns = self.clock.now_ns();
         let orphans = self.find_orphans(name, volume, store_id, swept)?;
+        // Beyond this number, some found buckets are not known here.
+        if orphans.len() < ORPHANS_MAX {
+            let found: BTreeSet<String> = orphans.values().map(|found| found.copy_name(name)).collect();
+            let before_ns = now_ns.saturating_sub(grace_ns);
+            self.catalog.forget_deleted_copies(name, before_ns, &|copy| found.contains(copy))?;
+        }
         // The times of objects come from the clock of the volume.
         let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);
         for found in orphans.into_values() {
@@ -139,10 +148,11 @@ impl Shared {
             if found.store != store_id || failed.is_some() {
                 return;
             }
-            match self.select_orphans(name, &found) {
-                Ok(left) if left.objects.is_empty() => {}
-                Ok(left) if left.is_complete() => swept.unknown_buckets += 1,
-                Ok(left) => {
+            let left = self.select_orphans(name, &found);
+            match left.and_then(|left| Ok((self.is_unknown_bucket(name, &left)?, left))) {
+                Ok((_, left)) if left.objects.is_empty() => {}
+                Ok((true, _)) => swept.unknown_buckets += 1,
+                Ok((false, left)) => {
                     let place = (left.folder.clone(), left.stem.clone());
                     let is_full = orphans.len() == ORPHANS_MAX;
                     match orphans.entry(place) {
@@ -157,11 +167,17 @@ impl Shared {
                 Err(error) => failed = Some(error),
             }
         })?;
-        failed.map_or(Ok(()), Err)?;
-        let found = orphans.len();
-        orphans.retain(|_, left| !left.is_complete());
-        swept.unknown_buckets += (found - orphans.len()) as u64;
-        Ok(orphans)
+        orphans.retain(|_, left| {
+            let is_unknown = self.is_unknown_bucket(name, left);
+            swept.unknown_buckets += u64::from(matches!(is_unknown, Ok(true)));
+            is_unknown.map_or_else(|error| failed.replace(error).is_none(), |is_unknown| !is_unknown)
+        });
+        failed.map_or(Ok(orphans), Err)
+    }
+
+    /// Whether orphaned objects are a complete bucket that may belong to a newer catalog.
+    fn is_unknown_bucket(&self, volume: &str, left: &FoundObjects) -> Result<bool, StoreError> {
+        Ok(left.is_complete() && !self.catalog.is_deleted_copy(&left.copy_name(volume))?)
     }
 
     /// The row of a found bucket, wherever the catalog locates its objects.

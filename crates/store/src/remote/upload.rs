@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use quarry_catalog::{BucketState, CatalogError, RemoteCopy, RemoteState};
 
-use super::copies::{ObjectKind, OwnFolder, RemotePath, STORE_ID_SETTING, UPLOAD_EPOCH_SETTING, receipt_key, stem};
+use super::copies::{
+    ObjectKind, OwnFolder, RemotePath, STORE_ID_SETTING, UPLOAD_EPOCH_SETTING, epoch, receipt_key, stem,
+};
 use super::receipt::Receipt;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -266,9 +268,9 @@ impl Shared {
             return Ok(());
         }
         // The time makes epochs unique even if an older catalog is restored.
-        let last = OwnFolder::of(folder).epoch.and_then(|epoch| u64::from_str_radix(epoch, 16).ok()).unwrap_or(0);
+        let last = OwnFolder::of(folder).epoch_number();
         let next = self.clock.now_ns().cast_unsigned().max(last.saturating_add(1));
-        Ok(self.catalog.set_setting(UPLOAD_EPOCH_SETTING, &format!("{next:016x}"))?)
+        Ok(self.catalog.set_setting(UPLOAD_EPOCH_SETTING, &epoch(next))?)
     }
 
     /// Uploads the objects of a bucket whose upload has been recorded as begun, and records that the upload is

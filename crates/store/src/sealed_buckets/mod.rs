@@ -45,7 +45,7 @@ pub(crate) use self::slab_part::{SlabPart, split_rows};
 
 /// Size in bytes up to which a term filter is read whole, because reading only the cells (fingerprints) of some terms
 /// would take as long.
-const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
+pub(crate) const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
 /// After this many lookups, a local filter is read whole if it fits in the cache, so that further lookups need no file.
 /// The count restarts when the cache evicts the filter; otherwise, filters that evict each other would be read whole
 /// for each term.

@@ -13,56 +13,9 @@ use tempfile::tempdir;
 
 use super::compaction::{objects, of_index, seal};
 use super::faults::Room;
+use super::objects::{Objects, OperationsLeft};
 use super::{all, append, expected, open, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
-
-/// Blob store that fails after a number of modifying operations.
-#[derive(Debug)]
-struct Failing {
-    objects: Arc<MemoryBlobStore>,
-    acts_left: AtomicU64,
-    /// Whether a failed put writes its object.
-    writes_late: bool,
-}
-
-impl Failing {
-    fn new(objects: &Arc<MemoryBlobStore>, acts: u64, writes_late: bool) -> Arc<Failing> {
-        Arc::new(Failing { objects: objects.clone(), acts_left: AtomicU64::new(acts), writes_late })
-    }
-
-    fn act(&self, name: &str) -> Result<(), BlobError> {
-        let left = self.acts_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        let failed = |_| BlobError::Io { action: "reach", path: name.into(), reason: "the disk is gone".into() };
-        left.map(drop).map_err(failed)
-    }
-}
-
-impl BlobStore for Failing {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let acted = self.act(name);
-        if acted.is_ok() || self.writes_late {
-            self.objects.put(name, bytes)?;
-        }
-        acted
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.objects.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.act(name)?;
-        self.objects.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.objects.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.objects.list()
-    }
-}
 
 fn open_on(options: &StoreOptions, blobs: Arc<dyn BlobStore>) -> Arc<Store> {
     let catalog = Catalog::open(&data_dir::catalog(&options.dir)).unwrap();
@@ -89,13 +42,13 @@ fn fail_after(acts: u64, writes_late: bool) -> bool {
     seal(&store, &["main", "other"], 6, 5);
     let before = texts(&all(&store));
     drop(store);
-    let store = open_on(&options, Failing::new(&blobs, acts, writes_late));
+    let store = open_on(&options, Objects::new(blobs.clone(), &OperationsLeft::new(acts.into()), writes_late));
     let outcome = store.compact_all();
     assert_eq!(texts(&all(&store)), before, "{acts} acts");
     match &outcome {
         Ok(report) => assert_eq!((report.merges.len(), store.buckets().len()), (2, 2)),
         Err(error) => {
-            assert!(error.to_string().contains("the disk is gone"), "{error}");
+            assert!(error.to_string().contains("the machine is off"), "{error}");
             let messages = store.messages();
             assert!(messages.iter().any(|message| message.text.contains("next attempt in 60 s")), "{messages:?}");
         }

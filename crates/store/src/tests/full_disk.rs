@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
-use quarry_bucket::ReadAt;
 use quarry_catalog::Catalog;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::faults::Room;
-use super::remote::{Objects, options};
+use super::objects::{Objects, Request};
+use super::remote::options;
 use super::sample::batch;
 use super::{all, expected, open, small, texts, try_append};
 use crate::hot_slabs::HotKey;
@@ -119,38 +119,18 @@ fn appends_keep_the_minimum_free_space() {
     assert_eq!(texts(&all(&store)), expected("main", 0..3));
 }
 
-/// Blob store whose puts fail while `full` is set.
-#[derive(Debug, Default)]
-struct Refusing {
-    full: AtomicBool,
-    /// Part of the names of refused objects; empty for all.
-    refused: &'static str,
-    inner: MemoryBlobStore,
-}
-
-impl BlobStore for Refusing {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        if self.full.load(Ordering::SeqCst) && name.contains(self.refused) {
-            return Err(BlobError::Full { path: name.into() });
+/// A blob store that refuses to put objects whose names contain `refused`, while the switch is set; and the switch, which
+/// is set.
+fn refusing(refused: &'static str) -> (Arc<Objects>, Arc<AtomicBool>) {
+    let is_full = Arc::new(AtomicBool::new(true));
+    let full = Arc::clone(&is_full);
+    let blobs = Objects::watched(move |request| match request {
+        Request::Put(name, _) if full.load(Ordering::SeqCst) && name.contains(refused) => {
+            Err(BlobError::Full { path: name.into() })
         }
-        self.inner.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.inner.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.inner.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.inner.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.inner.list()
-    }
+        _ => Ok(()),
+    });
+    (blobs, is_full)
 }
 
 #[test]
@@ -159,8 +139,7 @@ fn failing_seals_block_appends_and_are_retried() {
     let mut options = small(dir.path());
     options.sealers = 1;
     options.unsealed_slabs_max = 2;
-    let blobs = Arc::new(Refusing::default());
-    blobs.full.store(true, Ordering::SeqCst);
+    let (blobs, is_full) = refusing("");
     let catalog = Catalog::open_in_memory().unwrap();
     let store = Store::open_with(options, Arc::new(LocalDisk), blobs.clone(), catalog, ManualClock::shared(0)).unwrap();
     let mut stored = 0;
@@ -174,7 +153,7 @@ fn failing_seals_block_appends_and_are_retried() {
     assert!((40..=60).contains(&stored), "{stored}");
     assert!(matches!(store.seal_all(), Err(StoreError::Blob(BlobError::Full { .. }))));
     assert_eq!(texts(&all(&store)), expected("main", 0..stored));
-    blobs.full.store(false, Ordering::SeqCst);
+    is_full.store(false, Ordering::SeqCst);
     store.seal_all().unwrap();
     try_append(&store, "main", stored, 10).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..stored + 10));
@@ -202,48 +181,26 @@ fn appends_fail_after_too_many_slabs_that_cannot_be_verified() {
     assert_eq!(quarantined, UNCOUNTED_QUARANTINED_SLABS + 2);
 }
 
-/// Local blob store with limited space.
-#[derive(Debug, Default)]
-struct Bounded {
-    bytes_max: usize,
-    inner: MemoryBlobStore,
-    used: Mutex<BTreeMap<String, usize>>,
-}
-
-impl BlobStore for Bounded {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let mut used = self.used.lock().unwrap();
-        if used.values().sum::<usize>() + bytes.len() > self.bytes_max {
-            return Err(BlobError::Full { path: name.into() });
-        }
-        used.insert(name.to_owned(), bytes.len());
-        self.inner.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.inner.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.used.lock().unwrap().remove(name);
-        self.inner.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.inner.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.inner.list()
-    }
-}
-
 #[test]
 fn unavailable_volumes_fill_the_disk_but_lose_no_events() {
     let dir = tempdir().unwrap();
     let volume = Objects::around(Arc::new(MemoryBlobStore::default()));
     volume.is_down.store(true, Ordering::SeqCst);
-    let blobs = Arc::new(Bounded { bytes_max: 9_000, ..Bounded::default() });
+    let used = Arc::<Mutex<BTreeMap<String, usize>>>::default();
+    let known = Arc::clone(&used);
+    // The local disk has space for 9,000 bytes.
+    let blobs = Objects::watched(move |request| {
+        let mut used = known.lock().unwrap();
+        match request {
+            Request::Put(name, bytes) if used.values().sum::<usize>() + bytes.len() > 9_000 => {
+                return Err(BlobError::Full { path: name.into() });
+            }
+            Request::Put(name, bytes) => drop(used.insert(name.to_owned(), bytes.len())),
+            Request::Delete(name) => drop(used.remove(name)),
+            Request::Open(_) => {}
+        }
+        Ok(())
+    });
     let clock = ManualClock::shared(0);
     let open = || {
         let options = StoreOptions { unsealed_slabs_max: 2, ..options(dir.path(), volume.clone(), 0) };
@@ -270,8 +227,8 @@ fn unavailable_volumes_fill_the_disk_but_lose_no_events() {
         }
         None
     };
-    let used: usize = blobs.used.lock().unwrap().values().sum();
-    assert!(matches!(error, Some(StoreError::SealStalled { .. })), "{stored} {used} {error:?}");
+    let bytes: usize = used.lock().unwrap().values().sum();
+    assert!(matches!(error, Some(StoreError::SealStalled { .. })), "{stored} {bytes} {error:?}");
     assert!(stored > 100 && store.buckets().iter().all(|bucket| bucket.copies != BucketCopies::Remote));
     assert!(matches!(try_append(&store, "main", stored, 20), Err(StoreError::SealStalled { .. })));
     assert_eq!(texts(&all(&store)), expected("main", 0..stored), "and searches go on");
@@ -289,14 +246,13 @@ fn unavailable_volumes_fill_the_disk_but_lose_no_events() {
     let store = open();
     assert_eq!(texts(&all(&store)), expected("main", 0..stored + 20));
     assert!(store.buckets().iter().all(|bucket| bucket.copies == BucketCopies::Remote));
-    assert_eq!(blobs.used.lock().unwrap().len(), 0);
+    assert_eq!(used.lock().unwrap().len(), 0);
 }
 
 #[test]
 fn slabs_sealed_out_of_order_are_not_duplicated_after_restart() {
     let dir = tempdir().unwrap();
-    let blobs = Arc::new(Refusing { refused: "main/0000000001", ..Refusing::default() });
-    blobs.full.store(true, Ordering::SeqCst);
+    let (blobs, is_full) = refusing("main/0000000001");
     let clock = ManualClock::shared(0);
     let open = || {
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
@@ -321,7 +277,7 @@ fn slabs_sealed_out_of_order_are_not_duplicated_after_restart() {
     let store = open();
     assert_eq!(texts(&all(&store)), expected("main", 0..20));
     try_append(&store, "main", 20, 3).unwrap();
-    blobs.full.store(false, Ordering::SeqCst);
+    is_full.store(false, Ordering::SeqCst);
     store.seal_all().unwrap();
     drop(store);
     let store = open();

@@ -14,7 +14,7 @@ use quarry_stdx::{ManualClock, SystemClock};
 use tempfile::{TempDir, tempdir};
 
 use super::deletion::{find_events, remaining_texts};
-use super::remote::Objects;
+use super::objects::Objects;
 use super::sample::batch;
 use super::{all, append, expected, open, remote, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
-use quarry_bucket::ReadAt;
+use quarry_blob::{BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_catalog::{Catalog, RemoteState};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::compaction::seal;
 use super::deletion::{find_events, remaining_texts};
-use super::remote::{Objects, OperationsLeft, assert_tidy, options, states};
+use super::objects::{Objects, OperationsLeft, Request};
+use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
 use crate::remote::copies::ObjectKind;
 use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir, rebuild_catalog};
@@ -246,13 +246,23 @@ fn an_unreachable_volume_does_not_delay_uploads_to_others() {
 }
 
 /// A volume that receives every request to delete twice, the second time late.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct RepeatedDeletes {
-    store: MemoryBlobStore,
-    under_way: Mutex<Vec<String>>,
+    store: Arc<MemoryBlobStore>,
+    under_way: Arc<Mutex<Vec<String>>>,
 }
 
 impl RepeatedDeletes {
+    fn volume(&self) -> Arc<Objects> {
+        let under_way = Arc::clone(&self.under_way);
+        Objects::watched_around(self.store.clone(), move |request| {
+            if let Request::Delete(name) = request {
+                under_way.lock().unwrap().push(name.to_owned());
+            }
+            Ok(())
+        })
+    }
+
     /// Executes the late requests; returns their number.
     fn land(&self) -> usize {
         let names = std::mem::take(&mut *self.under_way.lock().unwrap());
@@ -261,35 +271,12 @@ impl RepeatedDeletes {
     }
 }
 
-impl BlobStore for RepeatedDeletes {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        self.store.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.store.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.under_way.lock().unwrap().push(name.to_owned());
-        self.store.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
-    }
-}
-
 #[test]
 fn a_late_delete_does_not_hit_a_bucket_that_has_returned() {
     for away in [Place::Here, Place::Warm] {
         let dir = tempdir().unwrap();
-        let (cold, warm) = (Arc::new(RepeatedDeletes::default()), Arc::new(RepeatedDeletes::default()));
-        let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), 0);
+        let (cold, warm) = (RepeatedDeletes::default(), RepeatedDeletes::default());
+        let at = |place| at(place, dir.path(), cold.volume(), warm.volume(), 0);
         let mut folders = Vec::new();
         for place in [Place::Cold, away, Place::Cold, away, Place::Cold] {
             let store = open(&at(place));
@@ -302,9 +289,9 @@ fn a_late_delete_does_not_hit_a_bucket_that_has_returned() {
             }
             cold.land();
             assert_eq!(texts(&all(&store)), expected("main", 0..10), "{away:?}: {folders:?}");
-            assert_tidy(&store, if place == Place::Warm { &*warm } else { &*cold });
+            assert_tidy(&store, if place == Place::Warm { &*warm.store } else { &*cold.store });
             let folder = |name: String| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-            folders.extend(cold.list().unwrap().into_iter().next().and_then(folder));
+            folders.extend(cold.store.list().unwrap().into_iter().next().and_then(folder));
         }
         assert_eq!(warm.land() > 0, away == Place::Warm);
         assert_eq!(folders[0], "cold/main/00000000000005ee");
@@ -312,10 +299,31 @@ fn a_late_delete_does_not_hit_a_bucket_that_has_returned() {
         assert_eq!(folders.len(), 3, "each return has keys of its own: {folders:?}");
         // A catalog is rebuilt from a folder of a later epoch.
         let other = tempdir().unwrap();
-        let options = super::migrate::at(Place::Cold, other.path(), cold.clone(), warm.clone(), 0);
+        let options = super::migrate::at(Place::Cold, other.path(), cold.volume(), warm.volume(), 0);
         assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().buckets, 2);
         assert_eq!(texts(&all(&open(&options))), expected("main", 0..10));
     }
+}
+
+#[test]
+fn a_late_delete_does_not_hit_a_bucket_that_returns_after_a_rebuild() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let (cold, warm) = (RepeatedDeletes::default(), RepeatedDeletes::default());
+    let at = |place, dir: &Path| at(place, dir, cold.volume(), warm.volume(), 0);
+    let store = open(&at(Place::Cold, dir.path()));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let store = open(&at(Place::Warm, dir.path()));
+    store.migrate("main", Some("warm")).unwrap();
+    drop(store);
+    // The machine is lost before its requests to delete have arrived for the second time.
+    let options = at(Place::Cold, other.path());
+    assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().buckets, 2);
+    let store = open(&options);
+    assert_eq!(store.migrate("main", Some("cold")).unwrap().moved, 2);
+    assert!(cold.land() > 0);
+    assert_eq!(texts(&all(&store)), expected("main", 0..10));
 }
 
 #[test]

@@ -3,51 +3,26 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
-use quarry_bucket::ReadAt;
 use quarry_catalog::Catalog;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
+use super::objects::{Objects, Request};
 use super::{all, append, expected, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
-
-/// Objects of which the first puts panic.
-#[derive(Debug)]
-struct PanickingBlobs {
-    panics_left: AtomicUsize,
-    blobs: MemoryBlobStore,
-}
-
-impl BlobStore for PanickingBlobs {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let left = self.panics_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        assert!(left.is_err(), "a panic of this test");
-        self.blobs.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.blobs.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.blobs.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.blobs.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.blobs.list()
-    }
-}
 
 #[test]
 fn slabs_whose_seal_panicked_are_sealed_later() {
     let dir = tempdir().unwrap();
     let options = StoreOptions { sealers: 1, ..small(dir.path()) };
-    let blobs = Arc::new(PanickingBlobs { panics_left: AtomicUsize::new(2), blobs: MemoryBlobStore::default() });
+    let panics_left = AtomicUsize::new(2);
+    let blobs = Objects::watched(move |request| {
+        if let Request::Put(..) = request {
+            let left = panics_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            assert!(left.is_err(), "a panic of this test");
+        }
+        Ok(())
+    });
     let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
     let store = Store::open_with(options, Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(0)).unwrap();
     append(&store, "main", 0, 8);

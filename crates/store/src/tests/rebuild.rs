@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
-use quarry_bucket::ReadAt;
+use quarry_blob::{BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_catalog::RemoteState;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
@@ -13,7 +12,8 @@ use tempfile::tempdir;
 use super::compaction::{of_index, seal};
 use super::deletion::{find_events, remaining_texts};
 use super::migrate::{Place, at};
-use super::remote::{Objects, assert_tidy, options, states};
+use super::objects::{Objects, Request};
+use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
 use crate::{RebuildResult, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
 
@@ -169,35 +169,16 @@ fn deletions_are_uploaded_after_a_restart() {
     assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..10, |number| number == 2 || number == 5));
 }
 
-/// A volume that counts opened objects, and fails beyond a limit.
-#[derive(Debug)]
-struct Failing {
-    store: Arc<MemoryBlobStore>,
-    left: AtomicU64,
-}
-
-impl BlobStore for Failing {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        self.store.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        left.map_err(|_| BlobError::Io { action: "open", path: name.into(), reason: "the store is off".into() })?;
-        self.store.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.store.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
-    }
+/// A volume of which at most `opens` objects can be opened.
+fn failing_after(opens: u64, store: &Arc<MemoryBlobStore>) -> Arc<Objects> {
+    let left = AtomicU64::new(opens);
+    Objects::watched_around(store.clone(), move |request| match request {
+        Request::Open(_) => {
+            let opened = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            opened.map(drop).map_err(|_| request.unreachable("the store is off"))
+        }
+        _ => Ok(()),
+    })
 }
 
 #[test]
@@ -223,16 +204,14 @@ fn interrupted_rebuilds_resume_and_finished_ones_are_refused() {
         memory.delete(name).unwrap();
     }
     for opens in 0..4 {
-        let failing = Arc::new(Failing { store: second.clone(), left: AtomicU64::new(opens) });
-        let error = rebuild_catalog(&with(failing), STORE).unwrap_err();
+        let error = rebuild_catalog(&with(failing_after(opens, &second)), STORE).unwrap_err();
         assert!(error.to_string().contains("the store is off"), "{error}");
         assert!(!other.path().join("catalog.sqlite").exists());
     }
     // Receipts that were read before are not read again: the four of `main` are known.
-    let counted = Arc::new(Failing { store: memory.clone(), left: AtomicU64::new(0) });
     let options = with(second.clone());
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
-    remote.volumes.insert("cold".to_owned(), counted);
+    remote.volumes.insert("cold".to_owned(), failing_after(0, &memory));
     let report = rebuild_catalog(&StoreOptions { remote: Some(Arc::new(remote)), ..options }, STORE).unwrap();
     assert_eq!((report.buckets, report.refused.len()), (8, 0));
     let again = rebuild_catalog(&with(second.clone()), STORE).unwrap_err();

@@ -1,14 +1,14 @@
 //! Searches find all events of buckets with a volume, regardless of the location of their copies, of failures, and of
 //! crashes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
-use quarry_blob::{BlobError, BlobStore, DirectoryStore, ListedObject, MemoryBlobStore};
+use quarry_blob::{BlobError, BlobStore, DirectoryStore, MemoryBlobStore};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
 use quarry_event::template::TEXT_COLUMN;
@@ -17,107 +17,11 @@ use quarry_stdx::{ErrorKind, ManualClock};
 use tempfile::tempdir;
 
 use super::compaction::{objects, seal};
+use super::objects::{Objects, OperationsLeft, Request};
 use super::{all, append, expected, open, sample, small, texts};
 use crate::remote::copies::{ObjectKind, receipt_key};
 use crate::sealed_buckets::SealedBucket;
 use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
-
-/// Number of operations until the machine is dead.
-pub(super) type OperationsLeft = Arc<AtomicU64>;
-
-/// Blob store that fails when the machine is dead or the store is unreachable.
-#[derive(Debug)]
-pub(super) struct Objects {
-    store: Arc<dyn BlobStore>,
-    acts: OperationsLeft,
-    pub(super) is_down: AtomicBool,
-    /// Whether deletes fail.
-    pub(super) keeps: AtomicBool,
-    /// Whether a failed put writes its object.
-    writes_late: bool,
-}
-
-impl Objects {
-    pub(super) fn new(store: Arc<dyn BlobStore>, acts: &OperationsLeft, writes_late: bool) -> Arc<Objects> {
-        let (is_down, keeps) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Objects { store, acts: acts.clone(), is_down, keeps, writes_late })
-    }
-
-    /// A volume that works until its switches are changed.
-    pub(super) fn around(store: Arc<dyn BlobStore>) -> Arc<Objects> {
-        Objects::new(store, &OperationsLeft::new(u64::MAX.into()), false)
-    }
-
-    fn check_reachable(&self, name: &str) -> Result<(), BlobError> {
-        let failed = || BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() };
-        if self.is_down.load(Ordering::SeqCst) { Err(failed()) } else { Ok(()) }
-    }
-
-    fn act(&self, name: &str) -> Result<(), BlobError> {
-        self.check_reachable(name)?;
-        let left = self.acts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        let failed = |_| BlobError::Io { action: "reach", path: name.into(), reason: "the machine is off".into() };
-        left.map(drop).map_err(failed)
-    }
-}
-
-impl BlobStore for Objects {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let acted = self.act(name);
-        if acted.is_ok() || self.writes_late {
-            self.store.put(name, bytes)?;
-        }
-        acted
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.check_reachable(name)?;
-        self.store.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.act(name)?;
-        if self.keeps.load(Ordering::SeqCst) {
-            return Err(BlobError::Io { action: "delete", path: name.into(), reason: "it keeps all".into() });
-        }
-        self.store.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
-    }
-}
-
-/// Objects in memory with their sizes and times of writing. A listing is taken at one moment, while other threads put and
-/// delete objects.
-#[derive(Debug, Default)]
-pub(super) struct TimedObjects {
-    pub(super) store: MemoryBlobStore,
-    listed: Mutex<BTreeMap<String, ListedObject>>,
-}
-
-impl TimedObjects {
-    pub(super) fn put(&self, name: &str, bytes: &[u8], modified_ns: i64) {
-        let mut listed = self.listed.lock().unwrap();
-        self.store.put(name, bytes).unwrap();
-        let object = ListedObject { name: name.to_owned(), bytes: bytes.len() as u64, modified_ns };
-        listed.insert(name.to_owned(), object);
-    }
-
-    pub(super) fn delete(&self, name: &str) -> Result<(), BlobError> {
-        let mut listed = self.listed.lock().unwrap();
-        listed.remove(name);
-        self.store.delete(name)
-    }
-
-    pub(super) fn list(&self) -> Vec<ListedObject> {
-        self.listed.lock().unwrap().values().cloned().collect()
-    }
-}
 
 /// Options of a store whose indexes are on volume `cold`, except `here`.
 pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u64) -> StoreOptions {
@@ -261,67 +165,44 @@ fn unreachable_volumes_block_and_lose_nothing() {
     assert_tidy(&store, &*volume);
 }
 
-/// Volume whose objects with `extension` cannot be opened while `is_down` is set.
-#[derive(Debug)]
-struct Partly {
-    store: MemoryBlobStore,
-    extension: &'static str,
-    is_down: AtomicBool,
-    /// Number of refused requests.
-    refused: AtomicU64,
-}
-
-impl BlobStore for Partly {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        self.store.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        if self.is_down.load(Ordering::SeqCst) && name.ends_with(self.extension) {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-            return Err(BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() });
+/// A volume whose objects with `extension` cannot be opened while its switch is set; the switch, and the number of
+/// refused requests.
+fn partly_reachable(extension: &'static str) -> (Arc<Objects>, Arc<AtomicBool>, Arc<AtomicU64>) {
+    let (is_down, refused) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+    let (down, counted) = (Arc::clone(&is_down), Arc::clone(&refused));
+    let volume = Objects::watched(move |request| match request {
+        Request::Open(name) if down.load(Ordering::SeqCst) && name.ends_with(extension) => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Err(request.unreachable("it is out of reach"))
         }
-        self.store.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.store.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
-    }
+        _ => Ok(()),
+    });
+    (volume, is_down, refused)
 }
 
 #[test]
 fn each_bucket_out_of_reach_is_asked_for_once_per_search() {
     let dir = tempdir().unwrap();
-    let (is_down, refused) = (AtomicBool::new(false), AtomicU64::new(0));
-    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".bucket", is_down, refused });
+    let (volume, is_down, refused) = partly_reachable(".bucket");
     let store = open(&options(dir.path(), volume.clone(), 0));
     seal(&store, &["main"], 5, 5);
     store.upload_all().unwrap();
     assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Evicted)));
     drop(store);
     let store = open(&options(dir.path(), volume.clone(), 0));
-    volume.is_down.store(true, Ordering::SeqCst);
+    is_down.store(true, Ordering::SeqCst);
     let found = all(&store);
     assert!(found.segments.is_empty() && found.damaged.len() == 5, "{found:?}");
     let buckets: BTreeSet<&str> = found.damaged.iter().map(|damage| damage.bucket.as_str()).collect();
-    assert_eq!((buckets.len(), volume.refused.load(Ordering::SeqCst)), (5, 5));
-    volume.is_down.store(false, Ordering::SeqCst);
+    assert_eq!((buckets.len(), refused.load(Ordering::SeqCst)), (5, 5));
+    is_down.store(false, Ordering::SeqCst);
     assert_eq!(texts(&all(&store)), expected("main", 0..25));
 }
 
 #[test]
 fn term_filters_out_of_reach_are_read_again_by_later_searches() {
     let dir = tempdir().unwrap();
-    let (is_down, refused) = (AtomicBool::new(false), AtomicU64::new(0));
-    let volume = Arc::new(Partly { store: MemoryBlobStore::default(), extension: ".filter", is_down, refused });
+    let (volume, is_down, _) = partly_reachable(".filter");
     let store = open(&options(dir.path(), volume.clone(), 0));
     seal(&store, &["main"], 1, 5);
     store.upload_all().unwrap();
@@ -335,10 +216,10 @@ fn term_filters_out_of_reach_are_read_again_by_later_searches() {
         let later = snapshot.segments.iter().filter_map(|segment| segment.damage());
         snapshot.damaged.iter().cloned().chain(later).map(|damage| damage.kind).collect::<Vec<_>>()
     };
-    volume.is_down.store(true, Ordering::SeqCst);
+    is_down.store(true, Ordering::SeqCst);
     assert_eq!(faults(&store), [ErrorKind::Unavailable]);
     assert_eq!(faults(&store), [ErrorKind::Unavailable]);
-    volume.is_down.store(false, Ordering::SeqCst);
+    is_down.store(false, Ordering::SeqCst);
     assert_eq!(faults(&store), []);
     // A missing object counts as damage, not as unreachable.
     let filter = volume.list().unwrap().into_iter().find(|name| name.ends_with(".filter")).unwrap();
@@ -367,55 +248,31 @@ fn recent_events_of_an_index_are_evicted_last() {
     assert_eq!(states(&store), [Some(RemoteState::Uploaded), Some(RemoteState::Evicted)]);
 }
 
-/// Volume whose puts wait until its gate is open.
-#[derive(Debug, Default)]
-struct Gated {
-    store: MemoryBlobStore,
-    /// Whether a put waits, and whether the gate is open.
-    gate: Mutex<(bool, bool)>,
-    changed: std::sync::Condvar,
-}
-
-impl BlobStore for Gated {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let mut gate = self.gate.lock().unwrap();
-        gate.0 = true;
-        self.changed.notify_all();
-        drop(self.changed.wait_while(gate, |gate| !gate.1).unwrap());
-        self.store.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.store.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.store.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.store.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.store.list()
-    }
-}
-
 #[test]
 fn closing_a_store_reports_that_it_waits_for_an_upload() {
     let dir = tempdir().unwrap();
-    let volume = Arc::new(Gated::default());
+    // Puts wait until a gate is open. The pair is whether a put waits, and whether the gate is open.
+    let gate = Arc::new((Mutex::new((false, false)), Condvar::new()));
+    let (waits_at, opens) = (Arc::clone(&gate), Arc::clone(&gate));
+    let volume = Objects::watched(move |request| {
+        if let Request::Put(..) = request {
+            let (gate, changed) = &*waits_at;
+            gate.lock().unwrap().0 = true;
+            changed.notify_all();
+            drop(changed.wait_while(gate.lock().unwrap(), |gate| !gate.1).unwrap());
+        }
+        Ok(())
+    });
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     let waits = Arc::new(AtomicU64::new(0));
-    let (counted, gated) = (Arc::clone(&waits), Arc::clone(&volume));
+    let counted = Arc::clone(&waits);
     store.report_upload_waits(move || {
         counted.fetch_add(1, Ordering::SeqCst);
-        gated.gate.lock().unwrap().1 = true;
-        gated.changed.notify_all();
+        opens.0.lock().unwrap().1 = true;
+        opens.1.notify_all();
     });
     seal(&store, &["main"], 1, 5);
-    drop(volume.changed.wait_while(volume.gate.lock().unwrap(), |gate| !gate.0).unwrap());
+    drop(gate.1.wait_while(gate.0.lock().unwrap(), |gate| !gate.0).unwrap());
     store.close();
     drop(store);
     assert_eq!((waits.load(Ordering::SeqCst), volume.list().unwrap().len()), (1, 3));
@@ -479,24 +336,31 @@ fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
 }
 
 #[test]
-fn damaged_buckets_are_reported_and_not_uploaded() {
-    let dir = tempdir().unwrap();
-    let volume = Arc::new(MemoryBlobStore::default());
-    let down = Objects::new(Arc::new(MemoryBlobStore::default()), &OperationsLeft::new(0.into()), false);
-    let store = open(&options(dir.path(), down, 0));
-    seal(&store, &["main"], 2, 5);
-    drop(store);
-    let path = dir.path().join("db/main/0000000001.bucket");
-    let mut bytes = std::fs::read(&path).unwrap();
-    let middle = bytes.len() / 3;
-    bytes[middle] ^= 4;
-    std::fs::write(&path, bytes).unwrap();
-    let store = open(&options(dir.path(), volume.clone(), 0));
-    store.upload_all().unwrap();
-    assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Evicted)]);
-    let told = store.messages();
-    assert!(told.iter().any(|it| it.text.contains("bucket main~1 is damaged and stays on the local disk")), "{told:?}");
-    assert!(path.exists() && volume.list().unwrap().len() == 3);
+fn damaged_and_missing_buckets_are_reported_and_not_uploaded() {
+    for is_missing in [false, true] {
+        let dir = tempdir().unwrap();
+        let volume = Arc::new(MemoryBlobStore::default());
+        let down = Objects::new(Arc::new(MemoryBlobStore::default()), &OperationsLeft::new(0.into()), false);
+        let store = open(&options(dir.path(), down, 0));
+        seal(&store, &["main"], 2, 5);
+        drop(store);
+        let path = dir.path().join("db/main/0000000001.bucket");
+        if is_missing {
+            std::fs::remove_file(&path).unwrap();
+        } else {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let middle = bytes.len() / 3;
+            bytes[middle] ^= 4;
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let store = open(&options(dir.path(), volume.clone(), 0));
+        store.upload_all().unwrap();
+        assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Evicted)]);
+        let told = store.messages();
+        let expected = "bucket main~1 is damaged and stays on the local disk";
+        assert!(told.iter().any(|message| message.text.contains(expected)), "{told:?}");
+        assert!(path.exists() != is_missing && volume.list().unwrap().len() == 3);
+    }
 }
 
 #[test]
@@ -666,6 +530,8 @@ struct CountedVolume {
 struct CountedObject {
     object: Arc<dyn ReadAt>,
     reads: Arc<AtomicU64>,
+    /// What was read with the opening.
+    tail: Mutex<Option<(u64, Bytes)>>,
 }
 
 impl BlobStore for CountedVolume {
@@ -674,7 +540,17 @@ impl BlobStore for CountedVolume {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        Ok(Arc::new(CountedObject { object: self.store.open(name)?, reads: Arc::clone(&self.reads) }))
+        let (reads, tail) = (Arc::clone(&self.reads), Mutex::default());
+        Ok(Arc::new(CountedObject { object: self.store.open(name)?, reads, tail }))
+    }
+
+    fn open_with_tail(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let object = self.store.open(name)?;
+        // Only whole blocks of the cache are passed on.
+        let start = object.len().saturating_sub(end_bytes).next_multiple_of(8 << 10).min(object.len());
+        let tail = object.read_at(start, (object.len() - start) as usize).unwrap();
+        Ok(Arc::new(CountedObject { object, reads: Arc::clone(&self.reads), tail: Mutex::new(Some((start, tail))) }))
     }
 
     fn verifies_checksums(&self) -> bool {
@@ -704,8 +580,12 @@ impl ReadAt for CountedObject {
         self.object.read_at(offset, len)
     }
 
+    fn take_tail(&self) -> Option<(u64, Bytes)> {
+        self.tail.lock().unwrap().take()
+    }
+
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.reads.fetch_add(u64::from(!ranges.is_empty()), Ordering::SeqCst);
         self.object.read_ranges(ranges)
     }
 }
@@ -734,6 +614,28 @@ fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8
 fn mixed_text(number: u64) -> String {
     let mixed = |by: u64| (number + 1).wrapping_mul(by) >> 20;
     format!("user={} took={} level={}", mixed(0x9e37_79b9_7f4a_7c15), mixed(0xc4ce_b9fe_1a85_ec53), number % 7)
+}
+
+#[test]
+fn a_small_term_filter_is_read_with_one_request() {
+    let dir = tempdir().unwrap();
+    let reads = Arc::<AtomicU64>::default();
+    let volume = Arc::new(CountedVolume { store: MemoryBlobStore::default(), reads: Arc::clone(&reads) });
+    let options = StoreOptions { slab_events: 20_000, log_segment_bytes: 64 << 20, ..options(dir.path(), volume, 0) };
+    let store = open(&options);
+    let batch = sample::batch_of("main", (0..20_000).map(|number| (number, mixed_text(number))));
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+    store.upload_all().unwrap();
+    let filter_bytes = store.shared.state_with_all().unwrap().sealed.values().next().unwrap().row.filter_bytes;
+    assert!((32 << 10..256 << 10).contains(&filter_bytes), "{filter_bytes}");
+    drop(store);
+    let store = open(&options);
+    let snapshot = all(&store);
+    let opened = reads.load(Ordering::SeqCst);
+    let absent = TermQuery::for_keyword("absent");
+    assert!(snapshot.segments[0].candidate_pages(&absent, &AnyColumn).unwrap().is_empty());
+    assert_eq!(reads.load(Ordering::SeqCst) - opened, 1);
 }
 
 #[test]

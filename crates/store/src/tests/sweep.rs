@@ -13,7 +13,8 @@ use tempfile::tempdir;
 
 use super::compaction::seal;
 use super::deletion::find_events;
-use super::remote::{TimedObjects, assert_tidy, options, states};
+use super::objects::TimedObjects;
+use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, texts};
 use crate::remote::copies::UPLOAD_EPOCH_SETTING;
 use crate::{RemoteOptions, Store, StoreOptions, SweepResult};
@@ -177,6 +178,48 @@ fn objects_of_late_puts_are_deleted_after_the_grace_period() {
         world.pass(1);
         assert_eq!(store.sweep_volumes().unwrap().deleted as usize, late.len(), "{late:?}");
         assert_tidy(&store, &*world.volume);
+    }
+}
+
+#[test]
+fn a_deleted_bucket_whose_objects_all_return_is_swept() {
+    for (is_unordered, is_moved) in [(false, false), (true, false), (false, true)] {
+        let mut world = World::new();
+        let store = world.open();
+        seal(&store, &["main"], 2, 5);
+        store.upload_all().unwrap();
+        let volume = Arc::clone(&world.volume);
+        let read = |name: String| {
+            let object = volume.open(&name).unwrap();
+            (name, object.read_at(0, object.len() as usize).unwrap())
+        };
+        let returning: Vec<_> = volume.list().unwrap().into_iter().map(read).collect();
+        let copy = format!("cold/{}", returning[0].0.split_once('.').unwrap().0);
+        let store = if is_moved {
+            drop(store);
+            let remote = RemoteOptions { default: None, ..(**world.options.remote.as_ref().unwrap()).clone() };
+            world.options.remote = Some(Arc::new(remote));
+            let store = world.open();
+            store.migrate("main", None).unwrap();
+            store
+        } else {
+            store.retention(&[("main".to_owned(), 0)]).unwrap();
+            store
+        };
+        assert_eq!(volume.list().unwrap(), [""; 0]);
+        // Simulates puts that ended after the deletion.
+        world.pass(GRACE - 1);
+        returning.iter().for_each(|(name, bytes)| volume.write(name, bytes));
+        volume.is_unordered.store(is_unordered, Ordering::SeqCst);
+        world.pass(GRACE);
+        assert_eq!(store.sweep_volumes().unwrap(), SweepResult { young: 6, ..SweepResult::default() });
+        world.pass(1);
+        assert_eq!(store.sweep_volumes().unwrap(), SweepResult { deleted: 6, ..SweepResult::default() });
+        assert_tidy(&store, &*volume);
+        let catalog = &store.shared.catalog;
+        assert!(catalog.is_deleted_copy(&copy).unwrap(), "objects were found in the last sweep");
+        assert_eq!(store.sweep_volumes().unwrap(), SweepResult::default());
+        assert!(!catalog.is_deleted_copy(&copy).unwrap());
     }
 }
 
