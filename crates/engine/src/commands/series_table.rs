@@ -70,13 +70,19 @@ impl SeriesTable<'_> {
         let merged = self.merge_others(merged, context)?;
         let groups = self.outputs.add_computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
-        let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
-        // `5` and `005` sort as equal but are two series; the tie-break by text keeps the groups of each series
-        // together.
-        names.sort_unstable_by(|a, b| {
-            series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))).then_with(|| a.cmp(b))
-        });
-        names.dedup();
+        let (mut numbers, mut names) = (KeyTable::default(), Vec::new());
+        let mut number_of = |name| {
+            let number = numbers.intern(str::as_bytes(name));
+            if number as usize == names.len() {
+                names.push(name);
+            }
+            number
+        };
+        let shown = series.iter().map(|name| name.filter(|name| self.is_shown(name)));
+        let series_of: Vec<Option<u32>> = shown.map(|name| name.map(&mut number_of)).collect();
+        let mut shown_order: Vec<usize> = (0..names.len()).collect();
+        // `5` and `005` sort as equal but are two series, which the text keeps in a fixed order.
+        shown_order.sort_by_cached_key(|at| (series_rank(names[*at]), sort_key(names[*at]), names[*at]));
         let mut keys = KeyTable::default();
         let row_of: Vec<u32> = row_keys.iter().map(|key| keys.intern(key.unwrap_or_default().as_bytes())).collect();
         if keys.len().saturating_mul(names.len()).saturating_mul(self.outputs.columns().len()) > CELLS_MAX {
@@ -84,17 +90,16 @@ impl SeriesTable<'_> {
             return Err(EngineError::Limit { what, limit: "cells", value: CELLS_MAX as u64 });
         }
         let mut places = vec![vec![None; keys.len()]; names.len()];
-        for (group, (row, name)) in row_of.iter().zip(series.iter()).enumerate() {
-            let at = names.iter().position(|known| Some(*known) == name);
-            if let Some(at) = at {
-                places[at][*row as usize] = Some(u32_of(group));
+        for (group, (row, series)) in row_of.iter().zip(&series_of).enumerate() {
+            if let Some(series) = series {
+                places[*series as usize][*row as usize] = Some(u32_of(group));
             }
         }
         let mut columns = Vec::new();
         for (output, column) in self.outputs.columns().iter().enumerate() {
-            for (name, places) in names.iter().zip(&places) {
-                let name = self.column_name(&column.name, self.display_name(name));
-                columns.push(SeriesColumn { output, name, places: places.clone() });
+            for at in &shown_order {
+                let name = self.column_name(&column.name, self.display_name(names[*at]));
+                columns.push(SeriesColumn { output, name, places: places[*at].clone() });
             }
         }
         let rows = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
@@ -181,28 +186,16 @@ impl SeriesTable<'_> {
     }
 
     fn choose_series(&self, names: &KeyTable, cells: &[Vec<f64>]) -> Vec<usize> {
-        let ranked = |function: &StatsFunction, top: bool| {
-            let mut order: Vec<usize> = (0..names.len()).collect();
+        let best = |function: &StatsFunction, top: bool, count: usize| {
             let score = |cells: &Vec<f64>| score(function, cells).unwrap_or(f64::NEG_INFINITY);
-            let scores: Vec<f64> = cells.iter().map(score).collect();
-            order.sort_by(|a, b| {
-                let order = scores[*b].total_cmp(&scores[*a]);
-                (if top { order } else { order.reverse() }).then_with(|| names.key(*a).cmp(names.key(*b)))
-            });
-            order
+            best_series(names, &cells.iter().map(score).collect::<Vec<_>>(), top, count)
         };
         let Some(filter) = &self.options.filter else {
             let function = self.options.agg.as_ref().unwrap_or(&StatsFunction::Sum);
-            let mut order = ranked(function, !self.options.bottom);
-            order.truncate(self.options.limit);
-            return order;
+            return best(function, !self.options.bottom, self.options.limit);
         };
         match &filter.test {
-            SeriesTest::In { top, count } => {
-                let mut order = ranked(&filter.function, *top);
-                order.truncate(*count);
-                order
-            }
+            SeriesTest::In { top, count } => best(&filter.function, *top, *count),
             SeriesTest::Compare { op, value } => {
                 let holds = |at: &usize| {
                     let Some(score) = score(&filter.function, &cells[*at]) else { return false };
@@ -219,6 +212,23 @@ impl SeriesTable<'_> {
             }
         }
     }
+}
+
+/// The series with the highest scores, or with the lowest scores unless `top`, in this order; series with equal scores
+/// are ordered by name.
+fn best_series(names: &KeyTable, scores: &[f64], top: bool, count: usize) -> Vec<usize> {
+    let compare = |a: &usize, b: &usize| {
+        let order = scores[*b].total_cmp(&scores[*a]);
+        (if top { order } else { order.reverse() }).then_with(|| names.key(*a).cmp(names.key(*b)))
+    };
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    // Only the series with a column are sorted: there may be as many series as events.
+    if count < order.len() {
+        order.select_nth_unstable_by(count, compare);
+        order.truncate(count);
+    }
+    order.sort_unstable_by(compare);
+    order
 }
 
 /// The rank of a series: the function of its cells, or their sum if the function depends on order or returns texts.
@@ -290,4 +300,24 @@ pub(crate) fn table(
         columns.push((column.name.clone(), cells(&values, &places, output.is_zero_when_missing)));
     }
     batch_of(columns, order.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_series_are_the_first_of_all_series_in_order() {
+        let mut names = KeyTable::default();
+        (0..300).for_each(|at| assert_eq!(names.intern(format!("n{}", at * 7_919 % 1_009).as_bytes()), at));
+        let scores: Vec<f64> = (0..300_u32).map(|at| f64::from(at * 31 % 11)).collect();
+        let text = |at: &usize| String::from_utf8_lossy(names.key(*at)).into_owned();
+        let mut sorted: Vec<usize> = (0..300).collect();
+        sorted.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then_with(|| text(a).cmp(&text(b))));
+        for count in [0, 1, 10, 299, 300, 1_000] {
+            assert_eq!(best_series(&names, &scores, true, count), sorted[..count.min(300)], "{count}");
+        }
+        sorted.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]).then_with(|| text(a).cmp(&text(b))));
+        assert_eq!(best_series(&names, &scores, false, 25), sorted[..25]);
+    }
 }

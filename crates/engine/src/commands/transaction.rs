@@ -7,16 +7,13 @@
 //! transactions wait until their position in the output order is known ([`rows`]), on disk if necessary.
 
 mod members;
+mod open;
 mod rows;
 
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
-use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::MemoryAccount;
@@ -27,7 +24,8 @@ use quarry_eval::spans::length_of;
 use quarry_event::TimeNs;
 use quarry_spl::ast::{EventTest, TransactionCommand};
 
-use self::members::{Events, FieldNames, Member};
+use self::members::{Batches, Events, FieldNames, Member};
+use self::open::{KeyValue, OpenTransaction, OpenTransactions};
 use self::rows::{ClosedRows, FinalState};
 use super::Execute;
 use crate::blocking::Blocking;
@@ -105,31 +103,19 @@ impl Blocking for Transaction {
             let batch = batch?;
             let starts = self.starts.as_ref().map(|test| test.matches(&batch)).transpose()?;
             let ends = self.ends.as_ref().map(|test| test.matches(&batch)).transpose()?;
-            let events = Arc::new(Events::new(&batch, &self.command.fields, &mut gathered.names)?);
-            gathered.retain_batch(&events)?;
-            for row in 0..events.count() {
+            let events = Events::new(&batch, &self.command.fields, &mut gathered.names)?;
+            let (count, number) = (events.count(), gathered.retain_batch(events)?);
+            for row in 0..count {
                 // An event is compared with all open transactions if the command has no fields.
                 context.stop.check_cancelled()?;
                 let holds = |test: &Option<BooleanArray>| {
                     test.as_ref().is_some_and(|test| arrow::array::Array::is_valid(test, row) && test.value(row))
                 };
-                gathered.add(&events, row, holds(&starts), holds(&ends))?;
+                gathered.add(number, row, holds(&starts), holds(&ends))?;
             }
         }
         gathered.finish(context)
     }
-}
-
-/// A transaction that may still grow.
-struct OpenTransaction {
-    key: Vec<Option<String>>,
-    /// Newest first.
-    members: Vec<Member>,
-    newest: TimeNs,
-    oldest: TimeNs,
-    changed: u64,
-    /// Whether the required end event is missing.
-    is_endless: bool,
 }
 
 struct TransactionGroups<'c> {
@@ -138,26 +124,24 @@ struct TransactionGroups<'c> {
     max_pause: Option<i64>,
     max_open: usize,
     max_open_events: usize,
-    open: HashMap<u64, OpenTransaction, FixedState>,
-    /// Open transactions by the hash of a field's index and value.
-    by_value: HashMap<u64, OpenIds, FixedState>,
-    /// Transactions in order of opening; may include closed transactions.
-    opened: VecDeque<u64>,
-    /// Transactions in order of change; may include outdated entries.
-    changes: VecDeque<(u64, u64)>,
+    open: OpenTransactions,
+    /// Slots and numbers of transactions in order of opening; may include closed transactions.
+    opened: VecDeque<(usize, u64)>,
+    /// Slots of transactions in order of change, with the numbers of the changes; may include outdated entries.
+    changes: VecDeque<(usize, u64)>,
     open_events: usize,
     /// Bytes of the events of open transactions.
     open_bytes: usize,
-    /// Open transactions whose events may keep batches alive.
-    batch_bound: Vec<u64>,
-    /// Bytes of the batches kept alive, and their maximum.
-    held_bytes: usize,
+    /// The batches that contain events of transactions, and their maximum number of bytes.
+    batches: Batches,
     held_bytes_max: usize,
+    /// Slots of open transactions that may have events in batches.
+    batch_bound: Vec<usize>,
     accounted: usize,
     account: MemoryAccount,
     next: u64,
     /// Field values of the current event.
-    key: Vec<Option<String>>,
+    key: Vec<Option<KeyValue>>,
     /// Time of the current event.
     now: TimeNs,
     done: ClosedRows,
@@ -165,44 +149,6 @@ struct TransactionGroups<'c> {
     evicted_by_limit: bool,
     /// Whether an event was newer than the event before it.
     is_out_of_order: bool,
-}
-
-/// Open transactions that share a field value.
-enum OpenIds {
-    One(u64),
-    Several(Vec<u64>),
-}
-
-impl OpenIds {
-    fn all(&self) -> &[u64] {
-        match self {
-            OpenIds::One(id) => std::slice::from_ref(id),
-            OpenIds::Several(all) => all,
-        }
-    }
-
-    fn add(&mut self, id: u64) {
-        match self {
-            OpenIds::One(first) => *self = OpenIds::Several(vec![*first, id]),
-            OpenIds::Several(all) => all.push(id),
-        }
-    }
-
-    /// Removes a transaction; true if no transaction is left.
-    fn remove(&mut self, id: u64) -> bool {
-        match self {
-            OpenIds::One(only) => *only == id,
-            OpenIds::Several(all) => {
-                all.retain(|known| *known != id);
-                all.is_empty()
-            }
-        }
-    }
-}
-
-/// Key in `by_value` for the open transactions whose field at index `place` has this value.
-fn value_key(place: usize, value: &str) -> u64 {
-    FixedState::default().hash_one((place, value))
 }
 
 /// Reason why a transaction accepts no more events.
@@ -220,14 +166,13 @@ impl<'c> TransactionGroups<'c> {
             max_pause: command.max_pause.as_ref().map(length_of),
             max_open: command.max_open.unwrap_or(context.transactions.max_open),
             max_open_events: command.max_open_events.unwrap_or(context.transactions.max_open_events),
-            open: HashMap::default(),
-            by_value: HashMap::default(),
+            open: OpenTransactions::default(),
             opened: VecDeque::new(),
             changes: VecDeque::new(),
             open_events: 0,
             open_bytes: 0,
+            batches: Batches::default(),
             batch_bound: Vec::new(),
-            held_bytes: 0,
             held_bytes_max: BATCH_BYTES_MAX.min(context.dataflow.memory_bytes() / BATCH_MEMORY_DIVISOR),
             accounted: 0,
             account: context.dataflow.account("open transactions"),
@@ -241,33 +186,36 @@ impl<'c> TransactionGroups<'c> {
         }
     }
 
-    /// Keeps a batch in memory; earlier batches are released if they take too much memory.
-    fn retain_batch(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
-        if self.held_bytes + events.bytes > self.held_bytes_max {
-            self.done.detach_members();
-            for id in std::mem::take(&mut self.batch_bound) {
-                let Some(open) = self.open.get_mut(&id) else { continue };
+    /// Keeps a batch in memory and returns its number; earlier batches are released if they take too much memory.
+    fn retain_batch(&mut self, events: Events) -> Result<u32, EngineError> {
+        if self.batches.bytes + events.bytes > self.held_bytes_max {
+            self.done.detach_members(&self.batches);
+            for slot in std::mem::take(&mut self.batch_bound) {
+                let Some(open) = self.open.get_mut(slot) else { continue };
                 for member in open.members.iter_mut().rev().take_while(|member| member.is_in_batch()) {
                     self.open_bytes -= member.bytes();
-                    member.detach();
+                    member.detach(&self.batches);
                     self.open_bytes += member.bytes();
                 }
             }
-            self.held_bytes = 0;
+            self.batches.clear();
         }
-        self.held_bytes += events.bytes;
-        self.account_memory()
+        let number = self.batches.add(events);
+        self.account_memory()?;
+        Ok(number)
     }
 
-    fn add(&mut self, events: &Arc<Events>, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
+    fn add(&mut self, batch: u32, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
+        let events = self.batches.batch(batch);
         let time = events.times[row];
+        let has_key = events.write_key(row, &mut self.key);
         self.is_out_of_order |= time > self.now;
         self.now = time;
         self.close_expired(time)?;
-        let has_key = events.write_key(row, &mut self.key);
-        let member = Member::new(events, row);
+        let member = Member::new(time, batch, row);
         if !self.command.fields.is_empty() && !has_key {
-            return self.emit_orphan(member);
+            self.emit_orphan(member);
+            return self.make_rows();
         }
         let found = self.find_compatible(time);
         if ends {
@@ -285,7 +233,8 @@ impl<'c> TransactionGroups<'c> {
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
             // The end event would have come before the other events of its transaction. No end event was seen, so the
             // transaction of this event would not be shown.
-            return self.emit_orphan(member);
+            self.emit_orphan(member);
+            return self.make_rows();
         }
         let place = match found {
             Some(found) => {
@@ -294,13 +243,13 @@ impl<'c> TransactionGroups<'c> {
             }
             None => {
                 let opened = self.open(member);
-                if let Some(open) = self.open.get_mut(&opened) {
+                if let Some(open) = self.open.get_mut(opened) {
                     open.is_endless = self.command.ends_with.is_some();
                 }
                 opened
             }
         };
-        let is_full = self.open.get(&place).is_some_and(|open| open.members.len() >= self.command.max_events);
+        let is_full = self.open.get(place).is_some_and(|open| open.members.len() >= self.command.max_events);
         if starts || is_full {
             self.close(place, CloseReason::Closed)?;
         }
@@ -310,7 +259,8 @@ impl<'c> TransactionGroups<'c> {
 
     /// Periodically accounts for memory.
     fn account_memory(&mut self) -> Result<(), EngineError> {
-        let bytes = self.open_bytes + self.open.len() * OPEN_OVERHEAD_BYTES + self.held_bytes + self.done.waiting_bytes;
+        let open_bytes = self.open_bytes + self.open.count() * OPEN_OVERHEAD_BYTES;
+        let bytes = open_bytes + self.batches.bytes + self.done.waiting_bytes;
         if bytes.abs_diff(self.accounted) >= UNACCOUNTED_BYTES {
             self.account.set(bytes)?;
             self.accounted = bytes;
@@ -318,81 +268,80 @@ impl<'c> TransactionGroups<'c> {
         Ok(())
     }
 
-    /// The most recently changed open transaction that the current event may join (the event's field values are in
-    /// [`TransactionGroups::key`]).
-    fn find_compatible(&self, time: TimeNs) -> Option<u64> {
+    /// Slot of the most recently changed open transaction that the current event may join (the event's field values are
+    /// in [`TransactionGroups::key`]).
+    fn find_compatible(&self, time: TimeNs) -> Option<usize> {
         let key = &self.key;
-        let fits = |id: &u64| {
-            let open = self.open.get(id)?;
+        let fits = |open: &OpenTransaction| {
             let same = open.key.iter().zip(key).all(|(a, b)| a.is_none() || b.is_none() || a == b);
             let shared = open.key.iter().zip(key).any(|(a, b)| a.is_some() && a == b);
             let connected = key.is_empty() || shared || !self.command.connected;
             let in_span = self.max_span.is_none_or(|span| (open.newest - time).abs() <= span);
             let in_pause = self.max_pause.is_none_or(|pause| (open.oldest - time).abs() <= pause);
-            (same && connected && in_span && in_pause).then_some((open.changed, *id))
+            (same && connected && in_span && in_pause).then_some(open.changed)
         };
         let found = if key.is_empty() || !self.command.connected {
-            self.open.keys().filter_map(fits).max()
+            self.open.iter().filter_map(|(slot, open)| Some((fits(open)?, slot))).max()
         } else {
-            let lists =
-                key.iter().enumerate().filter_map(|(at, value)| self.by_value.get(&value_key(at, value.as_ref()?)));
-            lists.flat_map(OpenIds::all).filter_map(fits).max()
+            let sharing = self.open.sharing(key);
+            sharing.filter_map(|slot| Some((fits(self.open.get(slot)?)?, slot))).max()
         };
-        found.map(|(_, id)| id)
+        found.map(|(_, slot)| slot)
     }
 
-    fn open(&mut self, member: Member) -> u64 {
-        let id = self.next;
+    /// Opens a transaction with its last event; returns its slot.
+    fn open(&mut self, member: Member) -> usize {
+        let number = self.next;
         self.next += 1;
-        let (time, key) = (member.time, vec![None; self.key.len()]);
-        let open =
-            OpenTransaction { key, members: Vec::new(), newest: time, oldest: time, changed: 0, is_endless: false };
-        self.open.insert(id, open);
-        self.opened.push_back(id);
-        self.join(id, member);
-        id
+        let (time, key, members) = (member.time, vec![None; self.key.len()], Vec::new());
+        let slot = self.open.add(OpenTransaction {
+            number,
+            key,
+            members,
+            newest: time,
+            oldest: time,
+            changed: 0,
+            is_endless: false,
+        });
+        self.opened.push_back((slot, number));
+        self.join(slot, member);
+        slot
     }
 
-    fn join(&mut self, id: u64, member: Member) {
-        let Some(open) = self.open.get_mut(&id) else { return };
-        for (at, (known, value)) in open.key.iter_mut().zip(&self.key).enumerate() {
-            if let (None, Some(value)) = (&known, value) {
-                let sharing = self.by_value.entry(value_key(at, value));
-                sharing.and_modify(|sharing| sharing.add(id)).or_insert(OpenIds::One(id));
-                *known = Some(value.clone());
-            }
-        }
+    fn join(&mut self, slot: usize, member: Member) {
+        self.open.add_key(slot, &self.key);
+        let Some(open) = self.open.get_mut(slot) else { return };
         open.oldest = open.oldest.min(member.time);
         open.newest = open.newest.max(member.time);
         self.open_bytes += member.bytes();
         if open.members.last().is_none_or(|last| !last.is_in_batch()) {
-            self.batch_bound.push(id);
+            self.batch_bound.push(slot);
         }
         open.members.push(member);
         self.open_events += 1;
         self.next += 1;
         open.changed = self.next;
-        self.changes.push_back((id, self.next));
+        self.changes.push_back((slot, self.next));
     }
 
     /// Closes transactions that no event at or before this time can join.
     fn close_expired(&mut self, time: TimeNs) -> Result<(), EngineError> {
         if let Some(span) = self.max_span {
-            while let Some(id) = self.opened.front().copied() {
-                match self.open.get(&id) {
+            while let Some((slot, number)) = self.opened.front().copied() {
+                match self.open.numbered(slot, number) {
                     Some(open) if open.newest - time <= span => break,
-                    Some(_) => self.close(id, self.expiry_reason())?,
+                    Some(_) => self.close(slot, self.expiry_reason())?,
                     None => {}
                 }
                 self.opened.pop_front();
             }
         }
         if let Some(pause) = self.max_pause {
-            while let Some((id, changed)) = self.changes.front().copied() {
-                match self.open.get(&id) {
-                    Some(open) if open.changed == changed && open.oldest - time <= pause => break,
-                    Some(open) if open.changed == changed => self.close(id, self.expiry_reason())?,
-                    _ => {}
+            while let Some((slot, changed)) = self.changes.front().copied() {
+                match self.open.get(slot).filter(|open| open.changed == changed) {
+                    Some(open) if open.oldest - time <= pause => break,
+                    Some(_) => self.close(slot, self.expiry_reason())?,
+                    None => {}
                 }
                 self.changes.pop_front();
             }
@@ -408,60 +357,52 @@ impl<'c> TransactionGroups<'c> {
 
     /// Evicts the least recently changed transactions while too many are open.
     fn enforce_limits(&mut self) -> Result<(), EngineError> {
-        while self.open.len() > self.max_open || self.open_events > self.max_open_events {
-            let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
-            if self.open.get(&id).is_some_and(|open| open.changed == changed) {
+        while self.open.count() > self.max_open || self.open_events > self.max_open_events {
+            let Some((slot, changed)) = self.changes.pop_front() else { return Ok(()) };
+            if self.open.is_unchanged(slot, changed) {
                 self.evicted_by_limit = true;
-                self.close(id, CloseReason::Evicted)?;
+                self.close(slot, CloseReason::Evicted)?;
             }
         }
         // Outdated entries are removed from time to time, so that they do not accumulate.
         if self.changes.len() > 2 * self.open_events + self.max_open {
             let open = &self.open;
-            self.changes.retain(|(id, changed)| open.get(id).is_some_and(|open| open.changed == *changed));
+            self.changes.retain(|(slot, changed)| open.is_unchanged(*slot, *changed));
         }
-        if self.opened.len() > 2 * self.open.len() + self.max_open {
+        if self.opened.len() > 2 * self.open.count() + self.max_open {
             let open = &self.open;
-            self.opened.retain(|id| open.contains_key(id));
+            self.opened.retain(|(slot, number)| open.numbered(*slot, *number).is_some());
         }
         Ok(())
     }
 
-    fn close(&mut self, id: u64, end: CloseReason) -> Result<(), EngineError> {
-        let Some(open) = self.open.remove(&id) else { return Ok(()) };
+    fn close(&mut self, slot: usize, end: CloseReason) -> Result<(), EngineError> {
+        let Some(open) = self.open.remove(slot) else { return Ok(()) };
         self.open_events -= open.members.len();
         self.open_bytes -= open.members.iter().map(Member::bytes).sum::<usize>();
-        for (at, value) in open.key.iter().enumerate() {
-            let Some(value) = value else { continue };
-            let slot = value_key(at, value);
-            if self.by_value.get_mut(&slot).is_some_and(|sharing| sharing.remove(id)) {
-                self.by_value.remove(&slot);
-            }
-        }
-        self.emit(open, end, true)
+        self.emit(open, end, true);
+        self.make_rows()
     }
 
     /// Outputs a transaction that is no longer open; an unclosed transaction only with `keepevicted`. If `counts` is
     /// false, its rows are marked as not closed even if `end` is `Closed`.
-    fn emit(&mut self, open: OpenTransaction, end: CloseReason, counts: bool) -> Result<(), EngineError> {
+    fn emit(&mut self, open: OpenTransaction, end: CloseReason, counts: bool) {
         if open.is_endless && end == CloseReason::Evicted && self.command.keep_orphans {
             // Neither the start event nor the end event of the transaction was found.
-            return open.members.into_iter().try_for_each(|member| self.emit_orphan(member));
+            open.members.into_iter().for_each(|member| self.emit_orphan(member));
+            return;
         }
         let is_closed = end == CloseReason::Closed && !open.is_endless;
         if is_closed || self.command.keep_evicted {
-            self.done.add(open.members, FinalState { closed: is_closed && counts, orphan: false });
-            self.make_rows()?;
+            let ending = FinalState { closed: is_closed && counts, orphan: false };
+            self.done.add(open.key, open.members, ending, &self.batches);
         }
-        Ok(())
     }
 
-    fn emit_orphan(&mut self, member: Member) -> Result<(), EngineError> {
+    fn emit_orphan(&mut self, member: Member) {
         if self.command.keep_orphans {
-            self.done.add(vec![member], FinalState { closed: false, orphan: true });
-            self.make_rows()?;
+            self.done.add(Vec::new(), vec![member], FinalState { closed: false, orphan: true }, &self.batches);
         }
-        Ok(())
     }
 
     /// Periodically turns waiting transactions into rows.
@@ -469,9 +410,9 @@ impl<'c> TransactionGroups<'c> {
         if !self.done.is_full() {
             return Ok(());
         }
-        let open = self.open.values().map(|open| open.oldest).max();
+        let open = self.open.iter().map(|(_, open)| open.oldest).max();
         let latest = open.map_or(self.now, |open| open.max(self.now));
-        self.done.make_rows(latest, self.command, &self.names)
+        self.done.make_rows(latest, self.command, &self.names, &self.batches)
     }
 
     /// All rows, the newest transaction first.
@@ -487,20 +428,15 @@ impl<'c> TransactionGroups<'c> {
                  `sort 0 -_time` in front",
             );
         }
-        // No more events follow.
-        self.now = TimeNs::MIN;
-        let mut left: Vec<u64> = self.open.keys().copied().collect();
-        left.sort_unstable();
         let end = self.expiry_reason();
         let is_limited = self.max_span.is_some() || self.max_pause.is_some();
-        for id in left {
-            context.stop.check_cancelled()?;
-            let Some(open) = self.open.remove(&id) else { continue };
-            self.emit(open, end, is_limited)?;
-        }
+        self.open.take_all().into_iter().for_each(|open| self.emit(open, end, is_limited));
         if self.names.is_cut {
             context.messages.push("transaction: there are too many fields; those beyond the first 1000 are omitted");
         }
-        self.done.finish(self.command, &self.names, context)
+        self.done.finish(self.command, &self.names, &self.batches, context)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Event storage of `transaction`.
 //!
 //! An event stays in the batch in which it arrived, because the transactions of most events are soon closed or evicted.
-//! If the batches take too much memory, the remaining events are copied out of them, so that the batches can be freed.
+//! If the batches take too much memory, the remaining events are copied out of them, and all batches are freed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use quarry_eval::rows::{ColumnReader, column, compact, is_hidden, reader};
 use quarry_eval::spans::time_ns;
 use quarry_event::TimeNs;
 use quarry_stdx::number::u32_of;
+
+use super::open::KeyValue;
 
 /// Maximum number of distinct fields of all transactions.
 const FIELDS_MAX: usize = 1_000;
@@ -84,25 +86,55 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the command's fields to `key`; false if the event has none of these fields.
-    pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
+    /// Writes the values of the command's fields to `key`; false if the event has none of these fields. Several values
+    /// of a field are joined by line feeds.
+    pub(super) fn write_key(&self, row: usize, key: &mut [Option<KeyValue>]) -> bool {
         let mut any = false;
-        for (place, column) in key.iter_mut().zip(&self.keys) {
+        for (place, (value, column)) in key.iter_mut().zip(&self.keys).enumerate() {
             let mut values = column.iter().flat_map(|column| column.values(row));
             let Some(first) = values.next() else {
-                *place = None;
+                *value = None;
                 continue;
             };
             any = true;
-            let text = place.get_or_insert_default();
-            text.clear();
-            text.push_str(&first);
-            values.for_each(|value| {
-                text.push('\n');
-                text.push_str(&value);
+            let value = value.get_or_insert_default();
+            value.text.clear();
+            value.text.push_str(&first);
+            values.for_each(|next| {
+                value.text.push('\n');
+                value.text.push_str(&next);
             });
+            value.rehash(place);
         }
         any
+    }
+}
+
+/// The batches that contain events of transactions, by number.
+#[derive(Default)]
+pub(super) struct Batches {
+    all: Vec<Events>,
+    /// Approximate bytes held.
+    pub(super) bytes: usize,
+}
+
+impl Batches {
+    /// Adds a batch and returns its number.
+    pub(super) fn add(&mut self, events: Events) -> u32 {
+        self.bytes += events.bytes;
+        self.all.push(events);
+        u32_of(self.all.len() - 1)
+    }
+
+    /// The batch with this number.
+    pub(super) fn batch(&self, number: u32) -> &Events {
+        &self.all[number as usize]
+    }
+
+    /// Frees all batches; no event may refer to them.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.bytes = 0;
     }
 }
 
@@ -113,15 +145,23 @@ pub(super) struct Member {
 }
 
 enum MemberValues {
-    /// A row of a batch.
-    Row(Arc<Events>, u32),
-    /// Concatenated copies of the values; for each value, the field number and the end position.
-    Copied(Box<str>, Box<[(u32, u32)]>),
+    /// The number of a batch, and a row of it.
+    Row(u32, u32),
+    Copied(Box<CopiedValues>),
+}
+
+/// Copies of an event's values.
+struct CopiedValues {
+    /// The values, concatenated.
+    text: Box<str>,
+    /// For each value, the field number and the end position.
+    ends: Box<[(u32, u32)]>,
 }
 
 impl Member {
-    pub(super) fn new(events: &Arc<Events>, row: usize) -> Member {
-        Member { time: events.times[row], place: MemberValues::Row(Arc::clone(events), u32_of(row)) }
+    /// The event of this row of a batch, given by its number.
+    pub(super) fn new(time: TimeNs, batch: u32, row: usize) -> Member {
+        Member { time, place: MemberValues::Row(batch, u32_of(row)) }
     }
 
     /// Whether the event keeps a batch alive.
@@ -130,16 +170,16 @@ impl Member {
     }
 
     /// Copies the event's values out of the batch.
-    pub(super) fn detach(&mut self) {
-        let MemberValues::Row(events, row) = &self.place else { return };
+    pub(super) fn detach(&mut self, batches: &Batches) {
+        let MemberValues::Row(batch, row) = self.place else { return };
         let (mut text, mut ends) = (String::new(), Vec::new());
-        for (number, column) in &events.columns {
-            for value in column.values(*row as usize) {
+        for (number, column) in &batches.batch(batch).columns {
+            for value in column.values(row as usize) {
                 text.push_str(&value);
                 ends.push((*number, u32_of(text.len())));
             }
         }
-        self.place = MemberValues::Copied(text.into(), ends.into());
+        self.place = MemberValues::Copied(Box::new(CopiedValues { text: text.into(), ends: ends.into() }));
     }
 
     /// Bytes held in addition to batches.
@@ -147,27 +187,34 @@ impl Member {
         size_of::<Member>()
             + match &self.place {
                 MemberValues::Row(..) => 0,
-                MemberValues::Copied(text, ends) => text.len() + size_of_val::<[(u32, u32)]>(ends),
+                MemberValues::Copied(copied) => {
+                    size_of::<CopiedValues>() + copied.text.len() + size_of_val::<[(u32, u32)]>(&copied.ends)
+                }
             }
     }
 
     /// Approximate bytes of the event's values.
-    pub(super) fn value_bytes(&self) -> usize {
+    pub(super) fn value_bytes(&self, batches: &Batches) -> usize {
         match &self.place {
-            MemberValues::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),
+            MemberValues::Row(batch, _) => {
+                let events = batches.batch(*batch);
+                size_of::<Member>() + events.bytes / events.count().max(1)
+            }
             MemberValues::Copied(..) => self.bytes(),
         }
     }
 
     /// Appends the values of a field.
-    pub(super) fn append_values<'m>(&'m self, field: u32, values: &mut Vec<Cow<'m, str>>) {
+    pub(super) fn append_values<'m>(&'m self, field: u32, batches: &'m Batches, values: &mut Vec<Cow<'m, str>>) {
         match &self.place {
-            MemberValues::Row(events, row) => {
-                if let Ok(at) = events.columns.binary_search_by_key(&field, |(number, _)| *number) {
-                    values.extend(events.columns[at].1.values(*row as usize));
+            MemberValues::Row(batch, row) => {
+                let columns = &batches.batch(*batch).columns;
+                if let Ok(at) = columns.binary_search_by_key(&field, |(number, _)| *number) {
+                    values.extend(columns[at].1.values(*row as usize));
                 }
             }
-            MemberValues::Copied(text, ends) => {
+            MemberValues::Copied(copied) => {
+                let CopiedValues { text, ends } = &**copied;
                 let at = ends.partition_point(|(number, _)| *number < field);
                 let mut start = if at == 0 { 0 } else { ends[at - 1].1 as usize };
                 for (_, end) in ends[at..].iter().take_while(|(number, _)| *number == field) {
@@ -179,15 +226,15 @@ impl Member {
     }
 
     /// Marks the fields in which the event may have values; `last` is the batch marked last.
-    pub(super) fn mark_fields(&self, last: &mut Option<*const Events>, marked: &mut [bool]) {
+    pub(super) fn mark_fields(&self, batches: &Batches, last: &mut Option<u32>, marked: &mut [bool]) {
         let mut mark = |number: u32| marked[number as usize] = true;
         match &self.place {
-            MemberValues::Row(events, _) => {
-                if last.replace(Arc::as_ptr(events)) != Some(Arc::as_ptr(events)) {
-                    events.columns.iter().for_each(|(number, _)| mark(*number));
+            MemberValues::Row(batch, _) => {
+                if last.replace(*batch) != Some(*batch) {
+                    batches.batch(*batch).columns.iter().for_each(|(number, _)| mark(*number));
                 }
             }
-            MemberValues::Copied(_, ends) => ends.iter().for_each(|(number, _)| mark(*number)),
+            MemberValues::Copied(copied) => copied.ends.iter().for_each(|(number, _)| mark(*number)),
         }
     }
 }

@@ -19,7 +19,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
-use super::members::{FieldNames, Member};
+use super::members::{Batches, FieldNames, Member};
+use super::open::KeyValue;
 
 /// Maximum number of finished rows of a batch.
 const BATCH_ROWS: usize = 1_024;
@@ -37,6 +38,8 @@ struct FinishedTransaction {
     time: TimeNs,
     /// Number in the order in which transactions ended.
     number: u64,
+    /// Values of the command's fields; empty if they are not known.
+    key: Vec<Option<KeyValue>>,
     /// Oldest first.
     members: Vec<Member>,
     ending: FinalState,
@@ -80,15 +83,22 @@ impl ClosedRows {
         }
     }
 
-    /// Adds a transaction.
-    pub(super) fn add(&mut self, mut members: Vec<Member>, ending: FinalState) {
+    /// Adds a transaction; `key` has the values of the command's fields, or is empty if they are not known.
+    pub(super) fn add(
+        &mut self,
+        key: Vec<Option<KeyValue>>,
+        mut members: Vec<Member>,
+        ending: FinalState,
+        batches: &Batches,
+    ) {
         members.reverse();
         members.sort_by_key(|member| member.time);
         let time = members.first().map_or(0, |member| member.time);
-        let bytes = members.iter().map(Member::value_bytes).sum();
+        let key_bytes = key.iter().flatten().map(|value| value.text.len()).sum::<usize>();
+        let bytes = key_bytes + members.iter().map(|member| member.value_bytes(batches)).sum::<usize>();
         self.waiting_bytes += bytes;
         self.next += 1;
-        self.waiting.push(FinishedTransaction { time, number: self.next, members, ending, bytes });
+        self.waiting.push(FinishedTransaction { time, number: self.next, key, members, ending, bytes });
     }
 
     /// Whether it is time to turn waiting transactions into rows.
@@ -103,36 +113,37 @@ impl ClosedRows {
         latest: TimeNs,
         command: &TransactionCommand,
         names: &FieldNames,
+        batches: &Batches,
     ) -> Result<(), EngineError> {
-        self.waiting.sort_by(|a, b| b.time.cmp(&a.time).then(a.number.cmp(&b.number)));
-        let mut ready = self.waiting.partition_point(|row| row.time >= latest);
-        let left: usize = self.waiting[ready..].iter().map(|row| row.bytes).sum();
-        if self.waiting.len() - ready > WAITING_ROWS_MAX || left > self.bytes_max / 2 {
-            ready = self.waiting.len();
+        // The next row is the last in the list, so that finished rows can be removed at once.
+        self.waiting.sort_by(|a, b| a.time.cmp(&b.time).then(b.number.cmp(&a.number)));
+        let mut left = self.waiting.partition_point(|row| row.time < latest);
+        let left_bytes: usize = self.waiting[..left].iter().map(|row| row.bytes).sum();
+        if left > WAITING_ROWS_MAX || left_bytes > self.bytes_max / 2 {
+            left = 0;
         }
-        let rows: Vec<FinishedTransaction> = self.waiting.drain(..ready).collect();
-        let mut rest = rows.as_slice();
-        while let Some(first) = rest.first() {
+        while self.waiting.len() > left {
             let mut bytes = 0;
             let fits = |row: &&FinishedTransaction| {
                 bytes += row.bytes;
                 bytes <= BATCH_BYTES
             };
-            let count = rest.iter().take(BATCH_ROWS).take_while(fits).count().max(1);
-            let (batch, others) = rest.split_at(count);
-            self.is_in_order &= first.time <= self.last;
-            self.last = batch.last().map_or(self.last, |row| row.time);
-            self.kept.push(&batch_of_rows(batch, command, names)?)?;
-            rest = others;
+            let ready = self.waiting[left..].iter().rev();
+            let count = ready.take(BATCH_ROWS).take_while(fits).count().max(1);
+            let mut rows = self.waiting.split_off(self.waiting.len() - count);
+            rows.reverse();
+            self.is_in_order &= rows.first().is_some_and(|row| row.time <= self.last);
+            self.last = rows.last().map_or(self.last, |row| row.time);
+            self.waiting_bytes -= rows.iter().map(|row| row.bytes).sum::<usize>();
+            self.kept.push(&batch_of_rows(&rows, command, names, batches)?)?;
         }
-        self.waiting_bytes -= rows.iter().map(|row| row.bytes).sum::<usize>();
         self.next_check = (self.waiting.len() + BATCH_ROWS, self.waiting_bytes + BATCH_BYTES);
         Ok(())
     }
 
     /// Copies the values of all waiting transactions out of their batches.
-    pub(super) fn detach_members(&mut self) {
-        self.waiting.iter_mut().flat_map(|row| &mut row.members).for_each(Member::detach);
+    pub(super) fn detach_members(&mut self, batches: &Batches) {
+        self.waiting.iter_mut().flat_map(|row| &mut row.members).for_each(|member| member.detach(batches));
     }
 
     /// All rows, the newest transaction first, with fields in order of name.
@@ -140,9 +151,10 @@ impl ClosedRows {
         mut self,
         command: &TransactionCommand,
         names: &FieldNames,
+        batches: &Batches,
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
-        self.make_rows(TimeNs::MIN, command, names)?;
+        self.make_rows(TimeNs::MIN, command, names, batches)?;
         let schema = self.kept.schema();
         let has = |name: &str| schema.index_of(name).is_ok();
         // Rows of a report have no times.
@@ -165,6 +177,7 @@ fn batch_of_rows(
     closed: &[FinishedTransaction],
     command: &TransactionCommand,
     names: &FieldNames,
+    batches: &Batches,
 ) -> Result<arrow::record_batch::RecordBatch, EngineError> {
     let count = closed.len();
     let column = || ColumnBuilder::new(count);
@@ -183,11 +196,11 @@ fn batch_of_rows(
         } else {
             orphan.push_null()
         }
-        row.members.iter().for_each(|member| member.mark_fields(&mut last, &mut marked));
+        row.members.iter().for_each(|member| member.mark_fields(batches, &mut last, &mut marked));
     }
     let mut columns: Vec<(&str, ArrayRef)> = vec![("_time", time.finish())];
     for (field, name) in (0u32..).zip(&names.all).filter(|(field, _)| marked[*field as usize]) {
-        let values = field_column(closed, field, name, command);
+        let values = field_column(closed, (field, name), command, batches);
         if values.data_type() != &DataType::Null {
             columns.push((name, values));
         }
@@ -208,16 +221,35 @@ fn batch_of_rows(
 
 /// A field of each transaction: for `_raw`, the texts of all events; for a list, the values of one event after the
 /// other; otherwise the distinct values, sorted.
-fn field_column(closed: &[FinishedTransaction], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
+fn field_column(
+    closed: &[FinishedTransaction],
+    (field, name): (u32, &str),
+    command: &TransactionCommand,
+    batches: &Batches,
+) -> ArrayRef {
     let (is_raw, is_list) = (name == "_raw", is_list(name, command));
+    // All events of a transaction have the same value in a field of the command, if they have one. A text with a line
+    // feed may stand for several values.
+    let place = command.fields.iter().position(|known| known == name && !is_list && !is_raw);
     let mut column = ColumnBuilder::new(closed.len());
     let mut values: Vec<Cow<'_, str>> = Vec::new();
     for row in closed {
+        match place.and_then(|place| row.key.get(place)) {
+            Some(None) => {
+                column.push_null();
+                continue;
+            }
+            Some(Some(value)) if !value.text.contains('\n') => {
+                column.push_text(&value.text);
+                continue;
+            }
+            _ => {}
+        }
         values.clear();
         let mut has_value = false;
         for member in &row.members {
             let before = values.len();
-            member.append_values(field, &mut values);
+            member.append_values(field, batches, &mut values);
             has_value |= values.len() > before;
             if is_list && values.len() == before {
                 values.push(Cow::Borrowed(&command.null_text));
