@@ -4,7 +4,7 @@
 //! exactly, so each format rejects texts that it would write differently: `007` is not an integer, and `1.50` is not a
 //! decimal with one decimal place.
 
-use super::address::ip4_text;
+use super::address::{ip4_at_start, ip4_text};
 use crate::time::civil::{date_from_days, days_from_date};
 
 /// Number of digits that always fit an i64.

@@ -23,6 +23,7 @@ impl Syntax for DeleteModelCommand {
         kind: Kind::Generating,
         returns_table: true,
         page: Some("summary"),
+        ..CommandInfo::DEFAULT
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DeleteModelCommand> {

@@ -11,6 +11,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     capability: Some("input_file"),
     kind: Kind::Generating,
     page: Some("outputcsv"),
+    ..CommandInfo::DEFAULT
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {

@@ -27,6 +27,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     capability: Some("run_mcollect"),
     kind: Kind::Blocking,
     page: Some("mcatalog"),
+    ..CommandInfo::DEFAULT
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<Command>> {

@@ -116,12 +116,13 @@ fn stored_numbers(snapshot: &Snapshot) -> Option<Vec<u64>> {
             for (row, code) in (0..info.events).zip(codes) {
                 let text = String::from_utf8(read.raw(row as usize).to_vec()).unwrap();
                 let expected = number_in(&text);
-                let found = parts.parts[*code as usize].as_ref().map(|parts| {
+                let found = parts.parts[*code as usize].as_ref().map(|value| {
                     let text_of = |part: &TemplatePart| match part {
                         TemplatePart::Literal(literal) => literal.to_vec(),
                         TemplatePart::Variable(column) => page.texts(*column, &[row]).unwrap().get(0).to_vec(),
                     };
-                    String::from_utf8(parts.iter().flat_map(text_of).collect()).unwrap()
+                    let text: Vec<u8> = value.parts.iter().flat_map(text_of).collect();
+                    String::from_utf8(value.slice.of(&text).unwrap().to_vec()).unwrap()
                 });
                 assert_eq!(found.as_deref(), expected);
                 numbers.extend(found.map(|value| value.parse::<u64>().unwrap()));
