@@ -458,13 +458,21 @@ pub fn is_string_content(text: &[u8]) -> bool {
         if text[at] == b'"' {
             return false;
         }
-        at += match text.get(at + 1) {
-            Some(b'n' | b't' | b'r' | b'b' | b'f' | b'"' | b'\\' | b'/') => 2,
-            Some(b'u') if text.get(at + 2..at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => 6,
-            _ => return false,
-        };
+        match json_escape_len(&text[at..]) {
+            Some(len) => at += len,
+            None => return false,
+        }
     }
     true
+}
+
+/// Length of the JSON escape with which a text begins; `None` if the escape is invalid or incomplete.
+pub fn json_escape_len(text: &[u8]) -> Option<usize> {
+    match text {
+        [b'\\', b'n' | b't' | b'r' | b'b' | b'f' | b'"' | b'\\' | b'/', ..] => Some(2),
+        [b'\\', b'u', hex @ ..] => hex.get(..4)?.iter().all(u8::is_ascii_hexdigit).then_some(6),
+        _ => None,
+    }
 }
 
 /// Whether a text is exactly one string, number or word of JSON, without blanks. The content of strings is checked by

@@ -12,7 +12,7 @@
 //! members and the same blanks between them; all other texts are split the usual way. A nested object is part of the
 //! schema if one of its members is always present, because the position of this member determines where commas are.
 //!
-//! Not here: JSON fields (scan); validation, because a schema only looks for the ends of keys and values.
+//! Not here: JSON fields (scan); validation, because of nested objects and arrays, a schema only finds the ends.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -21,9 +21,9 @@ use foldhash::fast::FixedState;
 
 use quarry_event::EventBatch;
 
-use super::classes::{BLANK, BYTE_CLASSES, JSON_END, class_at, run_end, texts_equal};
+use super::classes::{BLANK, BYTE_CLASSES, class_at, texts_equal};
 use super::trie::{first_eight_bytes, head_mask};
-use super::variables::{Variable, VariableKind, find_closing_quote};
+use super::variables::{Variable, VariableKind, find_closing_quote, scalar_end, string_end};
 
 /// Maximum number of sampled texts of a slab.
 const SAMPLE_TEXTS: usize = 2_048;
@@ -117,7 +117,7 @@ impl Schema {
                 head = first_eight_bytes(&text[at..]);
             }
             let end = match &entry.kind {
-                EntryKind::String => find_closing_quote(text, at),
+                EntryKind::String => string_end(text, at),
                 EntryKind::Scalar => {
                     value_end(text, at).filter(|(form, _)| *form == ValueForm::Scalar).map(|(_, end)| end)
                 }
@@ -221,17 +221,15 @@ struct MemberRange {
     form: ValueForm,
 }
 
-/// Form and end of the value at `at`.
+/// Form and end of the value at `at`; `None` for a string with an invalid escape, and for a scalar that is no number or
+/// word of JSON.
 #[inline]
 fn value_end(text: &[u8], at: usize) -> Option<(ValueForm, usize)> {
     match text.get(at)? {
-        b'"' => find_closing_quote(text, at + 1).map(|end| (ValueForm::String, end + 1)),
+        b'"' => string_end(text, at + 1).map(|end| (ValueForm::String, end + 1)),
         b'{' => nested_end(text, at).map(|end| (ValueForm::Object, end)),
         b'[' => nested_end(text, at).map(|end| (ValueForm::Array, end)),
-        _ => {
-            let end = run_end(text, at, JSON_END);
-            (end > at).then_some((ValueForm::Scalar, end))
-        }
+        _ => scalar_end(text, at).map(|end| (ValueForm::Scalar, end)),
     }
 }
 

@@ -188,6 +188,43 @@ fn texts_split_into_words_keep_their_json_traits() {
     assert!(slab.columns.iter().any(|column| column.parent == Some(0) && column.traits.json_scalars), "next");
 }
 
+/// Values that JSON does not allow, at the end of a truncated text or within it, have columns of their own: searches read
+/// all other events from their columns.
+#[test]
+fn values_that_are_not_json_do_not_share_the_columns_of_others() {
+    let line = |at: u32| {
+        let whole = format!(
+            r#"{{"level":"{}","agent":"a/{} \"x\"","took":{}.{},"attributes":{{"n":{},"user":"u{at}"}}}}"#,
+            ["INFO", "WARN"][at as usize % 2],
+            at * 7 % 401,
+            at % 97,
+            at % 10,
+            at * 31 % 5_003
+        );
+        match at % 100 {
+            7 => whole[..whole.find(r#""took""#).unwrap() + 9].to_owned(),
+            17 => whole[..whole.find(r#""n""#).unwrap() + 5].replace(r#""n":"#, r#""n":-"#),
+            27 => whole[..whole.find(r#""agent""#).unwrap() + 15].to_owned() + "\\",
+            37 => whole.replace(r#""took":"#, r#""took":NaN,"rest":"#),
+            47 => whole.replace(r#"\""#, r"\x22"),
+            57 => whole.replace(r#""agent":"#, r#""agent":tru"#),
+            _ => whole,
+        }
+    };
+    let events = batch((0..6_000).map(line));
+    let slab = split_slab(&events).unwrap();
+    check(&slab, &events);
+    let SlabValues::Templates { templates, codes } = &slab.columns[0].values else { panic!("texts have templates") };
+    let first = &templates[codes[0] as usize];
+    for column in first.variables() {
+        let SlabColumn { traits, .. } = &slab.columns[column as usize];
+        assert!(traits.string_contents || traits.json_scalars, "column {column}: {traits:?}");
+    }
+    let whole = codes.iter().zip(0..).filter(|(_, at)| ![7, 17, 27, 37, 47, 57].contains(&(at % 100)));
+    let of_whole: BTreeSet<u32> = whole.map(|(code, _)| *code).collect();
+    assert!(of_whole.len() < 5, "{of_whole:?}");
+}
+
 #[test]
 fn classes_agree_with_the_segmenter() {
     for byte in 0..=255u8 {

@@ -9,7 +9,7 @@
 //! is never tokenised.
 
 use memchr::{memchr, memchr2};
-use quarry_event::template::ip4_at_start;
+use quarry_event::template::{ip4_at_start, is_json_scalar, is_string_content, json_escape_len};
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
@@ -31,9 +31,15 @@ pub(super) enum VariableKind {
     Field,
     /// Cell of a separated text, up to this separator; it may be empty.
     Cell(u8),
-    /// Inside double quotes: a string of JSON or of a tag.
+    /// Inside double quotes, in a tag.
     Quoted,
-    /// Inside the quotes of a JSON string, which may be empty.
+    /// Inside the quotes of a JSON string with valid escapes.
+    Content,
+    /// Inside the quotes of a JSON string with an invalid escape.
+    OddContent,
+    /// The rest of a text that ends within a JSON string.
+    Unclosed,
+    /// Inside the quotes of a JSON string with valid escapes, which may be empty.
     String,
     /// Inside double quotes, without escaped quotes.
     Text,
@@ -49,6 +55,9 @@ pub(super) enum VariableKind {
     Value,
     /// JSON number or word.
     Json,
+    /// Neither a string nor a number or word, where JSON expects a value: `NaN`, or the number at the end of a truncated
+    /// text.
+    OddScalar,
     /// Text between two tags.
     Markup,
     /// Word with a digit between two breakers.
@@ -71,7 +80,7 @@ impl VariableKind {
     /// values.
     pub(super) fn is_irregular(self) -> bool {
         match self {
-            VariableKind::Escaped => true,
+            VariableKind::Escaped | VariableKind::OddContent | VariableKind::Unclosed | VariableKind::OddScalar => true,
             VariableKind::Access(piece) => piece.is_irregular(),
             _ => false,
         }
@@ -115,7 +124,11 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         }
         VariableKind::Field => trim_punctuation(text, at, run_end(text, at, DELIMITER)),
         VariableKind::Quoted => find_closing_quote(text, at)?,
-        VariableKind::String => return find_closing_quote(text, at),
+        VariableKind::Content => string_end(text, at)?,
+        VariableKind::OddContent => find_closing_quote(text, at).filter(|_| string_end(text, at).is_none())?,
+        VariableKind::Unclosed if find_closing_quote(text, at).is_none() => text.len(),
+        VariableKind::Unclosed => return None,
+        VariableKind::String => return string_end(text, at),
         VariableKind::Cell(separator) => return Some(at + memchr(separator, text.get(at..)?)?),
         VariableKind::Text => find_unescaped_close(text, at)?,
         VariableKind::Phrase => find_unescaped_close(text, at).filter(|end| !is_request(text, at, *end))?,
@@ -123,7 +136,9 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Access(piece) => piece.variable_end(text, at)?,
         VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
         VariableKind::Value => run_end(text, at, VALUE_END),
-        VariableKind::Json => run_end(text, at, JSON_END),
+        VariableKind::Json => scalar_end(text, at)?,
+        VariableKind::OddScalar if scalar_end(text, at).is_none() => run_end(text, at, JSON_END),
+        VariableKind::OddScalar => return None,
         VariableKind::Markup => at + memchr(b'<', text.get(at..)?)?,
         VariableKind::Word => {
             let end = word_end(text, at);
@@ -163,6 +178,25 @@ pub(super) fn trim_punctuation(text: &[u8], start: usize, mut end: usize) -> usi
 #[inline]
 pub(super) fn find_closing_quote(text: &[u8], at: usize) -> Option<usize> {
     scan_quoted_text(text, at).map(|(end, _)| end)
+}
+
+/// The end of the content of a JSON string; `None` if an escape is invalid, or if no quote closes the string.
+#[inline]
+pub(super) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        at += json_escape_len(&text[at..])?;
+    }
+}
+
+/// The end of a number or word of JSON.
+#[inline]
+pub(super) fn scalar_end(text: &[u8], at: usize) -> Option<usize> {
+    let end = run_end(text, at, JSON_END);
+    is_json_scalar(&text[at..end]).then_some(end)
 }
 
 /// The next quote that is not escaped, if no escaped quote comes before it.
@@ -322,7 +356,11 @@ impl EventScanner<'_, '_> {
         let close = if self.quotes { scan_quoted_text(self.text, at + 1) } else { None };
         let Some((close, has_quotes)) = close else {
             self.quotes = false;
-            return at + 1;
+            // A truncated event usually ends within a string.
+            return match self.text.trim_ascii_start() {
+                [b'{' | b'[', ..] => self.push(at + 1, self.text.len(), VariableKind::Unclosed),
+                _ => at + 1,
+            };
         };
         let behind = self.skip_blanks(close + 1);
         if self.text.get(behind) != Some(&b':') {
@@ -334,7 +372,8 @@ impl EventScanner<'_, '_> {
             None | Some(b'"' | b'{' | b'[') => value,
             Some(_) => {
                 let end = run_end(self.text, value, JSON_END);
-                self.push(value, end, VariableKind::Json)
+                let is_scalar = is_json_scalar(&self.text[value..end]);
+                self.push(value, end, if is_scalar { VariableKind::Json } else { VariableKind::OddScalar })
             }
         }
     }
@@ -342,7 +381,12 @@ impl EventScanner<'_, '_> {
     /// Handles a quoted text that is not a key; the quotes are not part of it.
     fn scan_phrase(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
         if self.is_json || self.is_markup {
-            self.push(start, close, VariableKind::Quoted);
+            let kind = match is_string_content(&self.text[start..close]) {
+                _ if self.is_markup => VariableKind::Quoted,
+                true => VariableKind::Content,
+                false => VariableKind::OddContent,
+            };
+            self.push(start, close, kind);
             return close + 1;
         }
         if self.has_outcome {

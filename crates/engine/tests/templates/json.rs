@@ -92,6 +92,10 @@ fn store(seed: u64) -> MemoryStore {
             0 => text.truncate(text.floor_char_boundary(text.len() / 2)),
             1 => text.push_str(" trailing"),
             2 => text = text.replace(':', ": "),
+            3 => text = text.replacen("null", "NaN", 1),
+            4 => text = text.replacen("\\\"", "\\x22", 1),
+            5 => text
+                .truncate(text.floor_char_boundary(text.rfind(|it: char| it.is_ascii_digit()).map_or(0, |at| at + 1))),
             _ => {}
         }
         batch.push(text.as_bytes(), at * 1_000_000_000, metas[rng.below(2)]);

@@ -125,7 +125,7 @@ fn other_quoted_texts_keep_their_kinds() {
         ),
         (
             r#"{"a":"b","c":["GET / HTTP/1.1"]}"#,
-            vec![("b", VariableKind::Quoted), ("GET / HTTP/1.1", VariableKind::Quoted)],
+            vec![("b", VariableKind::Content), ("GET / HTTP/1.1", VariableKind::Content)],
         ),
         (r#"<a b="GET / HTTP/1.1"/>"#, vec![("GET / HTTP/1.1", VariableKind::Quoted)]),
         (
