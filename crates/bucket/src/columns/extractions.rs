@@ -30,6 +30,9 @@ use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 const RULES_BYTES: usize = size_of::<u128>();
 /// Form of a field whose parts follow from the template of the text, if some values are slices of their parts.
 const SLICES_FORM: u64 = 2;
+/// Distance from twice the count of all columns to the number of a field with codes if some values are slices of their
+/// parts; the column of codes is added.
+const FIRST_SLICED_CODES: u64 = SLICES_FORM + 1;
 /// Stands for a column if no event has the field. The text column, which has this number, contains no field.
 const NO_COLUMN: u64 = 0;
 
@@ -50,22 +53,40 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
             StoredValues::Column(column) => put_varint(out, u64::from(*column)),
             StoredValues::Lists(column) => put_varint(out, template_set.columns.len() as u64 + u64::from(*column)),
             StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN => {
-                let has_slices = parts.parts.iter().flatten().any(|value| value.slice != TextSlice::Whole);
-                assert!(!(has_slices && parts.is_list), "lists consist of whole parts");
+                let has_slices = has_slices(parts);
                 let form = if has_slices { SLICES_FORM } else { u64::from(parts.is_list) };
                 put_varint(out, 2 * template_set.columns.len() as u64 + form);
                 put_template_parts(&parts.parts, has_slices, out);
             }
             StoredValues::Parts(parts) => {
-                let is_whole = |value: &ValueParts| value.slice == TextSlice::Whole;
-                assert!(parts.parts.iter().flatten().all(is_whole), "slices follow from the template of the text");
-                let lists = if parts.is_list { template_set.columns.len() as u64 } else { 0 };
-                put_varint(out, lists + u64::from(parts.codes));
-                parts.parts.iter().for_each(|value| put_sequence(value.as_ref(), out));
+                let columns = template_set.columns.len() as u64;
+                let has_slices = has_slices(parts);
+                let before = match (parts.is_list, has_slices) {
+                    (_, true) => 2 * columns + FIRST_SLICED_CODES,
+                    (true, false) => columns,
+                    (false, false) => 0,
+                };
+                put_varint(out, before + u64::from(parts.codes));
+                parts.parts.iter().for_each(|value| put_value(value.as_ref(), has_slices, out));
             }
         }
     }
     put_names(template_set.extracted_names.as_ref(), out);
+}
+
+/// Whether some values are slices of their parts.
+fn has_slices(parts: &TextParts) -> bool {
+    let has_slices = parts.parts.iter().flatten().any(|value| value.slice != TextSlice::Whole);
+    assert!(!(has_slices && parts.is_list), "lists consist of whole parts");
+    has_slices
+}
+
+/// Appends the parts of a value, if there is one, and its slice.
+fn put_value(value: Option<&ValueParts>, has_slices: bool, out: &mut Vec<u8>) {
+    put_sequence(value, out);
+    if has_slices && let Some(value) = value {
+        put_slice(value.slice, out);
+    }
 }
 
 /// Appends the parts of a value, if there is one.
@@ -89,12 +110,7 @@ fn put_template_parts(of_templates: &[Option<ValueParts>], has_slices: bool, out
         numbers.push(number as u64);
     }
     put_varint(out, sequences.len() as u64);
-    for value in sequences {
-        put_sequence(value, out);
-        if has_slices && let Some(value) = value {
-            put_slice(value.slice, out);
-        }
-    }
+    sequences.into_iter().for_each(|value| put_value(value, has_slices, out));
     numbers.into_iter().for_each(|number| put_varint(out, number));
 }
 
@@ -175,8 +191,9 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
         let columns = template_set.columns.len();
-        let number = cursor.count("column of a search-time field", 2 * columns + SLICES_FORM as usize)?;
-        if let Some(form) = number.checked_sub(2 * columns) {
+        let number = cursor.count("column of a search-time field", 3 * columns + FIRST_SLICED_CODES as usize)?;
+        let sliced_codes = number.checked_sub(2 * columns + FIRST_SLICED_CODES as usize);
+        if let Some(form) = number.checked_sub(2 * columns).filter(|_| sliced_codes.is_none()) {
             if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
                 return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
             }
@@ -186,19 +203,24 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
             extractions.push(StoredExtraction { name: name.into(), rules, values });
             continue;
         }
-        let (column, is_list) = if number < columns { (number, false) } else { (number - columns, true) };
+        let (column, is_list) = match sliced_codes {
+            Some(codes) => (codes, false),
+            None if number < columns => (number, false),
+            None => (number - columns, true),
+        };
         if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
             return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
         }
         let values = match u32_of(column) {
-            0 if !is_list => StoredValues::Absent,
+            0 if !is_list && sliced_codes.is_none() => StoredValues::Absent,
             codes if is_code_column(template_set, codes) => {
-                let parts = read_text_parts(cursor, template_set, codes)?;
+                let parts = read_text_parts(cursor, template_set, codes, sliced_codes.is_some())?;
                 if is_list && parts.own.is_some() {
                     return Err(Malformed::new("lists of parts have values that are not in the texts"));
                 }
                 StoredValues::Parts(TextParts { is_list, ..parts })
             }
+            _ if sliced_codes.is_some() => return Err(Malformed::new("slices need a column of codes")),
             column if is_list => StoredValues::Lists(column),
             column => StoredValues::Column(column),
         };
@@ -242,20 +264,13 @@ fn read_template_parts(
     let texts = template_set.text_columns().len();
     let mut sequences: Vec<Option<ValueParts>> = Vec::with_capacity(count);
     for _ in 0..count {
-        let found = read_sequence(cursor, template_set)?;
+        let value = read_value(cursor, template_set, has_slices)?;
         let is_known = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
             TemplatePart::Variable(column) => (*column as usize) < texts,
         };
-        if !found.iter().flatten().all(is_known) {
+        if !value.iter().flat_map(|value| &*value.parts).all(is_known) {
             return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
-        }
-        let mut value = found.map(ValueParts::from);
-        if has_slices && let Some(value) = &mut value {
-            value.slice = read_slice(cursor)?;
-            if value.slice != TextSlice::Whole && !matches!(*value.parts, [TemplatePart::Variable(_)]) {
-                return Err(Malformed::new("a slice needs exactly one variable"));
-            }
         }
         sequences.push(value);
     }
@@ -268,6 +283,22 @@ fn read_template_parts(
         parts.push(sequence.clone());
     }
     Ok(TextParts { codes: TEXT_COLUMN, own: None, parts: parts.into(), is_list: false })
+}
+
+/// Reads the parts of a value and its slice; `None` if there is no value.
+fn read_value(
+    cursor: &mut Cursor<'_>,
+    template_set: &TemplateSet,
+    has_slices: bool,
+) -> Result<Option<ValueParts>, Malformed> {
+    let Some(mut value) = read_sequence(cursor, template_set)?.map(ValueParts::from) else { return Ok(None) };
+    if has_slices {
+        value.slice = read_slice(cursor)?;
+    }
+    match value.slice == TextSlice::Whole || matches!(*value.parts, [TemplatePart::Variable(_)]) {
+        true => Ok(Some(value)),
+        false => Err(Malformed::new("a slice needs exactly one variable")),
+    }
 }
 
 /// Reads the parts of a value, which contain no column twice; `None` if there is no value.
@@ -289,7 +320,12 @@ fn is_code_column(template_set: &TemplateSet, column: u32) -> bool {
 }
 
 /// Reads the parts of each code of a column.
-fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u32) -> Result<TextParts, Malformed> {
+fn read_text_parts(
+    cursor: &mut Cursor<'_>,
+    template_set: &TemplateSet,
+    codes: u32,
+    has_slices: bool,
+) -> Result<TextParts, Malformed> {
     let ColumnKind::Templates(templates) = &template_set.columns[codes as usize].kind else {
         return Err(Malformed::new("a column of codes has no templates"));
     };
@@ -301,7 +337,7 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
     };
     let mut parts = Vec::with_capacity(templates.len());
     for template in templates.iter() {
-        let Some(found) = read_sequence(cursor, template_set)? else {
+        let Some(found) = read_value(cursor, template_set, has_slices)? else {
             parts.push(None);
             continue;
         };
@@ -309,13 +345,13 @@ fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u
         let is_own =
             |part: &TemplatePart| matches!((part, own), (TemplatePart::Variable(column), Some(own)) if *column == own);
         let is_right = match template.variables().next() {
-            Some(_) => found.iter().all(is_own) && found.len() == 1,
-            None => found.iter().all(is_known) && !found.iter().any(is_own),
+            Some(_) => matches!(&*found.parts, [part] if is_own(part)) && found.slice == TextSlice::Whole,
+            None => found.parts.iter().all(is_known) && !found.parts.iter().any(is_own),
         };
         if !is_right {
             return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
         }
-        parts.push(Some(found.into()));
+        parts.push(Some(found));
     }
     Ok(TextParts { codes, own, parts: parts.into(), is_list: false })
 }

@@ -23,7 +23,7 @@ use crate::error::BucketError;
 use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, TEXT_BYTES_PER_EXTRACTION_BYTE};
 use crate::slab_source::CheckedSlab;
-use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
+use crate::templates::{PartLimits, SlabColumn, SlabValues, TemplateSlab};
 
 /// Result of writing the columns of a slab.
 pub(crate) struct WrittenSlab {
@@ -267,7 +267,7 @@ impl ColumnWriter<'_> {
             template_slab.retain_extractions(&keeps);
             left_out.retain(|field| tried.insert((&*field.name, field.rules)));
             if !left_out.is_empty() {
-                template_slab.add_parts(&left_out, source.events.len());
+                template_slab.add_parts(&left_out, PartLimits::UNIQUE, source.events.len());
             }
         }
     }

@@ -16,6 +16,7 @@ use quarry_stdx::number::u32_of;
 
 use super::builder::SlabBuilder;
 use super::index_time::{path_of, presence_column};
+use super::part_columns::PartLimits;
 use super::trie::Span;
 use super::{CHUNK_EVENTS, SlabColumn, SlabValues, TemplateSlab, finish_values};
 use crate::limits::{MAX_EXTRACTION_NAME_BYTES, MAX_FIELD_COLUMN_BYTES, MAX_PAGE_EVENTS};
@@ -45,8 +46,9 @@ impl TemplateSlab {
     }
 
     /// Adds search-time fields to a slab of this many events, as far as the limits allow. A field that consists of the
-    /// same parts of the text in all events of a template needs no column. Fields of nearly unique values, or lists of
-    /// values, become parts of the texts if possible.
+    /// same parts of the text in all events of a template needs no column. Other fields become codes for parts of the
+    /// texts if nearly all values are single parts, and fields of nearly unique values, or lists of values, also if they
+    /// are composed.
     pub(crate) fn add_extractions(&mut self, fields: &[ExtractedField], events: usize) {
         let mut known = BTreeSet::new();
         let mut left: Vec<&ExtractedField> = Vec::new();
@@ -61,6 +63,8 @@ impl TemplateSlab {
         let may_be_parts = |field: &&ExtractedField| !field.is_list && !field.rows.is_empty();
         let single: Vec<&ExtractedField> = left.iter().copied().filter(may_be_parts).collect();
         self.add_template_parts(&single, events);
+        let single: Vec<&ExtractedField> = single.into_iter().filter(|field| !self.has_extraction(field)).collect();
+        self.add_parts(&single, PartLimits::ANY, events);
         left.retain(|field| !self.has_extraction(field));
         let column_of = |field: &ExtractedField| (!field.rows.is_empty()).then(|| value_column(field, events));
         let mut columns: Vec<(&ExtractedField, Option<SlabColumn>)> =
@@ -74,7 +78,7 @@ impl TemplateSlab {
             let lists: Vec<&ExtractedField> = unique.iter().copied().filter(|field| field.is_list).collect();
             self.add_template_parts(&lists, events);
             let others: Vec<&ExtractedField> = unique.into_iter().filter(|field| !self.has_extraction(field)).collect();
-            self.add_parts(&others, events);
+            self.add_parts(&others, PartLimits::UNIQUE, events);
             columns.retain(|(field, _)| !self.has_extraction(field));
         }
         for (field, values) in columns {

@@ -48,6 +48,7 @@ use builder::{Representation, SlabBuilder, SplitProgress};
 use cells::CellFinder;
 use dictionary::TextList;
 pub(crate) use index_time::FieldSplit;
+pub(crate) use part_columns::PartLimits;
 pub(crate) use traits::{PREFIX_BYTES_MAX, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 

@@ -2,11 +2,14 @@
 //!
 //! Nearly unique values, such as ids, would take as much space again as in the texts. Most of these values begin and
 //! end at an edge of a literal or variable, or within a literal, so few codes are enough. Other values are stored in a
-//! column of their own.
+//! column of their own. Values that repeat are stored like this if nearly all of them are a single part, or a slice of
+//! one: then the codes differ only in the few events that a pattern does not match, and fields of the same pattern share
+//! the column of codes.
 //!
 //! Not here: when fields are stored like this (`crate::columns`).
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -36,9 +39,26 @@ const SEQUENCES_MAX: usize = 512;
 const TRIED_MAX: usize = 8;
 /// Maximum number of occurrences of a value in a text that are tried.
 const OCCURRENCES_MAX: usize = 16;
-/// A field is stored like this only if at most one in this many of its values is not a part of the text. If events have
-/// several values, each of them must be a part of the text.
-const OWN_VALUES_DIVISOR: usize = 4;
+/// Fields are stored like this only within these limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartLimits {
+    /// At most one in this many values is not a part of the text. If events have several values, each of them must be a
+    /// part of the text.
+    own_values_divisor: usize,
+    /// Maximum number of different sequences of parts.
+    sequences: usize,
+    /// Whether a value may consist of several parts.
+    may_be_composed: bool,
+}
+
+impl PartLimits {
+    /// Limits for nearly unique values, which would take as much space again as in the texts.
+    pub(crate) const UNIQUE: PartLimits =
+        PartLimits { own_values_divisor: 4, sequences: SEQUENCES_MAX, may_be_composed: true };
+    /// Limits for any values: the field is read about as fast as from a column of its own.
+    pub(crate) const ANY: PartLimits = PartLimits { own_values_divisor: 64, sequences: 16, may_be_composed: false };
+}
+
 /// The traits of the column of codes allow every byte, because the values of the field are composed of bytes that the
 /// column does not hold.
 const EVERY_BYTE: ByteSet = ByteSet::from_words([u64::MAX; 4]);
@@ -48,20 +68,22 @@ const NUMBER_BYTES_MAX: u32 = 8;
 /// A field whose values are located, event by event.
 struct Locator<'f> {
     field: &'f ExtractedField,
+    limits: PartLimits,
     /// Number of values located.
     next: usize,
     /// Code of each event.
     codes: Vec<u32>,
-    sequences: Vec<Vec<TemplatePart>>,
-    known: HashMap<Vec<TemplatePart>, u32, FixedState>,
+    sequences: Vec<ValueParts>,
+    known: HashMap<ValueParts, u32, FixedState>,
     /// Codes found for each template, most recently used first.
     recent: HashMap<u32, Vec<u32>, FixedState>,
 }
 
 impl<'f> Locator<'f> {
-    fn new(field: &'f ExtractedField) -> Locator<'f> {
+    fn new(field: &'f ExtractedField, limits: PartLimits) -> Locator<'f> {
         Locator {
             field,
+            limits,
             next: 0,
             codes: Vec::new(),
             sequences: Vec::new(),
@@ -87,17 +109,20 @@ impl<'f> Locator<'f> {
 
     fn code_of(&mut self, value: &[u8], reader: &PartReader<'_>) -> u32 {
         let recent = self.recent.entry(reader.template()).or_default();
-        let is_found = |code: &u32| reader.is_composed_of(&self.sequences[(*code - FIRST) as usize], value);
+        let is_found = |code: &u32| reader.is_value_of(&self.sequences[(*code - FIRST) as usize], value);
         if let Some(at) = recent.iter().position(is_found) {
             recent[..=at].rotate_right(1);
             return recent[0];
         }
-        let values: Option<Vec<_>> = values_of(self.field, value).map(|value| parts_of(value, reader)).collect();
-        let joined = values.and_then(|values| join_values(values.iter().map(Vec::as_slice)));
-        let Some(parts) = joined.filter(|parts| parts.len() <= MAX_VALUE_PARTS) else { return OWN };
+        let found = match self.field.is_list {
+            true => list_parts_of(self.field, value, reader),
+            false => parts_of(value, reader).or_else(|| slice_of(value, reader)),
+        };
+        let parts_max = if self.limits.may_be_composed { MAX_VALUE_PARTS } else { 1 };
+        let Some(parts) = found.filter(|found| found.parts.len() <= parts_max) else { return OWN };
         let code = match self.known.get(&parts) {
             Some(code) => *code,
-            None if self.sequences.len() == SEQUENCES_MAX => return OWN,
+            None if self.sequences.len() == self.limits.sequences => return OWN,
             None => {
                 let code = FIRST + u32_of(self.sequences.len());
                 self.sequences.push(parts.clone());
@@ -131,22 +156,40 @@ impl<'f> Locator<'f> {
 
 /// The parts of the text that have this value, preferably with variables, because other events then have the same
 /// parts.
-fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<Vec<TemplatePart>> {
+fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<ValueParts> {
     if value.is_empty() {
-        return Some(Vec::new());
+        return Some(Vec::new().into());
     }
-    let occurrences = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
-    let mut located = occurrences.filter_map(|start| reader.locate(start..start + value.len()));
+    let mut located = occurrences(value, reader).filter_map(|bytes| reader.locate(bytes));
     let first = located.next()?;
     let is_variable = |parts: &Vec<TemplatePart>| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_)));
     let found = if is_variable(&first) { first } else { located.find(is_variable).unwrap_or(first) };
-    (found.len() <= MAX_VALUE_PARTS).then_some(found)
+    (found.len() <= MAX_VALUE_PARTS).then(|| found.into())
+}
+
+/// The slice of a variable that has this value.
+fn slice_of(value: &[u8], reader: &PartReader<'_>) -> Option<ValueParts> {
+    let mut found = Vec::new();
+    occurrences(value, reader).for_each(|bytes| reader.add_slices(&bytes, &mut found));
+    found.into_iter().next()
+}
+
+/// The parts of the text that have the values of an event, joined.
+fn list_parts_of(field: &ExtractedField, joined: &[u8], reader: &PartReader<'_>) -> Option<ValueParts> {
+    let values = values_of(field, joined).map(|value| parts_of(value, reader)).collect::<Option<Vec<_>>>()?;
+    join_values(values.iter().map(|value| &*value.parts)).map(ValueParts::from)
+}
+
+/// Ranges of the text that have this value, as far as they are tried.
+fn occurrences<'t>(value: &'t [u8], reader: &'t PartReader<'_>) -> impl Iterator<Item = Range<usize>> + 't {
+    let starts = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
+    starts.map(|start| start..start + value.len())
 }
 
 impl TemplateSlab {
     /// Adds to a slab of this many events those of the fields whose values are mostly parts of the texts.
-    pub(crate) fn add_parts(&mut self, fields: &[&ExtractedField], events: usize) {
-        let mut located: Vec<Locator<'_>> = fields.iter().map(|field| Locator::new(field)).collect();
+    pub(crate) fn add_parts(&mut self, fields: &[&ExtractedField], limits: PartLimits, events: usize) {
+        let mut located: Vec<Locator<'_>> = fields.iter().map(|field| Locator::new(field, limits)).collect();
         let mut reader = PartReader::new(self);
         for _ in 0..events {
             reader.read_next();
@@ -157,7 +200,8 @@ impl TemplateSlab {
 
     fn add_located(&mut self, located: &Locator<'_>, events: usize) {
         let own = located.own_values();
-        let own_max = if located.field.is_list { 0 } else { located.field.rows.len() / OWN_VALUES_DIVISOR };
+        let values = located.field.rows.len();
+        let own_max = if located.field.is_list { 0 } else { values / located.limits.own_values_divisor };
         if own.rows.len() > own_max {
             return;
         }
@@ -170,14 +214,17 @@ impl TemplateSlab {
             *number = u32_of(templates.len());
             let (template, value) = match code {
                 ABSENT => (Vec::new(), None),
-                OWN => (vec![TemplatePart::Variable(own_column)], Some(vec![TemplatePart::Variable(own_column)])),
+                OWN => {
+                    let own = vec![TemplatePart::Variable(own_column)];
+                    (own.clone(), Some(ValueParts::from(own)))
+                }
                 code => {
                     let literal = number.to_string().into_bytes().into();
                     (vec![TemplatePart::Literal(literal)], Some(located.sequences[(code - FIRST) as usize].clone()))
                 }
             };
             templates.push(Template { parts: template });
-            parts.push(value.map(ValueParts::from));
+            parts.push(value);
         }
         if self.part_codes() + parts.len() > MAX_PART_CODES {
             return;
