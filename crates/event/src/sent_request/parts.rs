@@ -51,7 +51,9 @@ impl<P: Copy> SentParts<P> {
             candidate_parts: 0,
             candidates_until: expires_at(now_ns),
         };
-        candidates.into_iter().for_each(|part| drop(parts.add_candidate(part)));
+        for part in candidates {
+            parts.add_candidate(part);
+        }
         parts
     }
 
