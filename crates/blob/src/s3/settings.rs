@@ -1,7 +1,6 @@
 //! Settings of a remote store: location, credentials, timeouts.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
-use quarry_blob::{BlobError, BlobStore, MemoryBlobStore};
-use quarry_bucket::{BucketEncoder, BucketError, ReadAt, SlabSource};
+use quarry_blob::{BlobStore, MemoryBlobStore};
+use quarry_bucket::{BucketEncoder, BucketError, SlabSource};
 use quarry_catalog::{BucketState, Catalog};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
