@@ -143,7 +143,9 @@ impl BlockCache {
 
     /// Opens the cache read-only; a missing folder counts as an empty cache.
     pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
-        BlockCache::open_folder(folder, CacheLimits { bytes_max: 0, files_max: 0, free_bytes_min: 0 }, clock, false)
+        // A limit would make it forget blocks that are in the folder.
+        let limits = CacheLimits { bytes_max: u64::MAX, files_max: usize::MAX, free_bytes_min: 0 };
+        BlockCache::open_folder(folder, limits, clock, false)
     }
 
     fn open_folder(

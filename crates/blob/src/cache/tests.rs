@@ -147,6 +147,9 @@ fn cache_survives_restart_and_objects_can_be_removed() {
     assert_eq!(remote.fetched(), []);
     whole(&reader, "v/b/7");
     assert!(!folder.path().join("v/b").exists(), "a read-only cache writes nothing");
+    remote.fetched();
+    whole(&reader, "v/a/10");
+    assert_eq!(remote.fetched(), [], "it still knows what it has");
 }
 
 #[test]

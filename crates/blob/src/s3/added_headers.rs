@@ -11,7 +11,6 @@ use http::{HeaderName, HeaderValue, Method};
 use object_store::aws::{AmazonS3, AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::HttpRequest;
 
-use super::settings::S3Settings;
 use crate::BlobError;
 
 /// Header with the SHA-256 of a request's body.
@@ -46,8 +45,9 @@ impl fmt::Debug for AddedHeaders {
 }
 
 impl AddedHeaders {
-    pub(crate) fn new(settings: &S3Settings) -> Result<AddedHeaders, BlobError> {
-        let headers = settings.headers.iter().map(|header| {
+    /// These headers, for requests that are signed for a region.
+    pub(crate) fn new(headers: &[S3Header], region: &str) -> Result<AddedHeaders, BlobError> {
+        let headers = headers.iter().map(|header| {
             let refused =
                 |reason: &str| BlobError::Settings { reason: format!("header {} of requests {reason}", header.name) };
             let method = header.method.as_ref().map(|method| Method::from_bytes(method.as_bytes())).transpose();
@@ -61,7 +61,7 @@ impl AddedHeaders {
         });
         Ok(AddedHeaders {
             headers: headers.collect::<Result<_, _>>()?,
-            region: settings.region.clone(),
+            region: region.to_owned(),
             credentials: OnceLock::new(),
         })
     }

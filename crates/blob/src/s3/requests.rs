@@ -102,7 +102,7 @@ impl Requests {
             return Err(BlobError::Settings { reason: format!("{:?} cannot begin a key", settings.prefix) });
         }
         let server_clock = ServerClock::new(clock.clone());
-        let headers = Arc::new(AddedHeaders::new(&settings)?);
+        let headers = Arc::new(AddedHeaders::new(&settings.headers, &settings.region)?);
         let connector = DatedConnector { clock: Arc::clone(&server_clock), headers };
         Ok(Requests {
             endpoints: Endpoints::new(settings.clients(&connector)?, clock.clone()),

@@ -36,7 +36,7 @@ pub use self::reader::{QueueRecord, SpoolReader};
 use self::positions::Positions;
 use self::record::{Body, RequestPart};
 use self::segment::{PRIVATE_MODE, Segment, recover, replace};
-use self::sent_requests::{QueuedPart, SentRequests, UnansweredParts};
+use self::sent_requests::{SentRequests, UnansweredParts};
 use crate::ForwardError;
 
 /// Number of segment files into which the size limit is divided, and their minimum and maximum sizes.
@@ -175,7 +175,7 @@ impl Spool {
             Positions::default()
         });
         let mut unanswered = UnansweredParts::read(&folder)?;
-        let mut found = recover(&folder, &mut positions, &mut unanswered)?;
+        let mut found = recover(&folder, &mut positions, &mut |record, part| unanswered.add(record, part))?;
         notes.append(&mut found.notes);
         let groups =
             options.groups.into_iter().map(|group| Group::open(&folder, group)).collect::<Result<Vec<_>, _>>()?;
@@ -330,11 +330,11 @@ impl Spool {
         if self.should_roll(&state) {
             self.roll(&mut state)?;
         }
-        let time = self.clock.now_ns();
-        self.write(&mut state, records, position, part.map(|(_, key)| RequestPart { key, time }))?;
+        let part = part.map(|(request, key)| (request, RequestPart { key, time: self.clock.now_ns() }));
+        self.write(&mut state, records, position, part.map(|(_, part)| part))?;
         let number = state.next - 1;
-        if let Some((request, key)) = part {
-            state.sent.record_queued(request, QueuedPart { key, record: number, time })?;
+        if let Some((request, part)) = part {
+            state.sent.record_queued(request, number, part)?;
         }
         drop(state);
         self.work.notify_one();

@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         Some(array)
     }
 
-    fn part(&mut self) -> Option<RequestPart> {
+    pub(super) fn part(&mut self) -> Option<RequestPart> {
         let key = u128::from_le_bytes(*self.array()?);
         Some(RequestPart { key, time: i64::from_le_bytes(*self.array()?) })
     }

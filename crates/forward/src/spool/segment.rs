@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::positions::Positions;
-use super::record::{self, HEAD_BYTES};
-use super::sent_requests::{QueuedPart, UnansweredParts};
+use super::record::{self, HEAD_BYTES, RequestPart};
 use crate::ForwardError;
 
 /// Extension of record files.
@@ -71,12 +70,12 @@ pub(super) struct RecoveredSegments {
     pub(super) notes: Vec<String>,
 }
 
-/// Reads all files of a folder and adds their positions and parts of requests to `positions` and `parts`; cuts off writes
-/// left incomplete by a crash.
+/// Reads all files of a folder, adds their positions to `positions`, and passes parts of requests, with the numbers of
+/// their records, to `add_part`; cuts off writes left incomplete by a crash.
 pub(super) fn recover(
     folder: &Path,
     positions: &mut Positions,
-    parts: &mut UnansweredParts,
+    add_part: &mut dyn FnMut(u64, RequestPart),
 ) -> Result<RecoveredSegments, ForwardError> {
     let listed = std::fs::read_dir(folder).map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?;
     let mut names: Vec<(u64, PathBuf)> = Vec::new();
@@ -94,7 +93,7 @@ pub(super) fn recover(
         let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be opened", &error))?;
         let length = file.metadata().map_err(|error| ForwardError::disk(&path, "cannot be read", &error))?.len();
         let mut segment = Segment { path, file: Arc::new(file), first, last: first - 1, bytes: 0 };
-        read_all(&mut segment, length, positions, parts)?;
+        read_all(&mut segment, length, positions, add_part)?;
         if segment.bytes < length {
             found.is_cut = true;
             // Only the last file can be incomplete after a crash; any other incomplete file is damaged.
@@ -121,7 +120,7 @@ fn read_all(
     segment: &mut Segment,
     length: u64,
     positions: &mut Positions,
-    parts: &mut UnansweredParts,
+    add_part: &mut dyn FnMut(u64, RequestPart),
 ) -> Result<(), ForwardError> {
     let mut body = Vec::new();
     let mut at = 0;
@@ -142,7 +141,7 @@ fn read_all(
             positions.set(position);
         }
         if let Some(part) = read.part {
-            parts.add(QueuedPart { key: part.key, record: read.number, time: part.time });
+            add_part(read.number, part);
         }
         if !read.has_more {
             (segment.last, segment.bytes) = (read.number, at);

@@ -24,7 +24,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::boot_id;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::record::Reader;
+use super::record::{Reader, RequestPart};
 use super::segment::{PRIVATE_MODE, replace};
 use crate::ForwardError;
 
@@ -36,13 +36,10 @@ const MAGIC: &[u8; 8] = b"QFSENT\0\x01";
 
 /// A queued part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueuedPart {
-    /// Hash of the request and the events of the part.
-    pub(super) key: u128,
+struct QueuedPart {
     /// Number of the record that makes the part durable.
-    pub(super) record: u64,
-    /// Time of the record, in nanoseconds since 1970.
-    pub(super) time: i64,
+    record: u64,
+    part: RequestPart,
 }
 
 /// Parts of the last run that were certainly not answered, collected while the queue is opened.
@@ -63,17 +60,20 @@ impl UnansweredParts {
         let answers = RecordedAnswers::decode(&read(ANSWERS_FILE)?, boot_id());
         let mut found = UnansweredParts { answers, parts: BTreeMap::new(), newest: i64::MIN };
         // A damaged list is like a missing one: its parts may be queued twice.
-        parse_list(&read(LIST_FILE)?).unwrap_or_default().into_iter().for_each(|part| found.add(part));
+        parse_list(&read(LIST_FILE)?)
+            .unwrap_or_default()
+            .into_iter()
+            .for_each(|queued| found.add(queued.record, queued.part));
         Ok(found)
     }
 
     /// Adds a part from the queue.
-    pub(super) fn add(&mut self, part: QueuedPart) {
+    pub(super) fn add(&mut self, record: u64, part: RequestPart) {
         self.newest = self.newest.max(part.time);
         // The file of answers knows nothing about records before its first.
-        let is_known = self.answers.run > 0 && self.answers.run <= part.record;
-        if is_known && self.answers.is_open(part.record) {
-            self.parts.insert(part.record, part);
+        let is_known = self.answers.run > 0 && self.answers.run <= record;
+        if is_known && self.answers.is_open(record) {
+            self.parts.insert(record, QueuedPart { record, part });
             if self.parts.len() > UNANSWERED_PARTS_MAX {
                 self.parts.pop_first();
             }
@@ -108,9 +108,10 @@ impl SentRequests {
         if is_new {
             answers.write_all_at(&answers_header(next, boot_id()), 0).map_err(failed)?;
         }
-        let is_recent = |part: &QueuedPart| found.newest.saturating_sub(part.time) <= UNANSWERED_SECS * NS_PER_SEC;
+        let newest = found.newest;
+        let is_recent = |it: &QueuedPart| newest.saturating_sub(it.part.time) <= UNANSWERED_SECS * NS_PER_SEC;
         let candidates = found.parts.into_values().filter(is_recent);
-        let parts = SentParts::new(|part: &QueuedPart| part.key, candidates, elapsed_ns);
+        let parts = SentParts::new(|queued: &QueuedPart| queued.part.key, candidates, elapsed_ns);
         Ok(SentRequests { parts, answers, path, first: if is_new { next } else { found.answers.run } })
     }
 
@@ -129,14 +130,19 @@ impl SentRequests {
         // After a crash, expired candidates must not be candidates again.
         let expired = self.parts.drop_expired(elapsed_ns);
         self.write_answers(&expired)?;
-        let Some(part) = self.parts.take_candidate(key) else { return Ok(None) };
-        self.record_queued(request, part)?;
-        Ok(Some(part.record))
+        let Some(queued) = self.parts.take_candidate(key) else { return Ok(None) };
+        self.record_queued(request, queued.record, queued.part)?;
+        Ok(Some(queued.record))
     }
 
     /// Records that a part of a request is queued.
-    pub(super) fn record_queued(&mut self, request: &SentRequest, part: QueuedPart) -> Result<(), ForwardError> {
-        let forgotten = self.parts.open(request.id, part);
+    pub(super) fn record_queued(
+        &mut self,
+        request: &SentRequest,
+        record: u64,
+        part: RequestPart,
+    ) -> Result<(), ForwardError> {
+        let forgotten = self.parts.open(request.id, QueuedPart { record, part });
         self.write_answers(&forgotten)
     }
 
@@ -167,9 +173,9 @@ impl SentRequests {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&[0; 8]);
         let empty = bytes.len();
-        for part in self.parts.unanswered() {
+        for QueuedPart { record, part } in self.parts.unanswered() {
+            bytes.extend_from_slice(&record.to_le_bytes());
             bytes.extend_from_slice(&part.key.to_le_bytes());
-            bytes.extend_from_slice(&part.record.to_le_bytes());
             bytes.extend_from_slice(&part.time.to_le_bytes());
         }
         let hash = xxh3_64(&bytes[empty..]);
@@ -212,9 +218,7 @@ fn parse_list(bytes: &[u8]) -> Option<Vec<QueuedPart>> {
     }
     let (mut parts, mut reader) = (Vec::new(), Reader(rest));
     while !reader.0.is_empty() {
-        let key = u128::from_le_bytes(*reader.array()?);
-        let (record, time) = (u64::from_le_bytes(*reader.array()?), i64::from_le_bytes(*reader.array()?));
-        parts.push(QueuedPart { key, record, time });
+        parts.push(QueuedPart { record: u64::from_le_bytes(*reader.array()?), part: reader.part()? });
     }
     Some(parts)
 }

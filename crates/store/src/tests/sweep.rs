@@ -199,9 +199,8 @@ fn a_deleted_bucket_whose_objects_all_return_is_swept() {
             drop(store);
             let remote = RemoteOptions { default: None, ..(**world.options.remote.as_ref().unwrap()).clone() };
             world.options.remote = Some(Arc::new(remote));
-            let store = world.open();
-            store.migrate("main", None).unwrap();
-            store
+            Store::open(world.options.clone(), world.clock.clone()).unwrap().migrate("main", None).unwrap();
+            world.open()
         } else {
             store.retention(&[("main".to_owned(), 0)]).unwrap();
             store
@@ -211,7 +210,7 @@ fn a_deleted_bucket_whose_objects_all_return_is_swept() {
         world.pass(GRACE - 1);
         returning.iter().for_each(|(name, bytes)| volume.write(name, bytes));
         volume.is_unordered.store(is_unordered, Ordering::SeqCst);
-        world.pass(GRACE);
+        world.pass(GRACE - 1);
         assert_eq!(store.sweep_volumes().unwrap(), SweepResult { young: 6, ..SweepResult::default() });
         world.pass(1);
         assert_eq!(store.sweep_volumes().unwrap(), SweepResult { deleted: 6, ..SweepResult::default() });
