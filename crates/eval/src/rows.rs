@@ -14,6 +14,7 @@ mod cancellable_sort;
 mod column_type;
 mod decode;
 mod distinct_memo;
+mod key_heads;
 mod mixed_column;
 mod present_columns;
 pub mod rank;

@@ -24,6 +24,7 @@ use datafusion_execution::memory_pool::MemoryReservation;
 use quarry_stdx::number::u32_of;
 
 use super::cancellable_sort::sort_first_until;
+use super::key_heads::KeyHeads;
 use super::present_columns::PresentColumns;
 use super::row_buffer::{RowBuffer, compact, value_bytes};
 use super::stream::RowIter;
@@ -231,8 +232,8 @@ impl RunBuffer {
             self.converter.append(&mut keys, &self.order.columns(batch))?;
             positions.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
-        let prefix = common_prefix(&keys);
-        let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| key_head(key.as_ref(), prefix)).zip(0..).collect();
+        let heads = KeyHeads::of(&keys);
+        let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| heads.head(key.as_ref())).zip(0..).collect();
         let order = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
             let by_keys = || keys.row(*a as usize).cmp(&keys.row(*b as usize));
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
@@ -244,26 +245,6 @@ impl RunBuffer {
         let (order, held) = (Arc::clone(&self.order), self.held.take());
         Ok(SortedBatches { order, batches, positions, sorted, next: 0, ready: VecDeque::new(), _held: held })
     }
-}
-
-/// Number of bytes with which all keys begin, such as those that encode the class of a value.
-fn common_prefix(keys: &Rows) -> usize {
-    let mut keys = keys.iter();
-    let Some(first) = keys.next() else { return 0 };
-    let first = first.as_ref();
-    keys.fold(first.len(), |length, key| {
-        let alike = first[..length].iter().zip(key.as_ref()).take_while(|(one, other)| one == other);
-        alike.count()
-    })
-}
-
-/// The bytes after the common prefix as a number; comparing these numbers orders most keys without reading the keys.
-fn key_head(key: &[u8], prefix: usize) -> u64 {
-    let mut first = [0; 8];
-    let tail = key.get(prefix..).unwrap_or_default();
-    let len = tail.len().min(first.len());
-    first[..len].copy_from_slice(&tail[..len]);
-    u64::from_be_bytes(first)
 }
 
 /// Sorted rows of a run, in batches.
