@@ -8,6 +8,7 @@
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
 mod borders;
+mod first_bytes;
 mod like;
 mod literals;
 mod machine_code;
@@ -25,7 +26,7 @@ use quarry_stdx::Fault;
 use crate::messages::{Loss, TEXT_BYTES_MAX, record_loss};
 use machine_code::{MachineCode, MachineCodeMatch, TEXTS_BEFORE};
 use one_pass::{OnePass, OnePassMatch};
-use prefix_search::PrefixSearch;
+use prefix_search::{PrefixMatch, PrefixSearch};
 
 pub use borders::{BorderBytes, GroupBorders};
 pub use like::LikePattern;
@@ -134,7 +135,7 @@ enum MatchPositions {
 #[derive(Clone, Debug)]
 struct LinearPositions {
     locations: regex::CaptureLocations,
-    prefixed: Option<OnePassMatch>,
+    prefixed: Option<PrefixMatch>,
     one_pass: Option<OnePassMatch>,
     machine_code: Option<MachineCodeMatch>,
     /// Number of texts searched while there is no machine code.
@@ -159,8 +160,8 @@ impl Captures {
         match &self.0 {
             MatchPositions::Linear(LinearPositions {
                 prefixed: Some(found), found_by: SearchMethod::Prefix, ..
-            })
-            | MatchPositions::Linear(LinearPositions {
+            }) => found.get(group),
+            MatchPositions::Linear(LinearPositions {
                 one_pass: Some(found), found_by: SearchMethod::OnePass, ..
             }) => found.get(group),
             MatchPositions::Linear(LinearPositions {

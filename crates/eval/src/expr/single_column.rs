@@ -4,10 +4,20 @@
 //! computed once per distinct value of a coded column ([`crate::rows::DistinctMemo`]). The largest such parts are
 //! determined at compile time; parts whose value is a condition in some rows and not in others are excluded.
 //!
+//! A part that reads times only to format them is computed once per distinct unit of its formats, such as a minute.
+//!
 //! Volatile functions, `searchmatch()`, and the inner expressions of `mvmap` and `mvfilter`, which read a bound value,
 //! are never extracted.
 
-use arrow::array::ArrayRef;
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, TimestampNanosecondType};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use jiff::tz::TimeZone;
+use quarry_event::time::{equal_text_range, strftime_unit};
+use quarry_stdx::number::u32_of;
 
 use super::batch::{Batch, Slot};
 use super::column::{evaluate, is_numeric_by_column};
@@ -16,6 +26,9 @@ use super::node::{ExprNode, Row};
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::rows::{ColumnReader, DistinctMemo, NumberHandling, Value};
+
+/// Minimum average number of a batch's times per unit for which a part is computed by unit.
+const TIMES_PER_UNIT_MIN: usize = 2;
 
 /// A part that reads a single column.
 #[derive(Debug)]
@@ -27,18 +40,25 @@ pub struct SingleColumnPart {
     /// Index of the part among all parts.
     pub(super) at: usize,
     numbers: NumberHandling,
+    /// The unit of the part's formats ([`strftime_unit`]), if the part reads times only to format them.
+    time_unit: Option<i64>,
     memo: DistinctMemo,
 }
 
 impl SingleColumnPart {
     /// The part's result for each row of its column; `None` if the rows must be evaluated one by one.
     pub(super) fn compute(&self, column: &ArrayRef, context: &ExprContext) -> Result<Option<ArrayRef>, EngineError> {
-        let results = self.memo.run(column, self.numbers, |values| {
+        let compute = |values: &ArrayRef| {
             // An error may come from a value that no row uses, so after an error the rows are evaluated individually.
             let state = CallState::default();
             let made = evaluate(&self.inner, &Batch::of_slot(self.slot, values, context, &state))?;
-            Ok(state.check().is_ok().then(|| vec![made]))
-        })?;
+            Ok::<_, EngineError>(state.check().is_ok().then_some(made))
+        };
+        if let (Some(unit), DataType::Timestamp(..)) = (self.time_unit, column.data_type()) {
+            let Some((times, indices)) = distinct_units(column, unit, &context.zone)? else { return Ok(None) };
+            return Ok(compute(&times)?.map(|results| take(&results, &indices, None)).transpose()?);
+        }
+        let results = self.memo.run(column, self.numbers, |values| Ok(compute(values)?.map(|made| vec![made])))?;
         Ok(results.and_then(|mut results| results.pop()))
     }
 
@@ -46,6 +66,60 @@ impl SingleColumnPart {
     #[inline]
     pub(super) fn computed_column<'a>(&self, row: &Row<'a>) -> Option<&'a ColumnReader> {
         row.singles.get(self.at).and_then(Option::as_ref)
+    }
+}
+
+/// A time of each distinct unit in a column of times, followed by null, and the index of each row's unit. `None` if the
+/// column has nearly as many units as times.
+fn distinct_units(
+    column: &ArrayRef,
+    unit: i64,
+    zone: &TimeZone,
+) -> Result<Option<(ArrayRef, UInt32Array)>, EngineError> {
+    const NULL: u32 = u32::MAX;
+    let Some(times) = column.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
+    let most = times.len() / TIMES_PER_UNIT_MIN;
+    let mut known: HashMap<i64, u32, FixedState> = HashMap::default();
+    let mut firsts: Vec<Option<u32>> = Vec::new();
+    let mut indices: Vec<u32> = Vec::with_capacity(times.len());
+    // Times are mostly sorted, so the next time is usually in the same unit.
+    let (mut range, mut current) = (0..0, NULL);
+    for (row, time) in (0u32..).zip(times.iter()) {
+        let Some(time) = time else {
+            indices.push(NULL);
+            continue;
+        };
+        if !range.contains(&time) {
+            let (start, end) = equal_text_range(time, unit, zone);
+            range = start..end;
+            current = *known.entry(start).or_insert_with(|| {
+                firsts.push(Some(row));
+                u32_of(firsts.len()) - 1
+            });
+            if firsts.len() > most {
+                return Ok(None);
+            }
+        }
+        indices.push(current);
+    }
+    indices.iter_mut().filter(|index| **index == NULL).for_each(|index| *index = u32_of(firsts.len()));
+    firsts.push(None);
+    Ok(Some((take(column, &UInt32Array::from(firsts), None)?, indices.into())))
+}
+
+/// The unit of the formats if a node reads its column only to format times.
+fn time_unit(node: &ExprNode) -> Option<i64> {
+    match node {
+        ExprNode::Call(function, args, _) if function.row.help.name == "strftime" => match args.as_slice() {
+            [ExprNode::Slot(_), ExprNode::Constant(format)] => strftime_unit(&format.text()?),
+            _ => None,
+        },
+        ExprNode::Slot(_) | ExprNode::MvFilter(..) | ExprNode::MvMap(..) => None,
+        node => {
+            let mut unit = Some(i64::MAX);
+            node.for_each_child(&mut |part| unit = unit.and_then(|unit| Some(unit.min(time_unit(part)?))));
+            unit
+        }
     }
 }
 
@@ -71,8 +145,8 @@ impl Marker<'_> {
         {
             self.count += 1;
             let numbers = if is_numeric_by_column(&node) { NumberHandling::ByRow } else { NumberHandling::ByValue };
-            let (at, memo) = (self.count - 1, DistinctMemo::default());
-            return ExprNode::Single(Box::new(SingleColumnPart { inner: node, slot, at, numbers, memo }));
+            let (at, memo, time_unit) = (self.count - 1, DistinctMemo::default(), time_unit(&node));
+            return ExprNode::Single(Box::new(SingleColumnPart { inner: node, slot, at, numbers, time_unit, memo }));
         }
         self.mark_parts(node)
     }

@@ -319,3 +319,34 @@ fn random_differs_by_row_and_repeats_by_search() {
     assert_ne!(drawn, values(&first));
     assert!(drawn.iter().flatten().all(|text| text.parse::<u64>().unwrap() < 1 << 31));
 }
+
+/// Formats of times are computed once per unit, with the same result as for each time alone.
+#[test]
+fn formats_of_times_by_unit_are_those_of_each_time() {
+    // Around the end of summer time: the clock shows 2:00 to 3:00 twice.
+    let start = 1_792_884_600_i64;
+    let time = |row: i64| (row % 10 != 3).then_some((start + row * 11) * 1_000_000_000 + row);
+    let mut times: Vec<Option<i64>> = (0..1_000).map(time).collect();
+    times.extend((0..500).rev().map(time));
+    let rows = batch_of([("t", Arc::new(TimestampNanosecondArray::from(times.clone())) as ArrayRef)], 1_500).unwrap();
+    let zone = jiff::tz::TimeZone::get("Europe/Berlin").unwrap();
+    for text in [
+        "strftime(t, \"%H\")",
+        "strftime(t, \"%H:%M %z\")",
+        "strftime(t, \"%F %T\")",
+        "strftime(t, \"%H:%M:%S.%6N\")",
+        "tonumber(strftime(t, \"%H\")) + 1",
+        "if(strftime(t, \"%H\") > \"02\", strftime(t, \"%M\"), \"none\")",
+        "strftime(t, \"%H\") . t",
+        "coalesce(strftime(t, \"%d\"), \"no time\")",
+    ] {
+        let expr = quarry_spl::parse_expression(text).unwrap();
+        let expr = CompiledExpr::new(&expr, &ExprContext::new(NOW, zone.clone())).unwrap();
+        let found = ColumnReader::new(&expr.evaluate(&rows).unwrap());
+        for (row, time) in times.iter().enumerate() {
+            let one: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![*time]));
+            let expected = expr.evaluate_one(vec![one]).unwrap();
+            assert_eq!(found.value(row).text(), expected.text(), "{text} in row {row}");
+        }
+    }
+}

@@ -1,31 +1,61 @@
-//! Prefix search: fast search for expressions whose matches all begin with one of a few literals, such as `ticket
-//! (?<id>[0-9a-f]+)`.
+//! Prefix search: fast search for expressions whose matches begin with one of a few literals, such as `ticket
+//! (?<id>[0-9a-f]+)`, or with certain bytes, such as `(?<number>\d+)`.
 //!
-//! The literal is searched for; at each occurrence, a one-pass automaton determines whether a match begins there, and
-//! where its groups are. The linear engine would scan the match three times: for its end, its start and its groups.
-//! The first occurrence at which a match begins is the start of the leftmost match, so both engines have the same
-//! result.
+//! The literals or bytes are searched for; at each occurrence, a one-pass automaton determines whether a match begins
+//! there, and where its groups are. The linear engine would scan the match three times: for its end, its start and its
+//! groups. The first occurrence at which a match begins is the start of the leftmost match, so both engines have the
+//! same result.
 //!
-//! Not here: expressions that are not one-pass, or that do not begin with a literal.
+//! Not here: expressions that are not one-pass.
 
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::{MatchKind, Span};
-use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::Extractor;
+use regex_syntax::hir::{Hir, Look};
 
+use super::first_bytes::FirstBytes;
 use super::one_pass::{OnePass, OnePassMatch};
 
-/// Minimum length of the shortest literal, in bytes. Shorter literals occur so often that attempts are not worthwhile.
+/// Minimum length of the shortest literal, in bytes. Shorter literals occur as often as the first bytes.
 const LITERAL_BYTES_MIN: usize = 2;
 /// Number of occurrences without a match after which a search is handed over to the linear engine. Each attempt may
 /// scan the rest of the text, so their number must be bounded.
 pub(super) const CANDIDATES_MAX: usize = 8;
+/// The same for positions found by their byte, most of which are no match if the first ones are not.
+const BYTE_CANDIDATES_MAX: usize = 2;
+/// Number of searches handed over to the linear engine, less those that were not, after which positions are no longer
+/// searched for by their byte.
+const HANDOVERS_MAX: u32 = 16;
 
 /// An expression with a prefix search.
 #[derive(Clone, Debug)]
 pub(super) struct PrefixSearch {
-    literals: Prefilter,
+    starts: Starts,
     automaton: OnePass,
+}
+
+/// The positions at which a match can begin.
+#[derive(Clone, Debug)]
+enum Starts {
+    /// The occurrences of these literals.
+    Literals(Prefilter),
+    /// The occurrences of these bytes.
+    Bytes(FirstBytes),
+}
+
+/// Positions of the groups of one match, and the number of searches handed over.
+#[derive(Clone, Debug)]
+pub(super) struct PrefixMatch {
+    groups: OnePassMatch,
+    handovers: u32,
+}
+
+impl PrefixMatch {
+    /// Start and end of a group that took part in the match.
+    #[inline]
+    pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {
+        self.groups.get(group)
+    }
 }
 
 impl PrefixSearch {
@@ -35,26 +65,60 @@ impl PrefixSearch {
         if tree.properties().minimum_len().is_none_or(|len| len == 0) {
             return None;
         }
-        Some(PrefixSearch { literals: prefix_literals(&tree)?, automaton: OnePass::new(pattern)? })
+        let starts = match prefix_literals(&tree) {
+            Some(literals) => Starts::Literals(literals),
+            // The match begins at the start of the text.
+            None if tree.properties().look_set_prefix().contains(Look::Start) => return None,
+            None => Starts::Bytes(FirstBytes::of(&tree)),
+        };
+        Some(PrefixSearch { starts, automaton: OnePass::new(pattern)? })
     }
 
     /// Space for the result of a search.
-    pub(super) fn new_match(&self) -> OnePassMatch {
-        self.automaton.new_match()
+    pub(super) fn new_match(&self) -> PrefixMatch {
+        PrefixMatch { groups: self.automaton.new_match(), handovers: 0 }
     }
 
     /// Whether there is a match at or after `start`; `None` if the linear engine must decide.
     #[inline]
-    pub(super) fn captures_at(&self, text: &str, start: usize, groups: &mut OnePassMatch) -> Option<bool> {
+    pub(super) fn captures_at(&self, text: &str, start: usize, found: &mut PrefixMatch) -> Option<bool> {
+        let groups = &mut found.groups;
+        match &self.starts {
+            Starts::Literals(literals) => {
+                let next = |from| Some(literals.find(text.as_bytes(), Span { start: from, end: text.len() })?.start);
+                self.first_match(text, start, CANDIDATES_MAX, next, groups)
+            }
+            Starts::Bytes(_) if found.handovers >= HANDOVERS_MAX => None,
+            Starts::Bytes(bytes) => {
+                let next = |from| bytes.find(text.as_bytes(), from);
+                let answer = self.first_match(text, start, BYTE_CANDIDATES_MAX, next, groups);
+                found.handovers = match answer {
+                    Some(_) => found.handovers.saturating_sub(1),
+                    None => found.handovers + 1,
+                };
+                answer
+            }
+        }
+    }
+
+    /// Whether a match begins at one of the positions that `next` finds; `None` if there is no match at the first
+    /// `limit` positions.
+    #[inline]
+    fn first_match(
+        &self,
+        text: &str,
+        start: usize,
+        limit: usize,
+        next: impl Fn(usize) -> Option<usize>,
+        groups: &mut OnePassMatch,
+    ) -> Option<bool> {
         let mut from = start;
-        for _ in 0..CANDIDATES_MAX {
-            let Some(found) = self.literals.find(text.as_bytes(), Span { start: from, end: text.len() }) else {
-                return Some(false);
-            };
-            if self.automaton.captures_starting_at(text, found.start, groups)? {
+        for _ in 0..limit {
+            let Some(candidate) = next(from) else { return Some(false) };
+            if self.automaton.captures_starting_at(text, candidate, groups)? {
                 return Some(true);
             }
-            from = found.start + 1;
+            from = candidate + 1;
         }
         None
     }
@@ -72,18 +136,32 @@ pub(super) fn prefix_literals(tree: &Hir) -> Option<Prefilter> {
 
 #[cfg(test)]
 mod tests {
-    use super::PrefixSearch;
+    use super::{HANDOVERS_MAX, PrefixSearch, Starts};
 
     #[test]
     fn the_shortest_literal_decides() {
-        for (pattern, qualifies) in [
+        for (pattern, is_by_literal) in [
             ("ticket (?<id>[0-9]+)", true),
             ("(?:event|ticket).(?<id>[0-9]+)", true),
             ("e.(?<id>[0-9]+)", false),
             ("(?:e|ticket).(?<id>[0-9]+)", false),
             (".(?<id>[0-9]+)", false),
         ] {
-            assert_eq!(PrefixSearch::new(pattern).is_some(), qualifies, "{pattern}");
+            let search = PrefixSearch::new(pattern).unwrap();
+            assert_eq!(matches!(search.starts, Starts::Literals(_)), is_by_literal, "{pattern}");
         }
+        assert!(PrefixSearch::new("(?<id>[0-9]*)").is_none(), "the match may be empty");
+        assert!(PrefixSearch::new("^(?<id>[0-9]+)").is_none(), "the match begins at the start of the text");
+    }
+
+    #[test]
+    fn bytes_at_which_hardly_any_match_begins_are_given_up() {
+        let search = PrefixSearch::new("(?<key>[a-z]+)=").unwrap();
+        let mut found = search.new_match();
+        assert_eq!(search.captures_at("key=1", 0, &mut found), Some(true));
+        for _ in 0..HANDOVERS_MAX {
+            assert_eq!(search.captures_at("a word and key=1", 0, &mut found), None);
+        }
+        assert_eq!(search.captures_at("key=1", 0, &mut found), None);
     }
 }

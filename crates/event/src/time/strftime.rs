@@ -32,6 +32,54 @@ pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String
     Fields::new(time, tz).write_format(format, out);
 }
 
+/// Seconds of a quarter of an hour, of which the offsets of today's time zones are multiples.
+const QUARTER_HOUR: i64 = 900;
+
+/// The longest unit in seconds (a second, a minute or a quarter of an hour) within which a format gives the same text,
+/// as long as the zone's clock does not change ([`equal_text_range`]); `None` if the format shows parts of a second.
+pub fn strftime_unit(format: &str) -> Option<i64> {
+    let (mut unit, mut rest) = (QUARTER_HOUR, format);
+    while let Some(at) = rest.find('%') {
+        rest = &rest[at..];
+        let length = directive_len(rest);
+        unit = unit.min(directive_unit(&rest[1..length])?);
+        rest = &rest[length..];
+    }
+    Some(unit)
+}
+
+/// [`strftime_unit`] of one directive, given without its `%`. An unknown directive is output as written.
+fn directive_unit(name: &str) -> Option<i64> {
+    let mut chars = name.chars();
+    match (chars.next(), chars.next()) {
+        (Some('f' | 'N' | 'Q'), None) | (Some('1'..='9'), _) => None,
+        // The abbreviation of a zone may change without its offset.
+        (Some('S' | 's' | 'Z'), None) => Some(1),
+        (Some('M'), None) => Some(60),
+        (Some(letter), None) => composite_format(letter).map_or(Some(QUARTER_HOUR), strftime_unit),
+        _ => Some(QUARTER_HOUR),
+    }
+}
+
+/// The times around `time`, from the first to before the second, for which a format with this [`strftime_unit`] gives
+/// the same text: a whole unit, or a second if the unit contains a change of the zone's clock, or the zone's offset
+/// is not a multiple of the unit.
+pub fn equal_text_range(time: TimeNs, unit: i64, tz: &TimeZone) -> (TimeNs, TimeNs) {
+    let second = time.div_euclid(NS_PER_SEC);
+    let start = second.div_euclid(unit) * unit;
+    let is_uniform = || {
+        let first = Timestamp::from_second(start).ok()?;
+        let change = tz.following(first).next().map(|change| change.timestamp().as_second());
+        let offset = i64::from(tz.to_offset(first).seconds());
+        Some(offset % unit == 0 && change.is_none_or(|change| change >= start + unit))
+    };
+    let (start, end) = match unit > 1 && is_uniform() == Some(true) {
+        true => (start, start + unit),
+        false => (second, second + 1),
+    };
+    (start.saturating_mul(NS_PER_SEC), end.saturating_mul(NS_PER_SEC))
+}
+
 /// Formats a time that may lie outside the range of [`TimeNs`], in the years 0 to 9999. Later times, such as
 /// milliseconds mistaken for seconds, become the last second of 9999 on the zone's clock. `None` before the year 0, and
 /// for NaN.
@@ -240,6 +288,10 @@ pub(crate) fn directive_len(text: &str) -> usize {
 }
 
 fn write_padded(value: i64, width: usize, out: &mut String) {
+    if width == 2 && (0..100).contains(&value) {
+        out.extend([value / 10, value % 10].map(|digit| char::from(b'0' + digit as u8)));
+        return;
+    }
     let size = value.unsigned_abs();
     let digits = size.checked_ilog10().map_or(1, |log| log as usize + 1);
     if value < 0 {

@@ -22,6 +22,8 @@ use super::requested_fields::RequestedFields;
 use crate::metadata_cache::MetadataCache;
 use crate::sourcetype_renames::ORIGINAL_SOURCETYPE_FIELD;
 
+/// The field with the number of lines of an event.
+pub(crate) const LINE_COUNT_FIELD: &str = "linecount";
 /// Maximum length of `punct` in characters.
 const PUNCT_CHARS_MAX: usize = 30;
 
@@ -53,7 +55,7 @@ const FIELDS: [(&str, DefaultField); 14] = [
     ("date_wday", DefaultField::WeekDay),
     ("date_year", DefaultField::Year),
     ("date_zone", DefaultField::Zone),
-    ("linecount", DefaultField::LineCount),
+    (LINE_COUNT_FIELD, DefaultField::LineCount),
     ("punct", DefaultField::Punct),
     ("splunk_server", DefaultField::Server),
     ("timeendpos", DefaultField::StampEnd),

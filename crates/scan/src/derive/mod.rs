@@ -37,7 +37,7 @@ use quarry_store::Segment;
 pub(crate) use self::column_rules::FieldStrategy;
 use self::column_rules::{ComputedFields, apply_plans_by_row};
 use self::defaults::DefaultFields;
-pub(crate) use self::defaults::is_default_field;
+pub(crate) use self::defaults::{LINE_COUNT_FIELD, is_default_field};
 pub(crate) use self::names::{DerivedNames, RuleFieldNames, Scope, named_fields, sourcetype_term};
 use self::plan::{Plan, with_column};
 use self::requested_fields::RequestedFields;
@@ -61,7 +61,7 @@ pub(crate) struct Derivations {
     /// Events for which a rule may produce a requested field; `None` if there are no such events.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    /// Whether the search requests labels, default fields or every field by `*`, which only the event texts yield.
+    /// Whether the search requests labels, every field by `*`, or default fields that only the event texts yield.
     needs_texts: bool,
     plans: Mutex<PlanCache>,
     column_plans: Mutex<PlanCache>,
@@ -126,7 +126,9 @@ impl Derivations {
         }
         let by_rules = search.names.scope_of_requested(&wanted);
         let defaults = DefaultFields::new(props, &wanted, context.now, search.node.clone());
-        let is_default = of_columns.names.iter().any(|name| is_default_field(name));
+        // Templates determine the number of lines of most events.
+        let is_of_text = |name: &String| is_default_field(name) && name != LINE_COUNT_FIELD;
+        let is_default = of_columns.names.iter().any(is_of_text);
         let tested = tested.into_iter().map(|name| (name.clone(), search.names.scope_of(&name))).collect();
         Ok(Derivations {
             props: Arc::clone(props),

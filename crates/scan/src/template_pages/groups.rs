@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, DictionaryArray, Int64Array, UInt32Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
@@ -71,7 +72,7 @@ impl Groups {
         let absent = codes.contains(&ABSENT);
         let Some(old) = old.filter(|_| absent) else {
             let keys: UInt32Array = match absent {
-                true => codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect(),
+                true => keys_or_null(codes),
                 false => codes.into(),
             };
             return Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts[at]))?));
@@ -84,6 +85,14 @@ impl Groups {
         }
         Ok(column.finish())
     }
+}
+
+/// The codes as keys of a dictionary; null for [`ABSENT`].
+fn keys_or_null(mut codes: Vec<u32>) -> UInt32Array {
+    let present = BooleanBuffer::collect_bool(codes.len(), |row| codes[row] != ABSENT);
+    // The key of a null must not exceed the dictionary either.
+    codes.iter_mut().for_each(|code| *code = if *code == ABSENT { 0 } else { *code });
+    UInt32Array::new(codes.into(), Some(NullBuffer::new(present)))
 }
 
 /// Adds readers for a slab's rules that produce requested fields, unless readers with all requested groups exist.
@@ -202,4 +211,17 @@ fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -
         }
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_codes_become_null_keys() {
+        let keys = keys_or_null(vec![2, ABSENT, 0, 1, ABSENT]);
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [Some(2), None, Some(0), Some(1), None]);
+        assert!(keys.values().iter().all(|key| *key <= 2));
+        assert_eq!(keys_or_null(vec![ABSENT; 3]).null_count(), 3);
+    }
 }

@@ -42,8 +42,8 @@ pub(super) struct LiteralSites(Vec<LiteralSite>);
 #[derive(Default)]
 struct LiteralSite {
     literal: usize,
-    /// Columns whose values may contain the whole literal.
-    inside: Vec<u32>,
+    /// Columns whose values may contain the whole literal, each with the place of its search results in the last page.
+    inside: Vec<(u32, usize)>,
     /// Columns whose values may begin with the rest of the literal, and the number of its bytes that precede the value.
     starts: Vec<(u32, usize)>,
     /// Columns whose values may end with the start of the literal, and the number of its bytes in the value.
@@ -62,7 +62,7 @@ impl LiteralSite {
 
     /// Whether the literal may be in the window of this row.
     fn may_be_in(
-        &self,
+        &mut self,
         row: u32,
         literals: &RequiredLiterals,
         hits: &mut PageHits,
@@ -70,9 +70,9 @@ impl LiteralSite {
         page: &mut PageReader<'_>,
     ) -> Result<bool, EngineError> {
         let finder = &literals.0[self.literal];
-        for column in &self.inside {
+        for (column, last) in &mut self.inside {
             let Some((place, values)) = cursors.value_position(*column, row, page)? else { return Ok(true) };
-            if hits.of(*column, self.literal, finder, values).is_set(place) {
+            if hits.of(*column, self.literal, finder, values, last).is_set(place) {
                 return Ok(true);
             }
         }
@@ -180,7 +180,7 @@ fn site_of(number: usize, literal: &[u8], pieces: &[WindowPiece<'_>]) -> Option<
         match piece {
             WindowPiece::Fixed(bytes) if memmem::find(bytes, literal).is_some() => return None,
             WindowPiece::Fixed(_) => {}
-            WindowPiece::Text(column) => site.inside.push(*column),
+            WindowPiece::Text(column) => site.inside.push((*column, 0)),
             WindowPiece::Other(traits) if may_contain(traits, literal) => return None,
             WindowPiece::Other(_) => {}
         }
@@ -233,13 +233,16 @@ impl PageHits {
         (rows >= PAGE_ROWS_MIN).then(PageHits::default)
     }
 
-    fn of(&mut self, column: u32, literal: usize, finder: &Finder<'_>, values: &PageColumn) -> &Hits {
-        let known = self.0.iter().position(|(known, number, _)| (*known, *number) == (column, literal));
-        let at = known.unwrap_or_else(|| {
-            self.0.push((column, literal, Hits::of(finder, values)));
-            self.0.len() - 1
-        });
-        &self.0[at].2
+    /// The values that contain a literal; `last` is the place where they were found last.
+    fn of(&mut self, column: u32, literal: usize, finder: &Finder<'_>, values: &PageColumn, last: &mut usize) -> &Hits {
+        let is_of = |(known, number, _): &(u32, usize, Hits)| (*known, *number) == (column, literal);
+        if !self.0.get(*last).is_some_and(is_of) {
+            *last = self.0.iter().position(is_of).unwrap_or_else(|| {
+                self.0.push((column, literal, Hits::of(finder, values)));
+                self.0.len() - 1
+            });
+        }
+        &self.0[*last].2
     }
 }
 
@@ -336,7 +339,7 @@ mod tests {
             let whole: String = parts.iter().map(|(kind, text)| value_of(*kind, text)).collect();
             let Some(site) = site_of(0, literal.as_bytes(), &pieces) else { return Ok(()) };
             let text_of = |column: u32| texts.iter().find(|(known, _)| *known == column).unwrap().1.as_str();
-            let is_there = site.inside.iter().any(|column| text_of(*column).contains(&literal))
+            let is_there = site.inside.iter().any(|(column, _)| text_of(*column).contains(&literal))
                 || site.starts.iter().any(|(column, cut)| {
                     let (value, rest) = (text_of(*column), &literal[*cut..]);
                     value.starts_with(rest) || rest.starts_with(value)

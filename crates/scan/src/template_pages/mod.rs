@@ -38,6 +38,7 @@ mod interner;
 mod json;
 mod key_end;
 mod key_splits;
+mod line_counts;
 mod listed_values;
 mod literals;
 mod needle_rows;

@@ -31,6 +31,7 @@ use super::fields::{FieldLocation, may_be_json, template_locations};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::key_splits::{Division, KeySplit};
+use super::line_counts::LineCounts;
 use super::listed_values::ListedValues;
 use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
@@ -43,8 +44,8 @@ use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
 use super::words::{SharedPlan, Word};
 use super::xml::XmlColumns;
-use crate::derive::Scope;
 use crate::derive::column_rules::ComputedFields;
+use crate::derive::{LINE_COUNT_FIELD, Scope};
 use crate::event_fields::{index_time_field, is_index_time_column, is_intrinsic_field};
 use crate::fields::reports::Report;
 use crate::fields::{AutoExtraction, Extract, ExtractionClass, FieldRules};
@@ -627,10 +628,36 @@ fn locate_fields(
             .zip(patterned)
             .zip(doubts)
             .map(|((place, is_patterned), doubts)| KeyLocation { place, is_patterned, ambiguous_columns: doubts });
-        let (split, located) = split_keys(templates, located.collect(), divided);
+        let (split, mut located) = split_keys(templates, located.collect(), divided);
+        if name == LINE_COUNT_FIELD {
+            locate_line_count(template_set, templates, classes, split.as_deref(), &mut located);
+        }
         field_locations(template_set, templates, located, split, name, derived.take())
     });
     named.collect()
+}
+
+/// Adds the default value of `linecount`, which events without a field of this name have: a constant if the template
+/// determines the number of lines.
+fn locate_line_count(
+    template_set: &TemplateSet,
+    templates: &[Template],
+    classes: &[ExtractionClass],
+    split: Option<&KeySplit>,
+    located: &mut [KeyLocation],
+) {
+    let mut rules = classes.iter().flat_map(|class| &class.field_patterns);
+    let is_in_rules = rules.any(|rule| rule.field == LINE_COUNT_FIELD || rule.group(LINE_COUNT_FIELD).is_some());
+    let counts = LineCounts::of(template_set);
+    for (key, known) in located.iter_mut().enumerate() {
+        let template = &templates[split.map_or(key, |split| split.undivided(key)) % templates.len()];
+        let count = if is_in_rules { None } else { counts.of_texts(template, template_set) };
+        known.place = match (&known.place, count) {
+            (ValueLocation::Absent, Some(count)) => ValueLocation::Constant(count.to_string().into()),
+            // At other locations, some rows may have no value, and thus the default.
+            _ => ValueLocation::Text,
+        };
+    }
 }
 
 /// The keys of a field that are divided.

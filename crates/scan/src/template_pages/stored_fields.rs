@@ -18,6 +18,7 @@ use super::facts::TemplateFactsCache;
 use super::field_locations::FieldLocations;
 use super::slab::{Slab, SlabRequest};
 use super::value_location::ValueLocation;
+use crate::derive::LINE_COUNT_FIELD;
 use crate::fields::FieldRules;
 
 /// A field is stored if its value must be read from the text in more than one in this many events.
@@ -39,6 +40,10 @@ pub(super) fn find_stored(
         return Vec::new();
     }
     let find = |name: &String| {
+        // Events without a stored value have the default value.
+        if name == LINE_COUNT_FIELD {
+            return None;
+        }
         let mut known = set.extractions.iter().filter(|stored| *stored.name == **name).peekable();
         // All rules that may produce the field take names from the texts, and no text contains this name.
         let is_unknown =

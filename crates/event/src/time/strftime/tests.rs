@@ -90,3 +90,56 @@ fn twelve_hour_clock_and_times_before_the_epoch_are_formatted() {
     assert_eq!(strftime(TimeNs::MIN, "%F %T", &TimeZone::UTC), "1677-09-21 00:12:43");
     assert_eq!(strftime(TimeNs::MAX, "%F %T", &TimeZone::UTC), "2262-04-11 23:47:16");
 }
+
+#[test]
+fn the_unit_is_that_of_the_finest_directive() {
+    for (format, unit) in [
+        ("text %% %n", Some(900)),
+        ("%F %A %H %I %p %z %q", Some(900)),
+        ("%H:%M", Some(60)),
+        ("%R", Some(60)),
+        ("%F %T", Some(1)),
+        ("%c", Some(1)),
+        ("%s", Some(1)),
+        ("%d %Z", Some(1)),
+        ("%+", Some(1)),
+        ("%H %N", None),
+        ("%3N", None),
+        ("%f", None),
+        ("%S.%Q", None),
+    ] {
+        assert_eq!(strftime_unit(format), unit, "{format}");
+    }
+}
+
+/// The texts of all times in a range are equal, also around changes of a clock and with offsets of odd seconds.
+#[test]
+fn times_in_a_range_have_equal_texts() {
+    let zones = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Monrovia", "Europe/Dublin"];
+    let formats = ["%F", "%A %H", "%H:%M %z", "%F %T", "%Z %H"];
+    // The years have changes of clocks, and offsets with seconds (Monrovia and Dublin, before 1972 and 1917).
+    for start in [1_774_746_000, 1_792_890_000, 1_775_322_000, 63_593_000, 1_743_300_000, -1_680_470_000_i64] {
+        for zone in zones {
+            let zone = TimeZone::get(zone).unwrap();
+            for format in formats {
+                let unit = strftime_unit(format).unwrap();
+                for step in 0..600 {
+                    let time = (start + step * 37) * NS_PER_SEC + step;
+                    let (first, end) = equal_text_range(time, unit, &zone);
+                    assert!(first <= time && time < end, "{time} is in {first}..{end}");
+                    let text = |time| strftime(time, format, &zone);
+                    assert_eq!(text(first), text(time), "{format} at {first} and {time}");
+                    assert_eq!(text(end - 1), text(time), "{format} before {end} and at {time}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges_at_the_ends_of_all_times_contain_their_time() {
+    for time in [TimeNs::MIN, TimeNs::MIN + 1, TimeNs::MAX - 1] {
+        let (first, end) = equal_text_range(time, 900, &TimeZone::UTC);
+        assert!(first <= time && time < end, "{time} is in {first}..{end}");
+    }
+}
