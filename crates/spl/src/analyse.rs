@@ -49,7 +49,7 @@ pub fn begins_with_events(commands: &[Stage]) -> bool {
 
 /// The first command that turns events into a table.
 pub fn transforming_command(commands: &[Stage]) -> Option<&Stage> {
-    commands.iter().find(|stage| stage.command.node().returns_table())
+    commands.iter().find(|stage| stage.command.returns_table())
 }
 
 /// A hint that words of the leading search look like a command with its arguments. The words may be meant as search

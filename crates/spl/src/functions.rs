@@ -14,7 +14,7 @@ pub use stats::{
 /// Description of a function for help and for the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionHelp {
-    /// Name in lower case.
+    /// Name in lower case, with which `syntax` begins.
     pub name: &'static str,
     /// Number of arguments.
     pub arity: Arity,
@@ -33,19 +33,30 @@ pub struct Arity {
     pub max: Option<usize>,
 }
 
+impl FunctionHelp {
+    /// Describes the function whose name is at the start of `syntax`.
+    const fn new(syntax: &'static str, arity: Arity, summary: &'static str) -> FunctionHelp {
+        let mut name_len = 0;
+        while matches!(syntax.as_bytes()[name_len], b'a'..=b'z' | b'0'..=b'9' | b'_') {
+            name_len += 1;
+        }
+        FunctionHelp { name: syntax.split_at(name_len).0, arity, syntax, summary }
+    }
+}
+
+const fn exactly(count: usize) -> Arity {
+    Arity { min: count, max: Some(count) }
+}
+
+const fn between(least: usize, most: usize) -> Arity {
+    Arity { min: least, max: Some(most) }
+}
+
+const fn at_least(least: usize) -> Arity {
+    Arity { min: least, max: None }
+}
+
 impl Arity {
-    const fn exactly(count: usize) -> Arity {
-        Arity { min: count, max: Some(count) }
-    }
-
-    const fn between(least: usize, most: usize) -> Arity {
-        Arity { min: least, max: Some(most) }
-    }
-
-    const fn at_least(least: usize) -> Arity {
-        Arity { min: least, max: None }
-    }
-
     /// Whether a call may have this many arguments.
     pub fn allows(self, count: usize) -> bool {
         count >= self.min && self.max.is_none_or(|most| count <= most)

@@ -37,7 +37,7 @@ pub(crate) fn check(faults: &mut Vec<String>) -> Result<(), String> {
     for row in &rows {
         let syntax = root().join(SYNTAX).join(format!("{}.rs", row.name));
         let text = std::fs::read_to_string(&syntax).map_err(|error| format!("{}: {error}", syntax.display()))?;
-        check_description(row, &text, faults);
+        check_page(row, &text, faults);
         files.push(syntax);
         if !row.is_short {
             files.push(root().join(EXECUTION).join(format!("{}.rs", row.name)));
@@ -50,17 +50,10 @@ pub(crate) fn check(faults: &mut Vec<String>) -> Result<(), String> {
     check_format(&files, faults)
 }
 
-/// Checks that the canonical name equals the file name, and that the page exists.
-fn check_description(row: &Row, text: &str, faults: &mut Vec<String>) {
+/// Checks that the page exists.
+fn check_page(row: &Row, text: &str, faults: &mut Vec<String>) {
     let file = format!("{SYNTAX}/{}.rs", row.name);
     let description = text.split_once("const INFO").map_or("", |(_, rest)| rest);
-    match quoted_after(description, "names: &[") {
-        Some(name) if name == row.name => {}
-        Some(name) => {
-            faults.push(format!("{file}: the first of its `names` is `{name}`; rename the file to {name}.rs"))
-        }
-        None => faults.push(format!("{file}: it has no `INFO` with `names`")),
-    }
     let page = quoted_after(description, "page: Some(").unwrap_or(&row.name);
     if !root().join(PAGES).join(format!("{page}.md")).exists() {
         faults.push(format!("{file}: {PAGES}/{page}.md is missing; write it, or name a shared page in `INFO`"));
@@ -131,16 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_descriptions_are_reported() {
+    fn missing_pages_are_reported() {
         let told = |name: &str, text: &str| {
             let mut faults = Vec::new();
-            check_description(&Row { name: name.to_owned(), is_short: false }, text, &mut faults);
+            check_page(&Row { name: name.to_owned(), is_short: false }, text, &mut faults);
             faults
         };
-        assert!(told("accum", "const INFO: names: &[\"accum\"],").is_empty());
-        assert!(told("mcollect", "const INFO: names: &[\n\"mcollect\"],\npage: Some(\"mcatalog\"),").is_empty());
-        assert_eq!(told("accum", "const INFO: names: &[\"sum\"],").len(), 1);
-        assert_eq!(told("nonsense", "const INFO: names: &[\"nonsense\"],").len(), 1);
-        assert_eq!(told("accum", "").len(), 1);
+        assert!(told("accum", "const INFO: syntax: \"accum\",").is_empty());
+        assert!(told("mcollect", "const INFO: syntax: \"mcollect\",\npage: Some(\"mcatalog\"),").is_empty());
+        assert_eq!(told("nonsense", "const INFO: syntax: \"nonsense\",").len(), 1);
     }
 }

@@ -17,7 +17,6 @@ pub struct AccumCommand {
 
 impl Syntax for AccumCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["accum"],
         syntax: "accum FIELD [AS NEW]",
         summary: "Computes a running sum of a field",
         group: Group::Fields,

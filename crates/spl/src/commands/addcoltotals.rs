@@ -4,10 +4,9 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 const OPTIONS: OptionNames =
-    OptionNames { command: "addcoltotals", names: &["labelfield", "label"], ignored: &["row", "col", "fieldname"] };
+    OptionNames::new("addcoltotals", &["labelfield", "label"]).ignoring(&["row", "col", "fieldname"]);
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["addcoltotals"],
     syntax: "addcoltotals [labelfield=FIELD] [label=TEXT] [FIELD...]",
     summary: "Adds the sums of columns as a last row",
     group: Group::Reporting,

@@ -12,7 +12,6 @@ pub struct AddInfoCommand;
 
 impl Syntax for AddInfoCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["addinfo"],
         syntax: "addinfo",
         summary: "Adds the time range and the ID of the search to every row",
         group: Group::Fields,

@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "addtotals", names: &["row", "col", "labelfield", "label", "fieldname"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("addtotals", &["row", "col", "labelfield", "label", "fieldname"]);
 
 /// `addtotals` and `addcoltotals`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +28,6 @@ pub struct AddTotalsCommand {
 
 impl Syntax for AddTotalsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["addtotals"],
         syntax: "addtotals [row=] [col=] [fieldname=] [labelfield=] [label=] [FIELD...]",
         summary: "Adds the sums of rows and of columns",
         group: Group::Reporting,

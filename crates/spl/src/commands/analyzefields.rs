@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "analyzefields", names: &["classfield"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("analyzefields", &["classfield"]);
 
 /// `analyzefields classfield=FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,11 +18,12 @@ pub struct AnalyzeFieldsCommand {
 
 impl Syntax for AnalyzeFieldsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["analyzefields", "af"],
+        aliases: &["af"],
         syntax: "analyzefields classfield=FIELD",
         summary: "Measures how well numeric fields predict another field",
         group: Group::Patterns,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -43,9 +44,5 @@ impl Semantics for AnalyzeFieldsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.all = true;
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -10,9 +10,9 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// Maximum of `maxvalues=`.
 const WINDOW_MAX: usize = 10_000;
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "anomalies",
-    names: &[
+const OPTIONS: OptionNames = OptionNames::new(
+    "anomalies",
+    &[
         "threshold",
         "labelonly",
         "normalize",
@@ -23,8 +23,7 @@ const OPTIONS: OptionNames = OptionNames {
         "blacklist",
         "blacklistthreshold",
     ],
-    ignored: &[],
-};
+);
 
 /// `anomalies`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +49,6 @@ pub struct AnomaliesCommand {
 
 impl Syntax for AnomaliesCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["anomalies"],
         syntax: "anomalies [threshold=N] [field=FIELD] [maxvalues=N] [labelonly=] [by FIELD...]",
         summary: "Scores how unexpected each row is, given the rows before it",
         group: Group::Patterns,

@@ -8,11 +8,11 @@ use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "anomalousvalue",
-    names: &["action", "pthresh", "minsupcount", "minsupfreq", "maxanofreq", "minnormfreq"],
-    ignored: &["usefields"],
-};
+const OPTIONS: OptionNames = OptionNames::new(
+    "anomalousvalue",
+    &["action", "pthresh", "minsupcount", "minsupfreq", "maxanofreq", "minnormfreq"],
+)
+.ignoring(&["usefields"]);
 
 /// `anomalousvalue`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,6 @@ pub enum AnomalyAction {
 
 impl Syntax for AnomalousValueCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["anomalousvalue"],
         syntax: "anomalousvalue [action=filter|annotate|summary] [pthresh=N] [FIELD...]",
         summary: "Finds values that are rare or far from the mean",
         group: Group::Patterns,
@@ -65,7 +64,7 @@ impl Semantics for AnomalousValueCommand {
         after
     }
 
-    fn returns_table(&self) -> bool {
+    fn returns_table(&self, _: bool) -> bool {
         self.action == AnomalyAction::Summary
     }
 }

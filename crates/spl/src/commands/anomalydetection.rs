@@ -8,11 +8,8 @@ use crate::ast::{AnomalousValueCommand, AnomalyAction, FieldPattern, OutlierComm
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "anomalydetection",
-    names: &["method", "action", "pthresh", "cutoff", "param", "uselower", "mark"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("anomalydetection", &["method", "action", "pthresh", "cutoff", "param", "uselower", "mark"]);
 
 /// `anomalydetection`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +37,6 @@ pub struct HistogramDetection {
 
 impl Syntax for AnomalyDetectionCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["anomalydetection"],
         syntax: "anomalydetection [method=histogram|zscore|iqr] [action=] [pthresh=N] [FIELD...]",
         summary: "Finds improbable rows",
         group: Group::Patterns,
@@ -112,11 +108,11 @@ impl Semantics for AnomalyDetectionCommand {
         after
     }
 
-    fn returns_table(&self) -> bool {
+    fn returns_table(&self, declared: bool) -> bool {
         match self {
             AnomalyDetectionCommand::Histogram(histogram) => histogram.action == AnomalyAction::Summary,
-            AnomalyDetectionCommand::ZScore(command) => command.returns_table(),
-            AnomalyDetectionCommand::Quartiles(command) => command.returns_table(),
+            AnomalyDetectionCommand::ZScore(command) => command.returns_table(declared),
+            AnomalyDetectionCommand::Quartiles(command) => command.returns_table(declared),
         }
     }
 }

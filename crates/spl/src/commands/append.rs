@@ -8,8 +8,7 @@ use crate::ast::{Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "append", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("append", &["maxout", "maxtime", "timeout", "extendtimerange"]);
 
 /// `append [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +21,6 @@ pub struct AppendCommand {
 
 impl Syntax for AppendCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["append"],
         syntax: "append [maxout=N] [maxtime=S] [ SEARCH ]",
         summary: "Appends the rows of a subsearch",
         group: Group::Rows,

@@ -8,11 +8,8 @@ use crate::ast::{Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "appendcols",
-    names: &["override", "maxout", "maxtime", "timeout", "extendtimerange"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("appendcols", &["override", "maxout", "maxtime", "timeout", "extendtimerange"]);
 
 /// `appendcols [override=] [maxout=N] [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +24,6 @@ pub struct AppendColsCommand {
 
 impl Syntax for AppendColsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["appendcols"],
         syntax: "appendcols [override=] [maxout=N] [ SEARCH ]",
         summary: "Appends the columns of a subsearch",
         group: Group::Rows,

@@ -7,7 +7,7 @@ use crate::analyse::{FieldNeeds, fields_needed_before};
 use crate::ast::Pipeline;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "appendpipe", names: &[], ignored: &["run_in_preview"] };
+const OPTIONS: OptionNames = OptionNames::new("appendpipe", &[]).ignoring(&["run_in_preview"]);
 
 /// `appendpipe [ COMMANDS ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,6 @@ pub struct AppendPipeCommand {
 
 impl Syntax for AppendPipeCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["appendpipe"],
         syntax: "appendpipe [ COMMANDS ]",
         summary: "Appends the result of commands on the rows",
         group: Group::Rows,

@@ -10,11 +10,8 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Options of all algorithms. When the model is read, options that its algorithm lacks are refused.
-const OPTIONS: OptionNames = OptionNames {
-    command: "apply",
-    names: &["lower_threshold", "probabilities", "show_density", "threshold", "upper_threshold"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("apply", &["lower_threshold", "probabilities", "show_density", "threshold", "upper_threshold"]);
 
 /// `apply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +26,6 @@ pub struct ApplyCommand {
 
 impl Syntax for ApplyCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["apply"],
         syntax: "apply [app:]MODEL [as NEW] [OPTION=VALUE]...",
         summary: "Applies a model to the rows",
         group: Group::Patterns,

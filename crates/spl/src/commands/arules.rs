@@ -8,7 +8,7 @@ use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "arules", names: &["sup", "conf"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("arules", &["sup", "conf"]);
 
 /// `arules`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,12 +23,12 @@ pub struct ArulesCommand {
 
 impl Syntax for ArulesCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["arules"],
         syntax: "arules [sup=N] [conf=N] FIELD FIELD...",
         summary: "Finds association rules between values",
         group: Group::Patterns,
         kind: Kind::Blocking,
         page: Some("associate"),
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -57,9 +57,5 @@ impl Semantics for ArulesCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add_all(&self.fields);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "associate", names: &["supcnt", "supfreq", "improv"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("associate", &["supcnt", "supfreq", "improv"]);
 
 /// `associate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,11 +24,11 @@ pub struct AssociateCommand {
 
 impl Syntax for AssociateCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["associate"],
         syntax: "associate [supcnt=N] [supfreq=N] [improv=N] [FIELD...]",
         summary: "Finds values that predict the values of other fields",
         group: Group::Patterns,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -55,9 +54,5 @@ impl Semantics for AssociateCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add_list(&self.fields);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

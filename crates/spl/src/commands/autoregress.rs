@@ -8,7 +8,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "autoregress", names: &["p"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("autoregress", &["p"]);
 
 /// `autoregress FIELD [AS NEW] [p=N|N-M]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct AutoRegressCommand {
 
 impl Syntax for AutoRegressCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["autoregress", "ar"],
+        aliases: &["ar"],
         syntax: "autoregress FIELD [AS NEW] [p=N|N-M]",
         summary: "Copies values of earlier rows into each row",
         group: Group::Fields,

@@ -12,7 +12,7 @@ use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 /// Default base of a logarithmic span.
 const DEFAULT_LOG_BASE: f64 = 10.0;
 
-const OPTIONS: OptionNames = OptionNames { command: "bin", names: BinOptions::NAMES, ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("bin", BinOptions::NAMES);
 
 /// `bin FIELD [AS NEW] [span=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub enum BinSpan {
 
 impl Syntax for BinCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["bin", "bucket", "discretize"],
+        aliases: &["bucket", "discretize"],
         syntax: "bin FIELD [AS NEW] [span=|bins=|minspan=|start=|end=|aligntime=]",
         summary: "Groups numbers or times into bins",
         group: Group::Fields,

@@ -7,11 +7,8 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "bucketdir",
-    names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("bucketdir", &["pathfield", "sizefield", "maxcount", "countfield", "sep"]);
 
 /// `bucketdir`, and `folderize`, which is rewritten to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,11 +29,11 @@ pub struct BucketDirCommand {
 
 impl Syntax for BucketDirCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["bucketdir"],
         syntax: "bucketdir pathfield=FIELD sizefield=FIELD [maxcount=N] [countfield=FIELD] [sep=C]",
         summary: "Groups paths into directories",
         group: Group::Patterns,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -70,9 +67,5 @@ impl Semantics for BucketDirCommand {
         after.add(&self.path);
         after.add(&self.size);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

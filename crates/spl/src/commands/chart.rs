@@ -10,9 +10,9 @@ use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "chart",
-    names: &[
+const OPTIONS: OptionNames = OptionNames::new(
+    "chart",
+    &[
         "limit",
         "agg",
         "useother",
@@ -29,8 +29,8 @@ const OPTIONS: OptionNames = OptionNames {
         "end",
         "aligntime",
     ],
-    ignored: &["dedup_splitvals"],
-};
+)
+.ignoring(&["dedup_splitvals"]);
 
 /// `chart`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,11 +51,11 @@ pub struct ChartCommand {
 
 impl Syntax for ChartCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["chart"],
         syntax: "chart AGG... [OVER ROW] [BY ROW [COLUMN]] [limit=] [useother=] [where ...]",
         summary: "Computes a table of aggregates",
         group: Group::Reporting,
         kind: Kind::Fold,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -124,10 +124,6 @@ impl Semantics for ChartCommand {
             true => kind_of_fold(&self.aggregates, declared),
             false => Kind::Blocking,
         }
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

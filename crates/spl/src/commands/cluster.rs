@@ -6,11 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "cluster",
-    names: &["t", "delims", "showcount", "countfield", "labelfield", "field", "labelonly", "match"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames = OptionNames::new(
+    "cluster",
+    &["t", "delims", "showcount", "countfield", "labelfield", "field", "labelonly", "match"],
+);
 
 /// `cluster`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,7 +45,6 @@ pub enum ClusterMatch {
 
 impl Syntax for ClusterCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["cluster"],
         syntax: "cluster [t=N] [showcount=] [field=] [labelonly=] [match=termlist|termset|ngramset]",
         summary: "Groups rows with similar texts",
         group: Group::Patterns,

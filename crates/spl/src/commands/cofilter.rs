@@ -18,11 +18,11 @@ pub struct CofilterCommand {
 
 impl Syntax for CofilterCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["cofilter"],
         syntax: "cofilter USER ITEM",
         summary: "Counts the users that have both of two items",
         group: Group::Patterns,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -41,9 +41,5 @@ impl Semantics for CofilterCommand {
         after.add(&self.user);
         after.add(&self.item);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

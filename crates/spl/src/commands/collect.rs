@@ -8,9 +8,9 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "collect",
-    names: &[
+const OPTIONS: OptionNames = OptionNames::new(
+    "collect",
+    &[
         "index",
         "sourcetype",
         "source",
@@ -23,8 +23,8 @@ const OPTIONS: OptionNames = OptionNames {
         "timeformat",
         "output_format",
     ],
-    ignored: &["spool", "file", "run_in_preview", "uselb"],
-};
+)
+.ignoring(&["spool", "file", "run_in_preview", "uselb"]);
 
 /// `collect`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct CollectCommand {
 
 impl Syntax for CollectCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["collect", "summaryindex", "sumindex"],
+        aliases: &["summaryindex", "sumindex"],
         syntax: "collect index=INDEX [source=] [sourcetype=] [marker=] [testmode=]",
         summary: "Stores the rows as events of an index",
         group: Group::Storing,

@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "concurrency", names: &["duration", "start", "output"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("concurrency", &["duration", "start", "output"]);
 
 /// `concurrency`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +22,6 @@ pub struct ConcurrencyCommand {
 
 impl Syntax for ConcurrencyCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["concurrency"],
         syntax: "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
         summary: "Counts the rows in progress at the start of each row",
         group: Group::Rows,

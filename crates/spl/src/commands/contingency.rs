@@ -6,11 +6,8 @@ use crate::ast::{FillNullCommand, StatsFunction};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "contingency",
-    names: &["usetotal", "totalstr", "maxrows", "maxcols", "mincolcover", "minrowcover"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("contingency", &["usetotal", "totalstr", "maxrows", "maxcols", "mincolcover", "minrowcover"]);
 
 /// Temporary column for labels while totals are computed; no user field has this name.
 const LABEL: &str = "__label";
@@ -21,7 +18,7 @@ const RANK_OF_ROW: &str = "__rr";
 const RANK_OF_COLUMN: &str = "__rc";
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["contingency", "counttable", "ctable"],
+    aliases: &["counttable", "ctable"],
     syntax: "contingency ROWS COLUMNS [usetotal=] [totalstr=] [maxrows=] [maxcols=]",
     summary: "Counts how often the values of two fields occur together",
     group: Group::Reporting,

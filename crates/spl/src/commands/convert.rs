@@ -11,7 +11,7 @@ use crate::parse::{OptionNames, ParseResult, Parser, Word};
 /// Default format of dates for convert.
 const DEFAULT_TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S";
 
-const OPTIONS: OptionNames = OptionNames { command: "convert", names: &["timeformat"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("convert", &["timeformat"]);
 
 /// Functions of convert by name.
 const CONVERSIONS: &[(&str, ConvertFunction)] = &[
@@ -74,7 +74,6 @@ pub enum ConvertFunction {
 
 impl Syntax for ConvertCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["convert"],
         syntax: "convert [timeformat=] FUNCTION(FIELD) [AS NEW]...",
         summary: "Converts field values between notations",
         group: Group::Fields,

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "correlate", names: &[], ignored: &["type"] };
+const OPTIONS: OptionNames = OptionNames::new("correlate", &[]).ignoring(&["type"]);
 
 /// `correlate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,12 +14,12 @@ pub struct CorrelateCommand;
 
 impl Syntax for CorrelateCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["correlate"],
         syntax: "correlate",
         summary: "Measures how often fields occur together",
         group: Group::Patterns,
         kind: Kind::Blocking,
         page: Some("associate"),
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -33,9 +33,5 @@ impl Semantics for CorrelateCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.all = true;
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

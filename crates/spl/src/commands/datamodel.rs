@@ -9,11 +9,11 @@ use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "datamodel",
-    names: &["strict_fields"],
-    ignored: &["allow_old_summaries", "summariesonly", "strictfields"],
-};
+const OPTIONS: OptionNames = OptionNames::new("datamodel", &["strict_fields"]).ignoring(&[
+    "allow_old_summaries",
+    "summariesonly",
+    "strictfields",
+]);
 
 /// `datamodel`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,6 @@ pub struct DataModelName {
 
 impl Syntax for DataModelCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["datamodel"],
         syntax: "datamodel [MODEL [OBJECT] [search|flat]] [strict_fields=]",
         summary: "Shows the events or the definition of a data model",
         group: Group::Searching,
@@ -125,7 +124,7 @@ impl Semantics for DataModelCommand {
         }
     }
 
-    fn returns_table(&self) -> bool {
+    fn returns_table(&self, _: bool) -> bool {
         self.mode == DataModelMode::Definition
     }
 

@@ -6,11 +6,8 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "dbinspect",
-    names: &["index", "timeformat", "span", "corruptonly", "alltime"],
-    ignored: &["cached", "splunk_server", "splunk_server_group"],
-};
+const OPTIONS: OptionNames = OptionNames::new("dbinspect", &["index", "timeformat", "span", "corruptonly", "alltime"])
+    .ignoring(&["cached", "splunk_server", "splunk_server_group"]);
 
 /// `dbinspect`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,11 +26,11 @@ pub struct DbInspectCommand {
 
 impl Syntax for DbInspectCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["dbinspect"],
         syntax: "dbinspect [index=INDEX]... [timeformat=FORMAT]",
         summary: "Lists the buckets of indexes",
         group: Group::Searching,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -67,9 +64,5 @@ impl Default for DbInspectCommand {
 impl Semantics for DbInspectCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -8,8 +8,7 @@ use crate::ast::{FieldPattern, SortKey};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "dedup", names: &["keepevents", "keepempty", "consecutive"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("dedup", &["keepevents", "keepempty", "consecutive"]);
 
 /// `dedup [N] FIELD... [sortby KEY...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +29,6 @@ pub struct DedupCommand {
 
 impl Syntax for DedupCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["dedup"],
         syntax: "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]",
         summary: "Drops repeated rows",
         group: Group::Searching,

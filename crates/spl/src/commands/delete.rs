@@ -12,12 +12,12 @@ pub struct DeleteCommand;
 
 impl Syntax for DeleteCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["delete"],
         syntax: "SEARCH | delete",
         summary: "Permanently hides the events of a search from later searches",
         group: Group::Storing,
         capability: Some("delete_by_keyword"),
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -33,9 +33,5 @@ impl Semantics for DeleteCommand {
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -16,13 +16,14 @@ pub struct DeleteModelCommand(
 
 impl Syntax for DeleteModelCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["deletemodel"],
         syntax: "deletemodel [app:]MODEL",
         summary: "Removes a model",
         group: Group::Storing,
         capability: Some("output_file"),
         kind: Kind::Generating,
+        returns_table: true,
         page: Some("summary"),
+        ..CommandInfo::DEFAULT
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DeleteModelCommand> {
@@ -37,9 +38,5 @@ impl Semantics for DeleteModelCommand {
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

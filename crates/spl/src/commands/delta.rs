@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "delta", names: &["p"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("delta", &["p"]);
 
 /// Maximum number of rows that `delta` and `autoregress` look back.
 pub(super) const LOOKBACK_ROWS_MAX: usize = 10_000;
@@ -25,7 +25,6 @@ pub struct DeltaCommand {
 
 impl Syntax for DeltaCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["delta"],
         syntax: "delta FIELD [AS NEW] [p=N]",
         summary: "Computes the difference from the value of an earlier row",
         group: Group::Fields,

@@ -10,11 +10,8 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// Default of `maxlen=`, in bytes.
 const DEFAULT_BYTES_MAX: usize = 100_000;
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "diff",
-    names: &["position1", "position2", "attribute", "diffheader", "context", "maxlen"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("diff", &["position1", "position2", "attribute", "diffheader", "context", "maxlen"]);
 
 /// `diff`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +31,11 @@ pub struct DiffCommand {
 
 impl Syntax for DiffCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["diff"],
         syntax: "diff [position1=N] [position2=N] [attribute=FIELD] [diffheader=] [context=] [maxlen=]",
         summary: "Shows the lines in which two rows differ",
         group: Group::Rows,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -73,9 +70,5 @@ impl Semantics for DiffCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add(&self.field);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -8,8 +8,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("dump", &["basefilename", "rollsize", "compress", "format", "fields"]);
 
 /// Field with the subfolder to which a row is written.
 pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
@@ -58,7 +57,6 @@ pub enum DumpFormat {
 
 impl Syntax for DumpCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["dump"],
         syntax: "dump basefilename=NAME [rollsize=MB] [compress=N] [format=raw|csv|tsv|json|xml] [fields=FIELD,...]",
         summary: "Writes the rows to files in the directory of the search",
         group: Group::Storing,

@@ -8,8 +8,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "erex", names: &["examples", "counterexamples", "fromfield", "maxtrainers"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("erex", &["examples", "counterexamples", "fromfield", "maxtrainers"]);
 
 /// `erex`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +29,6 @@ pub struct ErexCommand {
 
 impl Syntax for ErexCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["erex"],
         syntax: "erex FIELD examples=\"A, B\" [counterexamples=TEXT] [fromfield=FIELD]",
         summary: "Extracts a field, given examples of its values",
         group: Group::Fields,

@@ -47,7 +47,6 @@ pub enum NamePart {
 
 impl Syntax for EvalCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["eval"],
         syntax: "eval FIELD=EXPR [, FIELD=EXPR]...",
         summary: "Computes fields",
         group: Group::Fields,

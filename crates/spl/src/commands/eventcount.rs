@@ -5,16 +5,16 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{BinaryOp, DbInspectCommand, StatsFunction, TimeModifiers, TstatsCommand, TstatsSplit};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "eventcount",
-    names: &["index", "summarize", "report_size"],
-    ignored: &["list_vix", "list_federated_remote", "splunk_server", "splunk_server_group"],
-};
+const OPTIONS: OptionNames = OptionNames::new("eventcount", &["index", "summarize", "report_size"]).ignoring(&[
+    "list_vix",
+    "list_federated_remote",
+    "splunk_server",
+    "splunk_server_group",
+]);
 
 const BYTES_PER_MB: u32 = 1 << 20;
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["eventcount"],
     syntax: "eventcount [index=INDEX]... [summarize=]",
     summary: "Counts the events of indexes",
     group: Group::Searching,

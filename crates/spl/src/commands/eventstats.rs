@@ -9,8 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("eventstats", &["allnum", "delim", "dedup_splitvals"]);
 
 /// `eventstats AGG... [BY FIELD...]`, with the syntax of `stats`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +17,6 @@ pub struct EventStatsCommand(pub StatsCommand);
 
 impl Syntax for EventStatsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["eventstats"],
         syntax: "eventstats AGG... [BY FIELD...]",
         summary: "Adds aggregates to every row",
         group: Group::Reporting,

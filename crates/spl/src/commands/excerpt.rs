@@ -4,7 +4,7 @@ use super::{Call, Command, CommandInfo, Group};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["excerpt", "abstract"],
+    aliases: &["abstract"],
     syntax: "excerpt [maxlines=N] [maxterms=N]",
     summary: "Changes nothing, with a warning",
     group: Group::NoEffect,

@@ -13,11 +13,9 @@ const DEFAULT_PAIRS_MAX: usize = 50;
 /// Default of `maxchars=`.
 const DEFAULT_CHARS_MAX: usize = 10_240;
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "extract",
-    names: &["pairdelim", "kvdelim", "limit", "maxchars", "clean_keys", "mv_add"],
-    ignored: &["auto", "reload", "segment"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("extract", &["pairdelim", "kvdelim", "limit", "maxchars", "clean_keys", "mv_add"])
+        .ignoring(&["auto", "reload", "segment"]);
 
 /// `extract` / `kv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +36,7 @@ pub struct ExtractCommand {
 
 impl Syntax for ExtractCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["extract", "kv"],
+        aliases: &["kv"],
         syntax: "extract [pairdelim=TEXT kvdelim=TEXT] [limit=N] [maxchars=N] [clean_keys=] [mv_add=]",
         summary: "Extracts name-value pairs from the text as fields",
         group: Group::Fields,

@@ -19,7 +19,6 @@ pub struct FieldFormatCommand {
 
 impl Syntax for FieldFormatCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["fieldformat"],
         syntax: "fieldformat FIELD=EXPR",
         summary: "Sets how a field is displayed, without changing its value",
         group: Group::Fields,

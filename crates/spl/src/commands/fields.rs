@@ -20,7 +20,6 @@ pub struct FieldsCommand {
 
 impl Syntax for FieldsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["fields"],
         syntax: "fields [+|-] FIELD...",
         summary: "Keeps or removes fields",
         group: Group::Fields,

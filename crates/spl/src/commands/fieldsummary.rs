@@ -12,7 +12,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// Values listed per field by default.
 const DEFAULT_VALUES_MAX: usize = 100;
 
-const OPTIONS: OptionNames = OptionNames { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("fieldsummary", &["maxvals"]);
 
 /// `fieldsummary [maxvals=N] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,11 +27,11 @@ pub struct FieldSummaryCommand {
 
 impl Syntax for FieldSummaryCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["fieldsummary"],
         syntax: "fieldsummary [maxvals=N] [FIELD...]",
         summary: "Computes statistics of fields",
         group: Group::Reporting,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -57,9 +57,5 @@ impl Semantics for FieldSummaryCommand {
         needs.every |= self.fields.is_empty();
         needs.add(TIME);
         needs
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -18,7 +18,6 @@ pub struct FillDownCommand {
 
 impl Syntax for FillDownCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["filldown"],
         syntax: "filldown [FIELD...]",
         summary: "Replaces missing values by the last value before them",
         group: Group::Fields,

@@ -10,7 +10,7 @@ use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "fillnull", names: &["value"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("fillnull", &["value"]);
 
 /// `fillnull [value=TEXT] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,6 @@ pub struct FillNullCommand {
 
 impl Syntax for FillNullCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["fillnull"],
         syntax: "fillnull [value=TEXT] [FIELD...]",
         summary: "Fills missing values",
         group: Group::Fields,

@@ -157,7 +157,6 @@ enum FieldList {
 
 impl Syntax for FitCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["fit"],
         syntax: "fit ALGORITHM [TARGET from] FIELD... [by FIELD...] [into [app:]MODEL] [as NEW] [OPTION=VALUE]...",
         summary: "Fits a model to the rows and applies it",
         group: Group::Patterns,
@@ -174,7 +173,7 @@ impl Syntax for FitCommand {
             let message = format!("fit: there is no algorithm `{}`; expected one of: {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
         };
-        let known = OptionNames { command: "fit", names: algorithm.options, ignored: &[] };
+        let known = OptionNames::new("fit", algorithm.options);
         let (mut model, mut output, mut options) = (None, None, Vec::new());
         let (mut first, mut from, mut by) = (Vec::new(), Vec::new(), Vec::new());
         let mut part = FieldList::First;

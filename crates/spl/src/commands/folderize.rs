@@ -5,8 +5,7 @@ use crate::ast::BucketDirCommand;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "folderize", names: &["attr", "sep", "size", "minfolders", "maxfolders"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("folderize", &["attr", "sep", "size", "minfolders", "maxfolders"]);
 
 /// Default of `maxfolders=`.
 const DEFAULT_FOLDERS_MAX: usize = 20;
@@ -14,7 +13,6 @@ const DEFAULT_FOLDERS_MAX: usize = 20;
 const DEFAULT_FOLDERS_MIN: usize = 2;
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["folderize"],
     syntax: "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
     summary: "Groups values by their common prefixes",
     group: Group::Patterns,

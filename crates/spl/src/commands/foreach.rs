@@ -16,11 +16,10 @@ use crate::parse::{
     parse_commands,
 };
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "foreach",
-    names: &["mode", "fieldstr", "matchstr", "matchseg1", "matchseg2", "matchseg3", "itemstr", "iterstr"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames = OptionNames::new(
+    "foreach",
+    &["mode", "fieldstr", "matchstr", "matchseg1", "matchseg2", "matchseg3", "itemstr", "iterstr"],
+);
 
 /// `foreach`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +68,6 @@ enum ForeachMode {
 
 impl Syntax for ForeachCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["foreach"],
         syntax: "foreach FIELD... [mode=multivalue|json_array] [ COMMANDS with <<FIELD>> ]",
         summary: "Runs the same commands for each of several fields",
         group: Group::Rows,

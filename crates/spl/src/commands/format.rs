@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "format", names: &["mvsep", "maxresults", "emptystr"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("format", &["mvsep", "maxresults", "emptystr"]);
 
 /// Number of texts that format puts around and between rows and fields.
 const FORMAT_TEXTS: usize = 6;
@@ -38,11 +37,11 @@ pub struct FormatCommand {
 
 impl Syntax for FormatCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["format"],
         syntax: "format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]",
         summary: "Formats the rows as one search condition",
         group: Group::Rows,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -96,9 +95,5 @@ impl Default for FormatCommand {
 impl Semantics for FormatCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::all_fields()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

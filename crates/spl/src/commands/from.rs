@@ -6,7 +6,6 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{ParseResult, Parser, Word};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["from"],
     syntax: "from datamodel:MODEL.OBJECT | lookup:NAME | savedsearch:NAME",
     summary: "Reads a data set by its name",
     group: Group::Searching,

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "fromjson", names: &["prefix"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("fromjson", &["prefix"]);
 
 /// `fromjson FIELD [prefix=TEXT]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,6 @@ pub struct FromJsonCommand {
 
 impl Syntax for FromJsonCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["fromjson"],
         syntax: "fromjson FIELD [prefix=]",
         summary: "Extracts the members of a JSON object as fields",
         group: Group::Fields,

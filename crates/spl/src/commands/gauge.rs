@@ -16,11 +16,11 @@ pub struct GaugeCommand {
 
 impl Syntax for GaugeCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["gauge"],
         syntax: "gauge VALUE [BOUND...]",
         summary: "Formats a value and ranges for a gauge",
         group: Group::Reporting,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -39,9 +39,5 @@ impl Semantics for GaugeCommand {
         let mut needs = FieldNeeds::default();
         self.parts.iter().for_each(|part| needs.add(part));
         needs
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -8,7 +8,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "gentimes", names: &["start", "end", "increment"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("gentimes", &["start", "end", "increment"]);
 
 /// `gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,11 +32,11 @@ pub enum GenTime {
 
 impl Syntax for GenTimesCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["gentimes"],
         syntax: "gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]",
         summary: "Generates a row for each step of a time range",
         group: Group::Generating,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -62,10 +62,6 @@ impl Syntax for GenTimesCommand {
 impl Semantics for GenTimesCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }
 

@@ -8,9 +8,9 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "geostats",
-    names: &[
+const OPTIONS: OptionNames = OptionNames::new(
+    "geostats",
+    &[
         "latfield",
         "longfield",
         "outputlatfield",
@@ -22,8 +22,7 @@ const OPTIONS: OptionNames = OptionNames {
         "translatetoxy",
         "locallimit",
     ],
-    ignored: &[],
-};
+);
 
 /// Maximum zoom level.
 const ZOOM_MAX: u32 = 9;
@@ -31,7 +30,6 @@ const ZOOM_MAX: u32 = 9;
 const TILE_FIELD: &str = "geobin";
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["geostats"],
     syntax: "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
     summary: "Computes aggregates by location for each zoom level of a map",
     group: Group::Reporting,

@@ -32,7 +32,6 @@ pub struct HeadCommand {
 
 impl Syntax for HeadCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["head"],
         syntax: "head [N] [(CONDITION)] [null=] [keeplast=]",
         summary: "Keeps the first rows",
         group: Group::Searching,

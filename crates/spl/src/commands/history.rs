@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "history", names: &[], ignored: &["events"] };
+const OPTIONS: OptionNames = OptionNames::new("history", &[]).ignoring(&["events"]);
 
 /// `history`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,12 +14,12 @@ pub struct HistoryCommand;
 
 impl Syntax for HistoryCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["history"],
         syntax: "history",
         summary: "Lists earlier searches",
         group: Group::Generating,
         kind: Kind::Generating,
         page: Some("rest"),
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -32,9 +32,5 @@ impl Syntax for HistoryCommand {
 impl Semantics for HistoryCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

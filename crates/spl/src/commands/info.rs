@@ -1,11 +1,11 @@
 //! Static description of commands for help, parser and planner: names, syntax line, chapter, kind.
 
-/// Static description of a command: its names, help line and kind.
+/// Static description of a command: its aliases, help line and kind. The command's name is that of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandInfo {
-    /// Names in lower case; the first is the main name, the others are aliases.
-    pub names: &'static [&'static str],
-    /// Syntax line, beginning with the main name.
+    /// Further names in lower case.
+    pub aliases: &'static [&'static str],
+    /// Syntax line.
     pub syntax: &'static str,
     /// Summary in one line.
     pub summary: &'static str,
@@ -15,6 +15,8 @@ pub struct CommandInfo {
     pub capability: Option<&'static str>,
     /// Kind of row processing with the most demanding options.
     pub kind: Kind,
+    /// Whether the command always returns a table of results, unless its options say otherwise.
+    pub returns_table: bool,
     /// Page of `spec/spl` that describes the command, if the page has another name.
     pub page: Option<&'static str>,
 }
@@ -22,19 +24,15 @@ pub struct CommandInfo {
 impl CommandInfo {
     /// Defaults of the fields that most commands omit.
     pub(crate) const DEFAULT: CommandInfo = CommandInfo {
-        names: &[],
+        aliases: &[],
         syntax: "",
         summary: "",
         group: Group::NoEffect,
         capability: None,
         kind: Kind::Row,
+        returns_table: false,
         page: None,
     };
-
-    /// The usual name.
-    pub fn name(&self) -> &'static str {
-        self.names.first().copied().unwrap_or_default()
-    }
 }
 
 /// Kinds of row processing, ordered so that each kind includes the abilities of the kinds before it.

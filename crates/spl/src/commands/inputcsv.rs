@@ -5,13 +5,13 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["inputcsv"],
     syntax: "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
     summary: "Reads a file that outputcsv wrote",
     group: Group::Generating,
     capability: Some("input_file"),
     kind: Kind::Generating,
     page: Some("outputcsv"),
+    ..CommandInfo::DEFAULT
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {

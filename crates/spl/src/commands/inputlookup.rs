@@ -12,11 +12,8 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// Default of `max=`.
 const DEFAULT_ROWS: usize = 1_000_000_000;
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "inputlookup",
-    names: &["append", "strict", "start", "max"],
-    ignored: &["events", "dispatch"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("inputlookup", &["append", "strict", "start", "max"]).ignoring(&["events", "dispatch"]);
 
 /// `inputlookup`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,12 +36,12 @@ pub struct InputLookupCommand {
 
 impl Syntax for InputLookupCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["inputlookup"],
         syntax: "inputlookup [append=] [start=] [max=] TABLE [where EXPR]",
         summary: "Reads a lookup table",
         group: Group::Generating,
         capability: Some("input_file"),
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -78,10 +75,6 @@ impl Semantics for InputLookupCommand {
 
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::LookupTable
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "iplocation", names: &["prefix", "allfields", "lang"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("iplocation", &["prefix", "allfields", "lang"]);
 
 /// `iplocation`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +24,6 @@ pub struct IpLocationCommand {
 
 impl Syntax for IpLocationCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["iplocation"],
         syntax: "iplocation [prefix=] [allfields=] FIELD",
         summary: "Adds country, region, city and coordinates of an IP address",
         group: Group::Fields,

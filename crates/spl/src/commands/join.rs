@@ -8,11 +8,10 @@ use crate::ast::{FieldPattern, Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "join",
-    names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime", "timeout"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames = OptionNames::new(
+    "join",
+    &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime", "timeout"],
+);
 
 /// `join`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +49,6 @@ pub struct JoinAliases {
 
 impl Syntax for JoinCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["join"],
         syntax: "join [type=inner|left] [max=N] FIELD... [ SEARCH ]",
         summary: "Joins rows with the rows of a subsearch",
         group: Group::Rows,

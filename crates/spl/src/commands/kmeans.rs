@@ -12,11 +12,8 @@ const CLUSTERS_MAX: usize = 1_000;
 /// Maximum difference between the bounds of a range `k=MIN-MAX`.
 const CLUSTER_COUNTS_MAX: usize = 100;
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "kmeans",
-    names: &["k", "reps", "maxiters", "t", "dt", "cfield", "cnumfield", "showcentroid"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("kmeans", &["k", "reps", "maxiters", "t", "dt", "cfield", "cnumfield", "showcentroid"]);
 
 /// `kmeans`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +49,6 @@ pub enum KMeansDistance {
 
 impl Syntax for KMeansCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["kmeans"],
         syntax: "kmeans [k=N] [reps=N] [maxiters=N] [dt=] [cfield=FIELD] [FIELD...]",
         summary: "Clusters rows by their numeric fields",
         group: Group::Patterns,

@@ -12,12 +12,12 @@ pub struct ListModelsCommand;
 
 impl Syntax for ListModelsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["listmodels"],
         syntax: "listmodels",
         summary: "Lists the models",
         group: Group::Generating,
         kind: Kind::Generating,
         page: Some("summary"),
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -29,9 +29,5 @@ impl Syntax for ListModelsCommand {
 impl Semantics for ListModelsCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

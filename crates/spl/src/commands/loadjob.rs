@@ -8,11 +8,8 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "loadjob",
-    names: &["savedsearch", "events", "artifact_offset"],
-    ignored: &["ignore_running", "job_delegate"],
-};
+const OPTIONS: OptionNames = OptionNames::new("loadjob", &["savedsearch", "events", "artifact_offset"])
+    .ignoring(&["ignore_running", "job_delegate"]);
 
 /// `loadjob`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,12 +42,12 @@ pub enum LoadedJob {
 
 impl Syntax for LoadJobCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["loadjob"],
         syntax: "loadjob SID | savedsearch=\"USER:APP:NAME\"",
         summary: "Loads the results of a finished search",
         group: Group::Generating,
         kind: Kind::Generating,
         page: Some("rest"),
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -86,9 +83,5 @@ impl Syntax for LoadJobCommand {
 impl Semantics for LoadJobCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -10,8 +10,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// Defaults of `timebefore=` and `timeafter=`, in seconds.
 const DEFAULT_WINDOW_SECONDS: u64 = 30;
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("localize", &["maxpause", "timeafter", "timebefore"]);
 
 /// `localize`; a time of zero is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,11 +25,11 @@ pub struct LocalizeCommand {
 
 impl Syntax for LocalizeCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["localize"],
         syntax: "localize [maxpause=] [timebefore=] [timeafter=]",
         summary: "Finds time ranges in which rows are close together",
         group: Group::Fields,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -55,9 +54,5 @@ impl Semantics for LocalizeCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add(TIME);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

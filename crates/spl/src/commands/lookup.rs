@@ -9,8 +9,7 @@ use crate::dependencies::Dependencies;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
+const OPTIONS: OptionNames = OptionNames::new("lookup", &["event_time_field"]).ignoring(&["local", "update"]);
 
 /// `lookup`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +30,6 @@ pub struct LookupCommand {
 
 impl Syntax for LookupCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["lookup"],
         syntax: "lookup TABLE COLUMN [AS FIELD]... [OUTPUT|OUTPUTNEW COLUMN [AS FIELD]...]",
         summary: "Adds fields of a lookup table",
         group: Group::Fields,

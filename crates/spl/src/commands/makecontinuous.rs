@@ -11,7 +11,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 const DEFAULT_BINS_MAX: usize = 100;
 
 const OPTIONS: OptionNames =
-    OptionNames { command: "makecontinuous", names: &["span", "bins", "start", "end"], ignored: &["aligntime"] };
+    OptionNames::new("makecontinuous", &["span", "bins", "start", "end"]).ignoring(&["aligntime"]);
 
 /// `makecontinuous`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,6 @@ pub enum ContinuousStep {
 
 impl Syntax for MakeContinuousCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["makecontinuous"],
         syntax: "makecontinuous [FIELD] [span=|bins=] [start=] [end=]",
         summary: "Adds rows where the values of a field have gaps",
         group: Group::Reporting,

@@ -5,10 +5,9 @@ use crate::ast::{JsonType, ToJsonCommand};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "makejson", names: &["output"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("makejson", &["output"]);
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["makejson"],
     syntax: "makejson FIELD... output=FIELD",
     summary: "Combines fields into a JSON object",
     group: Group::Fields,

@@ -8,8 +8,7 @@ use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "makemv", names: &["delim", "tokenizer", "allowempty", "setsv"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("makemv", &["delim", "tokenizer", "allowempty", "setsv"]);
 
 /// `makemv [delim=TEXT|tokenizer=REGEX] FIELD`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +34,6 @@ pub enum MvSplit {
 
 impl Syntax for MakeMvCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["makemv"],
         syntax: "makemv [delim=TEXT|tokenizer=REGEX] [allowempty=] [setsv=] FIELD",
         summary: "Splits a field into values",
         group: Group::Fields,

@@ -7,11 +7,8 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "makeresults",
-    names: &["count", "annotate", "format", "data"],
-    ignored: &["splunk_server", "splunk_server_group"],
-};
+const OPTIONS: OptionNames = OptionNames::new("makeresults", &["count", "annotate", "format", "data"])
+    .ignoring(&["splunk_server", "splunk_server_group"]);
 
 /// `makeresults`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,11 +32,11 @@ pub enum InlineData {
 
 impl Syntax for MakeResultsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["makeresults"],
         syntax: "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]",
         summary: "Generates rows",
         group: Group::Generating,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -77,9 +74,5 @@ impl Syntax for MakeResultsCommand {
 impl Semantics for MakeResultsCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

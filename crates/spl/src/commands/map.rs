@@ -12,8 +12,7 @@ use crate::parse::{MAX_SUBSEARCH_DEPTH, OptionNames, ParseResult, Parser, UNKNOW
 /// Default of `maxsearches=`.
 const DEFAULT_SEARCHES: usize = 10;
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "map", names: &["search", "maxsearches"], ignored: &["maxtime", "timeout"] };
+const OPTIONS: OptionNames = OptionNames::new("map", &["search", "maxsearches"]).ignoring(&["maxtime", "timeout"]);
 
 /// `map`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +34,6 @@ pub enum MapSearch {
 
 impl Syntax for MapCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["map"],
         syntax: "map search=\"SEARCH with $field$\" [maxsearches=N]",
         summary: "Runs a search for each row",
         group: Group::Rows,

@@ -9,14 +9,10 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "mcatalog",
-    names: &["prestats", "append", "earliest", "latest"],
-    ignored: &["chunk_size", "connector"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("mcatalog", &["prestats", "append", "earliest", "latest"]).ignoring(&["chunk_size", "connector"]);
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["mcatalog"],
     syntax: "mcatalog values(FIELD) [where EXPR] [by FIELD...]",
     summary: "Lists metrics and their dimensions",
     group: Group::Searching,

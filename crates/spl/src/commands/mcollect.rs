@@ -10,11 +10,9 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "mcollect",
-    names: &["index", "split", "prefix_field", "host", "source", "sourcetype", "marker"],
-    ignored: &["spool", "file", "split_field", "run_in_preview"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("mcollect", &["index", "split", "prefix_field", "host", "source", "sourcetype", "marker"])
+        .ignoring(&["spool", "file", "split_field", "run_in_preview"]);
 
 const METRIC: &str = MeasurementsCommand::METRIC;
 const PREFIX: &str = MeasurementsCommand::PREFIX;
@@ -22,13 +20,14 @@ const PREFIX: &str = MeasurementsCommand::PREFIX;
 const ROW_TIME: &str = "_quarry_time";
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["mcollect", "meventcollect"],
+    aliases: &["meventcollect"],
     syntax: "mcollect index=INDEX [split=] [DIMENSION...]",
     summary: "Stores the rows as measurements of a metrics index",
     group: Group::Storing,
     capability: Some("run_mcollect"),
     kind: Kind::Blocking,
     page: Some("mcatalog"),
+    ..CommandInfo::DEFAULT
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<Command>> {

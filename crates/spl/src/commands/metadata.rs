@@ -7,11 +7,8 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SearchCommand, StatsFunction, TimeModifiers};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "metadata",
-    names: &["type", "index"],
-    ignored: &["splunk_server", "splunk_server_group", "datatype"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("metadata", &["type", "index"]).ignoring(&["splunk_server", "splunk_server_group", "datatype"]);
 
 /// `metadata`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,12 +19,12 @@ pub struct MetadataCommand {
 
 impl Syntax for MetadataCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["metadata"],
         syntax: "metadata type=hosts|sources|sourcetypes [index=]",
         summary: "Lists hosts, sources or sourcetypes",
         group: Group::Searching,
         capability: Some("get_metadata"),
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -69,9 +66,5 @@ impl Semantics for MetadataCommand {
 
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::Search { search: &self.search, is_indexed: false }
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

@@ -8,7 +8,6 @@ use crate::parse::{ParseResult, Parser};
 const EVENT_FIELDS: [&str; 6] = ["_time", "host", "index", "source", "sourcetype", "splunk_server"];
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["metasearch"],
     syntax: "metasearch EXPR",
     summary: "Finds the host, index, source, sourcetype and node of events",
     group: Group::Searching,

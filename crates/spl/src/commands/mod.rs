@@ -25,7 +25,7 @@ use crate::parse::{ParseResult, Parser};
 pub use info::{CommandInfo, Group, Kind};
 pub use mcatalog::metric_values;
 pub use pivot::{PivotSearches, pivot_searches};
-pub use registry::{CommandHelp, capability_of, help, is_command};
+pub use registry::{CommandHelp, help, is_command};
 pub(crate) use registry::{entry, help_of};
 pub(crate) use relevancy::set_words;
 pub use unsupported_commands::UNSUPPORTED_COMMANDS;
@@ -192,9 +192,9 @@ macro_rules! each_command {
 /// The capability that a command of an app requires.
 pub const CUSTOM_CAPABILITY: &str = "run_custom_command";
 
-/// Names and parser of a command.
+/// Description and parser of a command.
 pub(crate) trait Syntax: Sized {
-    /// Names, help line and kind.
+    /// Aliases, help line and kind.
     const INFO: CommandInfo;
     /// Parses the command's arguments, up to the end of the command; anything left over is an error.
     fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Self>;
@@ -203,7 +203,7 @@ pub(crate) trait Syntax: Sized {
 /// The context in which a command is parsed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// Name as written, in lower case: one of [`CommandInfo::names`].
+    /// Name as written, in lower case: the main name or one of [`CommandInfo::aliases`].
     pub(crate) name: &'a str,
     /// Whether the command is the first of a search.
     pub(crate) is_first: bool,
@@ -238,8 +238,9 @@ pub(crate) trait Semantics {
     }
 
     /// Whether the command always returns a table of results; otherwise it returns events if its input is events.
-    fn returns_table(&self) -> bool {
-        false
+    /// `declared` comes from [`CommandInfo::returns_table`].
+    fn returns_table(&self, declared: bool) -> bool {
+        declared
     }
 
     /// The kind of rows with which the command begins a search.
@@ -463,22 +464,27 @@ macro_rules! define_commands {
         /// Every command, as the parser looks it up.
         const ENTRIES: &[registry::Entry] = &[
             $(registry::Entry {
+                name: registry::name_of_module(stringify!($module)),
                 info: &<$node as Syntax>::INFO,
                 parse: |parser, call| <$node as Syntax>::parse(parser, call).map(|node| vec![Command::$variant(node)]),
             },)*
             $(registry::Entry {
+                name: registry::name_of_module(stringify!($short)),
                 info: &$short::INFO,
                 parse: |parser, call| $short::parse(parser, call).map(Vec::from),
             },)*
         ];
 
         impl Command {
-            /// The command's description and its node.
-            fn described(&self) -> (&'static CommandInfo, &dyn Semantics) {
+            /// The command's main name, description and node.
+            fn described(&self) -> (&'static str, &'static CommandInfo, &dyn Semantics) {
                 match self {
-                    $(Command::$variant(node) => (&<$node as Syntax>::INFO, node),)*
-                    Command::Substitution(node) => (&SubstitutionCommand::INFO, node),
-                    Command::Measurements(node) => (&MeasurementsCommand::INFO, node),
+                    $(Command::$variant(node) => {
+                        const NAME: &str = registry::name_of_module(stringify!($module));
+                        (NAME, &<$node as Syntax>::INFO, node)
+                    })*
+                    Command::Substitution(node) => ("", &SubstitutionCommand::INFO, node),
+                    Command::Measurements(node) => ("", &MeasurementsCommand::INFO, node),
                 }
             }
         }
@@ -503,7 +509,7 @@ impl From<Command> for Vec<Command> {
 impl Command {
     /// The command's interface for the planner.
     pub(crate) fn node(&self) -> &dyn Semantics {
-        self.described().1
+        self.described().2
     }
 
     /// The command's subsearches, in order, including subsearches in its conditions.
@@ -558,24 +564,31 @@ impl Command {
 
     /// The kind of row processing.
     pub fn kind(&self) -> Kind {
-        let (info, node) = self.described();
+        let (_, info, node) = self.described();
         node.kind(info.kind)
+    }
+
+    /// Whether the command always returns a table of results.
+    pub(crate) fn returns_table(&self) -> bool {
+        let (_, info, node) = self.described();
+        node.returns_table(info.returns_table)
     }
 
     /// Whether this lower-case name is one of the command's names.
     pub fn is_named(&self, name: &str) -> bool {
-        self.described().0.names.contains(&name) || self.name() == name
+        let (main, info, _) = self.described();
+        main == name || info.aliases.contains(&name) || self.name() == name
     }
 
     /// The name in messages: the name as written if the aliases differ, otherwise the main name.
     pub fn name(&self) -> &str {
-        let (info, node) = self.described();
-        node.name(info.name())
+        let (name, _, node) = self.described();
+        node.name(name)
     }
 
     /// Splunk's name of the capability that the command requires in addition to `search`.
     pub(crate) fn capability(&self) -> Option<&'static str> {
-        let (info, node) = self.described();
+        let (_, info, node) = self.described();
         node.capability(info.capability)
     }
 }

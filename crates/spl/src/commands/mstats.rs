@@ -25,14 +25,14 @@ const END_OPTIONS: &[&str] = &[
     "chart.format",
 ];
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "mstats",
-    names: &["prestats", "append", "fillnull_value", "chart", "earliest", "latest"],
-    ignored: &["backfill", "update_period", "chunk_size"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("mstats", &["prestats", "append", "fillnull_value", "chart", "earliest", "latest"]).ignoring(&[
+        "backfill",
+        "update_period",
+        "chunk_size",
+    ]);
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["mstats"],
     syntax: "mstats AGG(_value|METRIC)... [where EXPR] [by FIELD...] [span=]",
     summary: "Aggregates metrics",
     group: Group::Searching,

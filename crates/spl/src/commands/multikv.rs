@@ -8,11 +8,8 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "multikv",
-    names: &["conf", "copyattrs", "forceheader", "multitable", "noheader", "rmorig"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("multikv", &["conf", "copyattrs", "forceheader", "multitable", "noheader", "rmorig"]);
 
 /// `multikv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +34,6 @@ pub struct MultiKvCommand {
 
 impl Syntax for MultiKvCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["multikv"],
         syntax: "multikv [conf=STANZA] [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
         summary: "Extracts the rows of tables in the text",
         group: Group::Fields,

@@ -17,11 +17,11 @@ pub struct MultiReportCommand {
 
 impl Syntax for MultiReportCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["multireport"],
         syntax: "multireport [ COMMANDS ] [ COMMANDS ]...",
         summary: "Runs several pipelines of commands on the same rows",
         group: Group::Rows,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -41,10 +41,6 @@ impl Semantics for MultiReportCommand {
             needs.add_needs(fields_needed_before(&report.commands, after.clone()));
         }
         needs
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

@@ -16,7 +16,6 @@ pub struct MultiSearchCommand {
 
 impl Syntax for MultiSearchCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["multisearch"],
         syntax: "multisearch [ SEARCH ] [ SEARCH ]...",
         summary: "Merges the events of several searches, newest first",
         group: Group::Searching,

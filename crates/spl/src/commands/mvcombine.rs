@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "mvcombine", names: &["delim"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("mvcombine", &["delim"]);
 
 /// `mvcombine [delim=TEXT] FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,6 @@ pub struct MvCombineCommand {
 
 impl Syntax for MvCombineCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["mvcombine"],
         syntax: "mvcombine [delim=TEXT] FIELD",
         summary: "Combines rows that differ in only one field",
         group: Group::Fields,

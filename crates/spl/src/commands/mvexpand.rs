@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "mvexpand", names: &["limit"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("mvexpand", &["limit"]);
 
 /// `mvexpand FIELD [limit=N]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,6 @@ pub struct MvExpandCommand {
 
 impl Syntax for MvExpandCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["mvexpand"],
         syntax: "mvexpand FIELD [limit=N]",
         summary: "Creates a row for each value of a field",
         group: Group::Fields,

@@ -15,7 +15,6 @@ pub struct NoMvCommand {
 
 impl Syntax for NoMvCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["nomv"],
         syntax: "nomv FIELD",
         summary: "Joins the values of a multivalue field into one",
         group: Group::Fields,

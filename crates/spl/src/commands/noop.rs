@@ -14,7 +14,7 @@ pub struct NoopCommand;
 
 impl Syntax for NoopCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["noop", "highlight", "iconify", "localop", "redistribute"],
+        aliases: &["highlight", "iconify", "localop", "redistribute"],
         syntax: "noop [ARGUMENT]...",
         summary: "Changes nothing",
         group: Group::NoEffect,

@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "outlier", names: &["action", "param", "uselower", "mark"], ignored: &["type"] };
+const OPTIONS: OptionNames = OptionNames::new("outlier", &["action", "param", "uselower", "mark"]).ignoring(&["type"]);
 
 /// `outlier`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +26,6 @@ pub struct OutlierCommand {
 
 impl Syntax for OutlierCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["outlier"],
         syntax: "outlier [action=rm|tf] [param=N] [uselower=] [mark=] [FIELD...]",
         summary: "Removes or caps outliers",
         group: Group::Patterns,

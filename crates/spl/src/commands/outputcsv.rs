@@ -6,7 +6,6 @@ use crate::ast::NoopCommand;
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["outputcsv"],
     syntax: "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
     summary: "Writes the rows to a CSV file",
     group: Group::Storing,

@@ -8,20 +8,11 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "outputlookup",
-    names: &[
-        "append",
-        "create_context",
-        "create_empty",
-        "createinapp",
-        "csv_safe",
-        "key_field",
-        "max",
-        "override_if_empty",
-    ],
-    ignored: &["output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
-};
+const OPTIONS: OptionNames = OptionNames::new(
+    "outputlookup",
+    &["append", "create_context", "create_empty", "createinapp", "csv_safe", "key_field", "max", "override_if_empty"],
+)
+.ignoring(&["output_format", "allow_updates", "dispatch", "singlefile", "usexml"]);
 
 /// Location of the file of a new table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +53,6 @@ pub struct OutputLookupCommand {
 
 impl Syntax for OutputLookupCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["outputlookup"],
         syntax: "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
         summary: "Writes the rows to a lookup table",
         group: Group::Storing,

@@ -4,10 +4,9 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::EvalCommand;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "outputtext", names: &[], ignored: &["usexml"] };
+const OPTIONS: OptionNames = OptionNames::new("outputtext", &[]).ignoring(&["usexml"]);
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["outputtext"],
     syntax: "outputtext",
     summary: "Copies the text to _xml",
     group: Group::Storing,

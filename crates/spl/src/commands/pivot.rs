@@ -14,7 +14,6 @@ use crate::spl_text::text_of;
 
 /// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["pivot"],
     syntax: "pivot MODEL OBJECT AGG(FIELD) [AS NAME]... [SPLITROW FIELD]... [SPLITCOL FIELD] [FILTER FIELD is VALUE]...",
     summary: "Reports on an object of a data model",
     group: Group::Reporting,

@@ -54,11 +54,11 @@ pub enum PredictAlgorithm {
 
 impl Syntax for PredictCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["predict"],
         syntax: "predict FIELD [AS NAME]... [algorithm=LL|LLT|LLP|LLP5] [future_timespan=N] [period=N]",
         summary: "Predicts the future values of time series",
         group: Group::Patterns,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -112,10 +112,6 @@ impl Semantics for PredictCommand {
         named.chain(&self.correlate).for_each(|field| after.add(field));
         after.add(TIME);
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }
 

@@ -23,7 +23,6 @@ pub struct RangeMapCommand {
 
 impl Syntax for RangeMapCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["rangemap"],
         syntax: "rangemap field=FIELD [NAME=START-END]... [default=TEXT]",
         summary: "Names the range that a number lies in",
         group: Group::Fields,

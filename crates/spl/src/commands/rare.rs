@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["rare"],
     syntax: "rare [N] FIELD... [BY FIELD...]",
     summary: "Counts the rarest values",
     group: Group::Reporting,
@@ -14,5 +13,5 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
-    parser.top(OptionNames { command: "rare", names: OPTION_NAMES, ignored: &[] }, true).map(Command::Top)
+    parser.top(OptionNames::new("rare", OPTION_NAMES), true).map(Command::Top)
 }

@@ -21,7 +21,6 @@ pub struct RegexCommand {
 
 impl Syntax for RegexCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["regex"],
         syntax: "regex [FIELD=|FIELD!=]\"REGEX\"",
         summary: "Keeps rows that match a regular expression",
         group: Group::Searching,

@@ -3,15 +3,31 @@
 use std::sync::LazyLock;
 
 use super::info::{CommandInfo, Group};
-use super::{CUSTOM_CAPABILITY, Call, Command, ENTRIES};
+use super::{Call, Command, ENTRIES};
 use crate::parse::{ParseResult, Parser};
 
 /// A command as the parser looks it up.
 pub(crate) struct Entry {
-    /// Names, help line and kind.
+    /// The main name.
+    pub(crate) name: &'static str,
+    /// Aliases, help line and kind.
     pub(crate) info: &'static CommandInfo,
     /// Parses the command's arguments; a command that is rewritten to other commands returns these.
     pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> ParseResult<Vec<Command>>,
+}
+
+impl Entry {
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.info.aliases.iter().copied())
+    }
+}
+
+/// The name of the command whose file is this module.
+pub(crate) const fn name_of_module(module: &'static str) -> &'static str {
+    match module.as_bytes() {
+        [b'r', b'#', ..] => module.split_at(2).1,
+        _ => module,
+    }
 }
 
 /// A command name as shown in help.
@@ -32,8 +48,8 @@ pub struct CommandHelp {
 }
 
 impl CommandHelp {
-    fn of(name: &'static str, info: &'static CommandInfo) -> CommandHelp {
-        let usual = info.name();
+    fn of(name: &'static str, entry: &Entry) -> CommandHelp {
+        let Entry { name: usual, info, .. } = *entry;
         let (syntax, summary) = match name == usual {
             true => (info.syntax.to_owned(), info.summary.to_owned()),
             false => (info.syntax.replacen(usual, name, 1), format!("Alias of {usual}")),
@@ -45,14 +61,14 @@ impl CommandHelp {
 
 /// Names with their commands, sorted by name.
 static NAMES: LazyLock<Vec<(&'static str, &'static Entry)>> = LazyLock::new(|| {
-    let named = ENTRIES.iter().flat_map(|entry| entry.info.names.iter().map(move |name| (*name, entry)));
+    let named = ENTRIES.iter().flat_map(|entry| entry.names().map(move |name| (name, entry)));
     let mut names: Vec<_> = named.collect();
     names.sort_by_key(|(name, _)| *name);
     names
 });
 
 static HELP: LazyLock<Vec<CommandHelp>> =
-    LazyLock::new(|| NAMES.iter().map(|(name, entry)| CommandHelp::of(name, entry.info)).collect());
+    LazyLock::new(|| NAMES.iter().map(|(name, entry)| CommandHelp::of(name, entry)).collect());
 
 /// The command of this lower-case name.
 pub(crate) fn entry(name: &str) -> Option<&'static Entry> {
@@ -68,15 +84,6 @@ pub fn help() -> &'static [CommandHelp] {
 /// The help row of a command of this lower-case name.
 pub(crate) fn help_of(name: &str) -> Option<&'static CommandHelp> {
     HELP.binary_search_by_key(&name, |row| row.name).ok().map(|at| &HELP[at])
-}
-
-/// Splunk's name of the capability that a command of this lower-case name requires in addition to `search`. Commands
-/// that are not built in belong to apps.
-pub fn capability_of(name: &str) -> Option<&'static str> {
-    match help_of(name) {
-        Some(row) => row.capability,
-        None => Some(CUSTOM_CAPABILITY),
-    }
 }
 
 /// Whether a command of this lower-case name is supported.

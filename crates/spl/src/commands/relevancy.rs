@@ -18,7 +18,6 @@ pub struct RelevancyCommand {
 
 impl Syntax for RelevancyCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["relevancy"],
         syntax: "relevancy",
         summary: "Scores how relevant each event is to the search terms",
         group: Group::Patterns,

@@ -5,10 +5,9 @@ use crate::analyse::TIME;
 use crate::ast::{Assignment, BinaryOp, CompareOp, EvalCommand, Expr, NodeBuilder};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "reltime", names: &["timefield", "prefix"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("reltime", &["timefield", "prefix"]);
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["reltime"],
     syntax: "reltime [timefield=FIELD] [prefix=TEXT]",
     summary: "Describes how long ago a time is",
     group: Group::Fields,

@@ -17,7 +17,6 @@ pub struct RenameCommand {
 
 impl Syntax for RenameCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["rename"],
         syntax: "rename FIELD AS NEW [, FIELD AS NEW]...",
         summary: "Renames fields",
         group: Group::Fields,

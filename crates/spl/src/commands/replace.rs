@@ -19,7 +19,6 @@ pub struct ReplaceCommand {
 
 impl Syntax for ReplaceCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["replace"],
         syntax: "replace OLD WITH NEW [, ...] [IN FIELD...]",
         summary: "Replaces whole values",
         group: Group::Fields,

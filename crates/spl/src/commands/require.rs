@@ -12,7 +12,6 @@ pub struct RequireCommand;
 
 impl Syntax for RequireCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["require"],
         syntax: "require",
         summary: "Fails if there are no rows",
         group: Group::Searching,

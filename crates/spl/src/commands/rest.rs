@@ -8,11 +8,9 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "rest",
-    names: &["count", "search", "f", "strict", "report_as", "splunk_server"],
-    ignored: &["splunk_server_group", "timeout"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("rest", &["count", "search", "f", "strict", "report_as", "splunk_server"])
+        .ignoring(&["splunk_server_group", "timeout"]);
 
 /// `rest`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,11 +35,11 @@ pub struct RestCommand {
 
 impl Syntax for RestCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["rest"],
         syntax: "rest PATH [count=N] [search=TEXT] [f=FIELD]",
         summary: "Reads a REST endpoint of this node",
         group: Group::Generating,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -101,9 +99,5 @@ impl Syntax for RestCommand {
 impl Semantics for RestCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

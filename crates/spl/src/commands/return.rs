@@ -32,11 +32,11 @@ pub enum ReturnItem {
 
 impl Syntax for ReturnCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["return"],
         syntax: "return [N] FIELD... | NAME=FIELD... | $FIELD...",
         summary: "Returns fields of the first rows as one search condition",
         group: Group::Rows,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -77,9 +77,5 @@ impl Semantics for ReturnCommand {
             }
         }
         needs
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

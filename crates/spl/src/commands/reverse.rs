@@ -12,7 +12,6 @@ pub struct ReverseCommand;
 
 impl Syntax for ReverseCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["reverse"],
         syntax: "reverse",
         summary: "Reverses the order of rows",
         group: Group::Rows,

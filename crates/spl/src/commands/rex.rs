@@ -10,8 +10,7 @@ use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "rex", names: &["field", "max_match", "offset_field", "mode"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("rex", &["field", "max_match", "offset_field", "mode"]);
 
 /// `rex`, in one of its modes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,7 +89,6 @@ impl RexExtraction {
 
 impl Syntax for RexCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["rex"],
         syntax: "rex [field=FIELD] [max_match=N] [offset_field=] \"REGEX\" | rex mode=sed \"s/A/B/g\"",
         summary: "Extracts fields by a regular expression, or rewrites a field",
         group: Group::Fields,

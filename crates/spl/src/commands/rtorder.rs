@@ -4,7 +4,6 @@ use super::{Call, Command, CommandInfo, Group};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["rtorder"],
     syntax: "rtorder",
     summary: "Changes nothing, with a warning",
     group: Group::NoEffect,

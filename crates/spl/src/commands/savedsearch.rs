@@ -24,7 +24,6 @@ pub struct SavedSearchCommand {
 
 impl Syntax for SavedSearchCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["savedsearch"],
         syntax: "savedsearch NAME [TOKEN=VALUE...]",
         summary: "Runs a saved search",
         group: Group::Searching,

@@ -73,11 +73,11 @@ pub static SCORES: &[ScoreRow] = &[
 
 impl Syntax for ScoreCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["score"],
         syntax: "score METHOD FIELD... against FIELD... [OPTION=VALUE]...",
         summary: "Measures how well predictions fit",
         group: Group::Patterns,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -89,7 +89,7 @@ impl Syntax for ScoreCommand {
             let message = format!("score: there is no method `{}`; expected one of: {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
         };
-        let known = OptionNames { command: "score", names: method.options, ignored: &[] };
+        let known = OptionNames::new("score", method.options);
         let (mut actual, mut predicted, mut options) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_against = false;
         loop {
@@ -120,10 +120,6 @@ impl Semantics for ScoreCommand {
         let mut needs = FieldNeeds::default();
         needs.add_all(self.actual.iter().chain(&self.predicted));
         needs
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }
 

@@ -27,12 +27,13 @@ pub struct CustomCommand {
 
 impl Syntax for CustomCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["script", "run"],
+        aliases: &["run"],
         syntax: "script [python|perl] NAME [ARGUMENT...]",
         summary: "Passes the rows through a program of an app",
         group: Group::Storing,
         capability: Some(CUSTOM_CAPABILITY),
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -65,10 +66,6 @@ impl Semantics for CustomCommand {
 
     fn name<'a>(&'a self, _: &'a str) -> &'a str {
         &self.name
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }
 

@@ -22,7 +22,6 @@ pub struct SearchCommand {
 
 impl Syntax for SearchCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["search"],
         syntax: "search EXPR",
         summary: "Keeps the events or rows that match a condition",
         group: Group::Searching,

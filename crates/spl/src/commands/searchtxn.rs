@@ -8,8 +8,7 @@ use crate::ast::{SearchCommand, SearchExpr, Span, TimeModifiers};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "searchtxn", names: &["max_terms", "use_disjunct", "eventsonly"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("searchtxn", &["max_terms", "use_disjunct", "eventsonly"]);
 
 /// Default of `max_terms=`.
 const DEFAULT_TERMS_MAX: usize = 1_000;
@@ -34,7 +33,6 @@ pub struct SearchTxnCommand {
 
 impl Syntax for SearchTxnCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["searchtxn"],
         syntax: "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
         summary: "Finds transactions of a type that match a condition",
         group: Group::Rows,

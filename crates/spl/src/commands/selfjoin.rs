@@ -8,8 +8,7 @@ use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "selfjoin", names: &["overwrite", "max", "keepsingle"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("selfjoin", &["overwrite", "max", "keepsingle"]);
 
 /// `selfjoin`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +25,6 @@ pub struct SelfJoinCommand {
 
 impl Syntax for SelfJoinCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["selfjoin"],
         syntax: "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
         summary: "Joins rows of the result with one another",
         group: Group::Rows,

@@ -8,8 +8,7 @@ use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "sendalert", names: &["results_link", "results_path", "param.name"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("sendalert", &["results_link", "results_path", "param.name"]);
 
 /// `sendalert`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +27,6 @@ pub struct SendAlertCommand {
 
 impl Syntax for SendAlertCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["sendalert"],
         syntax: "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
         summary: "Passes the rows to an alert action of an app",
         group: Group::Storing,

@@ -32,11 +32,11 @@ pub enum SetOperation {
 
 impl Syntax for SetCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["set"],
         syntax: "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]",
         summary: "Returns the union, difference or intersection of two results",
         group: Group::Rows,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -63,10 +63,6 @@ impl Syntax for SetCommand {
 impl Semantics for SetCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

@@ -16,7 +16,6 @@ pub struct SetFieldsCommand {
 
 impl Syntax for SetFieldsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["setfields"],
         syntax: "setfields FIELD=TEXT [, ...]",
         summary: "Sets fields to the same text in every row",
         group: Group::Fields,

@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["sichart"],
     syntax: "sichart AGG... [OVER ROW] [BY ROW [COLUMN]]",
     summary: "Prepares a summary index for chart",
     group: Group::Reporting,

@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["sirare"],
     syntax: "sirare FIELD... [BY FIELD...]",
     summary: "Prepares a summary index for rare",
     group: Group::Reporting,

@@ -6,7 +6,6 @@ use crate::ast::{NodeBuilder, NoopCommand};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["sistats"],
     syntax: "sistats AGG... [BY FIELD...]",
     summary: "Prepares a summary index for stats",
     group: Group::Reporting,

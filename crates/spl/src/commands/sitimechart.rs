@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["sitimechart"],
     syntax: "sitimechart [span=] AGG... [BY FIELD]",
     summary: "Prepares a summary index for timechart",
     group: Group::Reporting,

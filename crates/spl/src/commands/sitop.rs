@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["sitop"],
     syntax: "sitop [N] FIELD... [BY FIELD...]",
     summary: "Prepares a summary index for top",
     group: Group::Reporting,

@@ -11,7 +11,7 @@ use crate::parse::{OptionNames, ParseResult, Parser, Word};
 /// Rows kept when no number is given.
 pub const DEFAULT_LIMIT: usize = 10_000;
 
-const OPTIONS: OptionNames = OptionNames { command: "sort", names: &["limit"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("sort", &["limit"]);
 
 /// `sort [N] KEY...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,6 @@ pub enum SortKind {
 
 impl Syntax for SortCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["sort"],
         syntax: "sort [N] [+|-]FIELD... [desc]",
         summary: "Sorts rows",
         group: Group::Rows,

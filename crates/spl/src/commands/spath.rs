@@ -7,7 +7,7 @@ use crate::analyse::{FieldNeeds, RAW};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "spath", names: &["input", "output", "path"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("spath", &["input", "output", "path"]);
 
 /// `spath [input=FIELD] [output=FIELD] [path=PATH]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,6 @@ pub struct SpathCommand {
 
 impl Syntax for SpathCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["spath"],
         syntax: "spath [input=FIELD] [output=FIELD] [path=PATH]",
         summary: "Extracts fields from JSON or XML",
         group: Group::Fields,

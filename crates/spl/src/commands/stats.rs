@@ -9,11 +9,8 @@ use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "stats",
-    names: &["allnum", "delim", "dedup_splitvals"],
-    ignored: &["partitions", "prestats"],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("stats", &["allnum", "delim", "dedup_splitvals"]).ignoring(&["partitions", "prestats"]);
 
 /// `stats` and `eventstats`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,11 +29,11 @@ pub struct StatsCommand {
 
 impl Syntax for StatsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["stats"],
         syntax: "stats AGG... [BY FIELD...]",
         summary: "Computes aggregates of all rows or of groups",
         group: Group::Reporting,
         kind: Kind::Fold,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -61,10 +58,6 @@ impl Semantics for StatsCommand {
 
     fn kind(&self, declared: Kind) -> Kind {
         kind_of_fold(&self.aggregates, declared)
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

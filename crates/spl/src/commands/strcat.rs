@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: OptionNames = OptionNames { command: "strcat", names: &["allrequired"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("strcat", &["allrequired"]);
 
 /// `strcat [allrequired=] SOURCE... TARGET`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,6 @@ pub enum StrcatSource {
 
 impl Syntax for StrcatCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["strcat"],
         syntax: "strcat [allrequired=] SOURCE... TARGET",
         summary: "Joins values and texts into a field",
         group: Group::Fields,

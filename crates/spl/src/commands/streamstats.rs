@@ -10,11 +10,10 @@ use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "streamstats",
-    names: &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames = OptionNames::new(
+    "streamstats",
+    &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
+);
 
 /// `streamstats AGG... [BY FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,7 +42,6 @@ pub struct StreamStatsCommand {
 
 impl Syntax for StreamStatsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["streamstats"],
         syntax: "streamstats [window=N] [current=] [reset_on_change=] AGG... [BY FIELD...]",
         summary: "Computes running aggregates",
         group: Group::Reporting,

@@ -55,8 +55,8 @@ impl Semantics for SubstitutionCommand {
         &self.shape
     }
 
-    fn returns_table(&self) -> bool {
-        self.shape.iter().any(|command| command.node().returns_table())
+    fn returns_table(&self, _: bool) -> bool {
+        self.shape.iter().any(|command| command.returns_table())
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

@@ -17,11 +17,11 @@ pub struct SummaryCommand(
 
 impl Syntax for SummaryCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["summary"],
         syntax: "summary [app:]MODEL",
         summary: "Shows the parameters of a model",
         group: Group::Generating,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -33,10 +33,6 @@ impl Syntax for SummaryCommand {
 impl Semantics for SummaryCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {

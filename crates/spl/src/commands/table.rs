@@ -18,11 +18,11 @@ pub struct TableCommand {
 
 impl Syntax for TableCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["table"],
         syntax: "table FIELD...",
         summary: "Keeps the listed fields, in this order",
         group: Group::Fields,
         kind: Kind::Row,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -40,10 +40,6 @@ impl Semantics for TableCommand {
 
     fn created_fields(&self) -> Option<CreatedFields> {
         CreatedFields::exactly(self.fields.iter().map(|field| field.text.as_str()))
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

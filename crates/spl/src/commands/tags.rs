@@ -6,8 +6,7 @@ use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "tags", names: &["outputfield", "inclname", "inclvalue", "allowed_tags"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("tags", &["outputfield", "inclname", "inclvalue", "allowed_tags"]);
 
 /// `tags [outputfield=FIELD] [inclname=] [inclvalue=] [allowed_tags=] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +26,6 @@ pub struct TagsCommand {
 
 impl Syntax for TagsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["tags"],
         syntax: "tags [outputfield=FIELD] [inclname=] [inclvalue=] [FIELD...]",
         summary: "Adds the tags of field values to rows",
         group: Group::Fields,

@@ -18,7 +18,6 @@ pub struct TailCommand {
 
 impl Syntax for TailCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["tail"],
         syntax: "tail [N]",
         summary: "Keeps the last rows, in reverse order",
         group: Group::Searching,

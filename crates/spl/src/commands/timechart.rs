@@ -10,9 +10,9 @@ use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "timechart",
-    names: &[
+const OPTIONS: OptionNames = OptionNames::new(
+    "timechart",
+    &[
         "limit",
         "agg",
         "useother",
@@ -31,8 +31,8 @@ const OPTIONS: OptionNames = OptionNames {
         "fixedrange",
         "partial",
     ],
-    ignored: &["dedup_splitvals"],
-};
+)
+.ignoring(&["dedup_splitvals"]);
 
 /// `timechart`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,11 +57,11 @@ pub struct TimeChartCommand {
 
 impl Syntax for TimeChartCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["timechart"],
         syntax: "timechart [span=] [limit=] [useother=] AGG... [BY FIELD] [where ...]",
         summary: "Computes aggregates over time",
         group: Group::Reporting,
         kind: Kind::Fold,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -147,10 +147,6 @@ impl Semantics for TimeChartCommand {
             true => kind_of_fold(&self.aggregates, declared),
             false => Kind::Blocking,
         }
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

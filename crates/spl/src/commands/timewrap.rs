@@ -8,8 +8,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "timewrap", names: &["align", "series", "time_format"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("timewrap", &["align", "series", "time_format"]);
 
 /// `timewrap`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,11 +36,11 @@ pub enum WrapSeries {
 
 impl Syntax for TimeWrapCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["timewrap"],
         syntax: "timewrap SPAN [series=relative|short|exact] [time_format=] [align=end|now]",
         summary: "Compares the periods of a time chart as series",
         group: Group::Reporting,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -88,10 +87,6 @@ impl Semantics for TimeWrapCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.all = true;
         after
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }
 

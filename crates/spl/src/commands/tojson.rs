@@ -7,11 +7,8 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "tojson",
-    names: &["default_type", "fill_null", "include_internal", "output_field"],
-    ignored: &[],
-};
+const OPTIONS: OptionNames =
+    OptionNames::new("tojson", &["default_type", "fill_null", "include_internal", "output_field"]);
 
 /// `tojson`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +44,6 @@ pub enum JsonType {
 
 impl Syntax for ToJsonCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["tojson"],
         syntax: "tojson [TYPE(FIELD)]... [default_type=] [fill_null=] [include_internal=] [output_field=]",
         summary: "Writes fields as a JSON object",
         group: Group::Fields,

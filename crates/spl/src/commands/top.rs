@@ -42,16 +42,16 @@ pub struct TopCommand {
 
 impl Syntax for TopCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["top"],
         syntax: "top [N] FIELD... [BY FIELD...] [showperc=] [countfield=] [useother=]",
         summary: "Counts the most frequent values",
         group: Group::Reporting,
         kind: Kind::Fold,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TopCommand> {
-        parser.top(OptionNames { command: "top", names: OPTION_NAMES, ignored: &[] }, false)
+        parser.top(OptionNames::new("top", OPTION_NAMES), false)
     }
 }
 
@@ -71,10 +71,6 @@ impl Semantics for TopCommand {
 
     fn name<'a>(&'a self, declared: &'a str) -> &'a str {
         if self.rarest { "rare" } else { declared }
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

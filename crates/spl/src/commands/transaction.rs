@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 /// Default of `maxevents=`.
 const DEFAULT_EVENTS_MAX: usize = 1_000;
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "transaction",
-    names: &[
+const OPTIONS: OptionNames = OptionNames::new(
+    "transaction",
+    &[
         "fields",
         "field",
         "maxspan",
@@ -34,8 +34,7 @@ const OPTIONS: OptionNames = OptionNames {
         "mvraw",
         "name",
     ],
-    ignored: &[],
-};
+);
 
 /// `transaction`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,7 +108,6 @@ pub enum EventTest {
 
 impl Syntax for TransactionCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["transaction"],
         syntax: "transaction [FIELD...] [maxspan=] [maxpause=] [maxevents=] [startswith=] [endswith=] [keepevicted=] [mvlist=]",
         summary: "Groups events that belong together",
         group: Group::Rows,

@@ -10,8 +10,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// Default number of rows.
 const DEFAULT_ROWS: usize = 5;
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("transpose", &["int", "column_name", "header_field", "include_empty"]);
 
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,11 +27,11 @@ pub struct TransposeCommand {
 
 impl Syntax for TransposeCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["transpose"],
         syntax: "transpose [N] [column_name=] [header_field=] [include_empty=]",
         summary: "Turns rows into columns",
         group: Group::Reporting,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -67,9 +66,5 @@ impl Syntax for TransposeCommand {
 impl Semantics for TransposeCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::all_fields()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

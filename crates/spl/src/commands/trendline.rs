@@ -43,7 +43,6 @@ pub enum TrendKind {
 
 impl Syntax for TrendLineCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["trendline"],
         syntax: "trendline (sma|ema|wma)N(FIELD) [AS NEW]...",
         summary: "Computes moving averages",
         group: Group::Reporting,

@@ -17,10 +17,8 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser, has_inner_time, quoted_len};
 
 /// The ignored options have no effect: all buckets are read in full detail, wherever they are stored.
-const OPTIONS: OptionNames = OptionNames {
-    command: "tstats",
-    names: &["prestats", "append", "summariesonly", "fillnull_value"],
-    ignored: &[
+const OPTIONS: OptionNames = OptionNames::new("tstats", &["prestats", "append", "summariesonly", "fillnull_value"])
+    .ignoring(&[
         "local",
         "allow_old_summaries",
         "include_reduced_buckets",
@@ -29,8 +27,7 @@ const OPTIONS: OptionNames = OptionNames {
         "use_native_index_values",
         "is_native",
         "add_orphan_field",
-    ],
-};
+    ]);
 
 /// `tstats`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,11 +82,11 @@ pub struct TstatsSplit {
 
 impl Syntax for TstatsCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["tstats"],
         syntax: "tstats AGG... [from datamodel=MODEL.OBJECT] [where EXPR] [by FIELD... [_time span=]] [prestats=] [append=]",
         summary: "Aggregates index-time fields or a data model",
         group: Group::Searching,
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -141,10 +138,6 @@ impl Semantics for TstatsCommand {
 
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::Aggregates(self)
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

@@ -13,11 +13,8 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "typeahead",
-    names: &["prefix", "count", "index", "starttimeu", "endtimeu"],
-    ignored: &["max_time", "collapse", "splunk_server", "use_fast_typeahead"],
-};
+const OPTIONS: OptionNames = OptionNames::new("typeahead", &["prefix", "count", "index", "starttimeu", "endtimeu"])
+    .ignoring(&["max_time", "collapse", "splunk_server", "use_fast_typeahead"]);
 
 /// Default of `count=`.
 const DEFAULT_SUGGESTIONS_MAX: usize = 50;
@@ -39,12 +36,12 @@ pub struct TypeAheadCommand {
 
 impl Syntax for TypeAheadCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["typeahead"],
         syntax: "typeahead prefix=TEXT [count=N] [index=INDEX]...",
         summary: "Lists words and field values that begin with a prefix",
         group: Group::Searching,
         capability: Some("get_typeahead"),
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -175,10 +172,6 @@ impl Semantics for TypeAheadCommand {
 
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::Search { search: &self.search, is_indexed: self.is_indexed }
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

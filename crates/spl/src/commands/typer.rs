@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
+const OPTIONS: OptionNames = OptionNames::new("typer", &[]).ignoring(&["eventtype", "maxlen"]);
 
 /// `typer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,6 @@ pub struct TyperCommand;
 
 impl Syntax for TyperCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["typer"],
         syntax: "typer",
         summary: "Adds event types to rows",
         group: Group::Fields,

@@ -7,8 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Stage, SubsearchLimits};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames =
-    OptionNames { command: "union", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("union", &["maxout", "maxtime", "timeout", "extendtimerange"]);
 
 /// `union [maxout=N] [ SEARCH ]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +20,6 @@ pub struct UnionCommand {
 
 impl Syntax for UnionCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["union"],
         syntax: "union [maxout=N] [ SEARCH ]...",
         summary: "Merges the rows of several searches",
         group: Group::Rows,

@@ -12,7 +12,6 @@ pub struct UniqCommand;
 
 impl Syntax for UniqCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["uniq"],
         syntax: "uniq",
         summary: "Drops rows that repeat the row before them",
         group: Group::Searching,

@@ -20,10 +20,10 @@ pub struct UntableCommand {
 
 impl Syntax for UntableCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["untable"],
         syntax: "untable ROWS NAMES VALUES",
         summary: "Unpivots a table into a list",
         group: Group::Reporting,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -39,9 +39,5 @@ impl Syntax for UntableCommand {
 impl Semantics for UntableCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::all_fields()
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }

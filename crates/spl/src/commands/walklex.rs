@@ -15,11 +15,8 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames {
-    command: "walklex",
-    names: &["type", "prefix", "pattern", "index"],
-    ignored: &["splunk_server", "splunk_server_group"],
-};
+const OPTIONS: OptionNames = OptionNames::new("walklex", &["type", "prefix", "pattern", "index"])
+    .ignoring(&["splunk_server", "splunk_server_group"]);
 
 /// Field with the words of an event; no user field has this name.
 const WORD: &str = "__word";
@@ -42,12 +39,12 @@ enum WordKind {
 
 impl Syntax for WalkLexCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["walklex"],
         syntax: "walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...",
         summary: "Lists words and indexed fields of an index",
         group: Group::Searching,
         capability: Some("run_walklex"),
         kind: Kind::Generating,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -123,10 +120,6 @@ impl Semantics for WalkLexCommand {
 
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::Search { search: &self.search, is_indexed: true }
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

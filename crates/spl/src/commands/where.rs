@@ -20,7 +20,6 @@ pub struct WhereCommand {
 
 impl Syntax for WhereCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["where"],
         syntax: "where EXPR",
         summary: "Keeps rows for which an expression is true",
         group: Group::Searching,

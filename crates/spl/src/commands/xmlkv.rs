@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "xmlkv", names: &[], ignored: &["maxinputs"] };
+const OPTIONS: OptionNames = OptionNames::new("xmlkv", &[]).ignoring(&["maxinputs"]);
 
 /// `xmlkv [FIELD]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +17,6 @@ pub struct XmlKvCommand {
 
 impl Syntax for XmlKvCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["xmlkv"],
         syntax: "xmlkv [FIELD]",
         summary: "Extracts the elements of XML as fields",
         group: Group::Fields,

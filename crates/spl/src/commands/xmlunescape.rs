@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "xmlunescape", names: &[], ignored: &["maxinputs"] };
+const OPTIONS: OptionNames = OptionNames::new("xmlunescape", &[]).ignoring(&["maxinputs"]);
 
 /// `xmlunescape`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,6 @@ pub struct XmlUnescapeCommand;
 
 impl Syntax for XmlUnescapeCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["xmlunescape"],
         syntax: "xmlunescape",
         summary: "Replaces XML entities with the characters they stand for",
         group: Group::Fields,

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "xpath", names: &["field", "outfield", "default"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("xpath", &["field", "outfield", "default"]);
 
 /// `xpath [field=] [outfield=] [default=] "PATH"`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,6 @@ pub struct XPathStep {
 
 impl Syntax for XPathCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["xpath"],
         syntax: "xpath [field=] [outfield=] [default=] \"PATH\"",
         summary: "Extracts the values that a path selects in XML",
         group: Group::Fields,

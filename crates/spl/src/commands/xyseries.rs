@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: OptionNames = OptionNames { command: "xyseries", names: &["grouped", "sep", "format"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames::new("xyseries", &["grouped", "sep", "format"]);
 
 /// `xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,11 +28,11 @@ pub struct XySeriesCommand {
 
 impl Syntax for XySeriesCommand {
     const INFO: CommandInfo = CommandInfo {
-        names: &["xyseries"],
         syntax: "xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]",
         summary: "Pivots a list into a table",
         group: Group::Reporting,
         kind: Kind::Blocking,
+        returns_table: true,
         ..CommandInfo::DEFAULT
     };
 
@@ -69,10 +69,6 @@ impl Semantics for XySeriesCommand {
         let mut needs = FieldNeeds::default();
         [&self.row, &self.name].into_iter().chain(&self.data).for_each(|field| needs.add(field));
         needs
-    }
-
-    fn returns_table(&self) -> bool {
-        true
     }
 }
 

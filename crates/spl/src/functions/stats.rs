@@ -11,7 +11,7 @@ use self::StatsFunction::{
     Avg, Count, Dc, Earliest, EarliestTime, EstDc, EstDcError, First, Last, Latest, LatestTime, List, Max, Min, Mode,
     Per, Percentile, Range, Rate, SeriesRate, Sparkline, Stdev, StdevP, Sum, SumSq, Values, Var, VarP,
 };
-use super::{Arity, FunctionHelp, ResultType};
+use super::{Arity, FunctionHelp, ResultType, between, exactly};
 
 /// A stats function, with the parameters that are part of its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,85 +183,49 @@ pub struct StatsRow {
 }
 
 /// A row of the table.
-const fn row(
-    name: &'static str,
-    arity: Arity,
-    function: Option<StatsFunction>,
-    syntax: &'static str,
-    summary: &'static str,
-) -> StatsRow {
-    StatsRow { help: FunctionHelp { name, arity, syntax, summary }, function }
+const fn row(syntax: &'static str, arity: Arity, function: Option<StatsFunction>, summary: &'static str) -> StatsRow {
+    StatsRow { help: FunctionHelp::new(syntax, arity, summary), function }
 }
 
 /// All functions, by name; `perc`, `p`, `exactperc` and `upperperc` are followed by a number.
 pub static STATS_FUNCTIONS: &[StatsRow] = &[
-    row("avg", Arity::exactly(1), Some(Avg), "avg(field)", "mean of the numeric values"),
-    row("c", Arity::between(0, 1), Some(Count), "c(field)", "number of rows, or of values"),
-    row("count", Arity::between(0, 1), Some(Count), "count(field)", "number of rows, or of values"),
-    row("dc", Arity::exactly(1), Some(Dc), "dc(field)", "number of distinct values"),
-    row("distinct_count", Arity::exactly(1), Some(Dc), "distinct_count(field)", "number of distinct values"),
-    row("earliest", Arity::exactly(1), Some(Earliest), "earliest(field)", "value of the oldest event"),
-    row(
-        "earliest_time",
-        Arity::exactly(1),
-        Some(EarliestTime),
-        "earliest_time(field)",
-        "time of the oldest event with a value",
-    ),
-    row("estdc", Arity::exactly(1), Some(EstDc), "estdc(field)", "number of distinct values, counted exactly like dc"),
-    row(
-        "estdc_error",
-        Arity::exactly(1),
-        Some(EstDcError),
-        "estdc_error(field)",
-        "relative error of estdc: 0, because it counts exactly",
-    ),
-    row("exactperc", Arity::exactly(1), None, "exactperc<N>(field)", "exact percentile"),
-    row("first", Arity::exactly(1), Some(First), "first(field)", "first value seen"),
-    row("last", Arity::exactly(1), Some(Last), "last(field)", "last value seen"),
-    row("latest", Arity::exactly(1), Some(Latest), "latest(field)", "value of the newest event"),
-    row(
-        "latest_time",
-        Arity::exactly(1),
-        Some(LatestTime),
-        "latest_time(field)",
-        "time of the newest event with a value",
-    ),
-    row("list", Arity::exactly(1), Some(List), "list(field)", "the first 100 values, in order"),
-    row("max", Arity::exactly(1), Some(Max), "max(field)", "greatest value"),
-    row("mean", Arity::exactly(1), Some(Avg), "mean(field)", "mean of the numeric values"),
-    row("median", Arity::exactly(1), Some(MEDIAN), "median(field)", "middle value"),
-    row("min", Arity::exactly(1), Some(Min), "min(field)", "smallest value"),
-    row("mode", Arity::exactly(1), Some(Mode), "mode(field)", "most frequent value"),
-    row("p", Arity::exactly(1), None, "p<N>(field)", "percentile"),
-    row("per_day", Arity::exactly(1), Some(Per(SECONDS_PER_DAY)), "per_day(field)", "sum scaled to a day (timechart)"),
-    row(
-        "per_hour",
-        Arity::exactly(1),
-        Some(Per(SECONDS_PER_HOUR)),
-        "per_hour(field)",
-        "sum scaled to an hour (timechart)",
-    ),
-    row(
-        "per_minute",
-        Arity::exactly(1),
-        Some(Per(SECONDS_PER_MINUTE)),
-        "per_minute(field)",
-        "sum scaled to a minute (timechart)",
-    ),
-    row("per_second", Arity::exactly(1), Some(Per(1)), "per_second(field)", "sum scaled to a second (timechart)"),
-    row("perc", Arity::exactly(1), None, "perc<N>(field)", "percentile"),
-    row("range", Arity::exactly(1), Some(Range), "range(field)", "difference between the greatest and smallest value"),
-    row("rate", Arity::exactly(1), Some(Rate), "rate(field)", "change of a counter per second"),
-    row("sparkline", Arity::between(0, 2), None, "sparkline(count, span)", "a small chart of an aggregate over time"),
-    row("stdev", Arity::exactly(1), Some(Stdev), "stdev(field)", "sample standard deviation"),
-    row("stdevp", Arity::exactly(1), Some(StdevP), "stdevp(field)", "population standard deviation"),
-    row("sum", Arity::exactly(1), Some(Sum), "sum(field)", "sum of the numeric values"),
-    row("sumsq", Arity::exactly(1), Some(SumSq), "sumsq(field)", "sum of squares"),
-    row("upperperc", Arity::exactly(1), None, "upperperc<N>(field)", "upper estimate of a percentile"),
-    row("values", Arity::exactly(1), Some(Values), "values(field)", "distinct values in lexicographic order"),
-    row("var", Arity::exactly(1), Some(Var), "var(field)", "sample variance"),
-    row("varp", Arity::exactly(1), Some(VarP), "varp(field)", "population variance"),
+    row("avg(field)", exactly(1), Some(Avg), "mean of the numeric values"),
+    row("c(field)", between(0, 1), Some(Count), "number of rows, or of values"),
+    row("count(field)", between(0, 1), Some(Count), "number of rows, or of values"),
+    row("dc(field)", exactly(1), Some(Dc), "number of distinct values"),
+    row("distinct_count(field)", exactly(1), Some(Dc), "number of distinct values"),
+    row("earliest(field)", exactly(1), Some(Earliest), "value of the oldest event"),
+    row("earliest_time(field)", exactly(1), Some(EarliestTime), "time of the oldest event with a value"),
+    row("estdc(field)", exactly(1), Some(EstDc), "number of distinct values, counted exactly like dc"),
+    row("estdc_error(field)", exactly(1), Some(EstDcError), "relative error of estdc: 0, because it counts exactly"),
+    row("exactperc<N>(field)", exactly(1), None, "exact percentile"),
+    row("first(field)", exactly(1), Some(First), "first value seen"),
+    row("last(field)", exactly(1), Some(Last), "last value seen"),
+    row("latest(field)", exactly(1), Some(Latest), "value of the newest event"),
+    row("latest_time(field)", exactly(1), Some(LatestTime), "time of the newest event with a value"),
+    row("list(field)", exactly(1), Some(List), "the first 100 values, in order"),
+    row("max(field)", exactly(1), Some(Max), "greatest value"),
+    row("mean(field)", exactly(1), Some(Avg), "mean of the numeric values"),
+    row("median(field)", exactly(1), Some(MEDIAN), "middle value"),
+    row("min(field)", exactly(1), Some(Min), "smallest value"),
+    row("mode(field)", exactly(1), Some(Mode), "most frequent value"),
+    row("p<N>(field)", exactly(1), None, "percentile"),
+    row("per_day(field)", exactly(1), Some(Per(SECONDS_PER_DAY)), "sum scaled to a day (timechart)"),
+    row("per_hour(field)", exactly(1), Some(Per(SECONDS_PER_HOUR)), "sum scaled to an hour (timechart)"),
+    row("per_minute(field)", exactly(1), Some(Per(SECONDS_PER_MINUTE)), "sum scaled to a minute (timechart)"),
+    row("per_second(field)", exactly(1), Some(Per(1)), "sum scaled to a second (timechart)"),
+    row("perc<N>(field)", exactly(1), None, "percentile"),
+    row("range(field)", exactly(1), Some(Range), "difference between the greatest and smallest value"),
+    row("rate(field)", exactly(1), Some(Rate), "change of a counter per second"),
+    row("sparkline(count, span)", between(0, 2), None, "a small chart of an aggregate over time"),
+    row("stdev(field)", exactly(1), Some(Stdev), "sample standard deviation"),
+    row("stdevp(field)", exactly(1), Some(StdevP), "population standard deviation"),
+    row("sum(field)", exactly(1), Some(Sum), "sum of the numeric values"),
+    row("sumsq(field)", exactly(1), Some(SumSq), "sum of squares"),
+    row("upperperc<N>(field)", exactly(1), None, "upper estimate of a percentile"),
+    row("values(field)", exactly(1), Some(Values), "distinct values in lexicographic order"),
+    row("var(field)", exactly(1), Some(Var), "sample variance"),
+    row("varp(field)", exactly(1), Some(VarP), "population variance"),
 ];
 
 /// The function of this lower-case name.

@@ -73,6 +73,17 @@ pub(crate) struct OptionNames {
     pub(crate) ignored: &'static [&'static str],
 }
 
+impl OptionNames {
+    pub(crate) const fn new(command: &'static str, names: &'static [&'static str]) -> OptionNames {
+        OptionNames { command, names, ignored: &[] }
+    }
+
+    /// Also skips options of these names.
+    pub(crate) const fn ignoring(self, ignored: &'static [&'static str]) -> OptionNames {
+        OptionNames { ignored, ..self }
+    }
+}
+
 impl SubsearchLimits {
     /// Applies an option: `maxout=`, `maxtime=`, `timeout=` or `extendtimerange=`.
     pub(crate) fn take(&mut self, option: &OptionArg) -> ParseResult<()> {
