@@ -68,10 +68,8 @@ impl Objects {
         let failed = |error: io::Error| ObjectError::Failed(format!("{}: {error}", folder.join(&file).display()));
         std::fs::create_dir_all(&folder).map_err(failed)?;
         check_space(&folder, &file).map_err(failed)??;
-        let mut id = [0; ID_BYTES];
-        random::fill(&mut id);
         // The temporary name is random, because several requests may pack an app at the same time.
-        let unfinished = folder.join(format!(".{file}.{:016x}", u64::from_le_bytes(id)));
+        let unfinished = folder.join(format!(".{file}.{}", random::id::<ID_BYTES>()));
         let written = write_package(&unfinished, &app.name, &entries);
         let path = folder.join(&file);
         if let Err(error) = written.and_then(|()| std::fs::rename(&unfinished, &path)) {

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quarry_stdx::{Fault, private_file, random};
+use quarry_stdx::{Fault, hex, private_file, random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 /// File with the key, relative to the data directory.
@@ -37,14 +37,14 @@ impl Secret {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut bytes = [0; KEY_BYTES];
                 random::fill(&mut bytes);
-                let text = to_hex(&bytes);
+                let text = hex::encode(&bytes);
                 private_file::write(&path, &text)?;
                 text
             }
             Err(error) => return Err(Fault::io(path.display(), error)),
         };
         let wrong = || Fault::corrupt(format!("{}: not a key of {KEY_BYTES} bytes in hexadecimal", path.display()));
-        let bytes = from_hex(text.trim()).filter(|bytes| bytes.len() == KEY_BYTES).ok_or_else(wrong)?;
+        let bytes = hex::decode(text.trim()).filter(|bytes| bytes.len() == KEY_BYTES).ok_or_else(wrong)?;
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| wrong())?;
         Ok(Secret { key: LessSafeKey::new(key), path })
     }
@@ -58,31 +58,20 @@ impl Secret {
         self.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
             .map_err(failed)?;
-        Ok(format!("{ENCRYPTED_PREFIX}{}{}", to_hex(&nonce), to_hex(&sealed)))
+        Ok(format!("{ENCRYPTED_PREFIX}{}{}", hex::encode(&nonce), hex::encode(&sealed)))
     }
 
     /// Decrypts a text; a text without the prefix was written by hand and is returned unchanged.
     pub fn decrypt(&self, sealed: &str) -> Result<String, Fault> {
         let Some(hidden) = sealed.strip_prefix(ENCRYPTED_PREFIX) else { return Ok(sealed.to_owned()) };
         let wrong = || Fault::corrupt(format!("it was not encrypted with the key in {}", self.path.display()));
-        let bytes = from_hex(hidden).ok_or_else(wrong)?;
+        let bytes = hex::decode(hidden).ok_or_else(wrong)?;
         let (nonce, text) = bytes.split_at_checked(NONCE_LEN).ok_or_else(wrong)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| wrong())?;
         let mut text = text.to_vec();
         let opened = self.key.open_in_place(nonce, Aad::empty(), &mut text).map_err(|_| wrong())?;
         String::from_utf8(opened.to_vec()).map_err(|_| wrong())
     }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -125,9 +125,7 @@ fn check_names(members: &Object) -> Result<(), CollectionError> {
 
 /// A new unique key.
 pub(crate) fn new_key() -> String {
-    let mut bytes = [0; KEY_RANDOM_BYTES];
-    random::fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    random::id::<KEY_RANDOM_BYTES>()
 }
 
 /// Writes a document in the form returned to clients, with user and key added to its members. `body` is a JSON object.

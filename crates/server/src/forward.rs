@@ -80,9 +80,6 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
 
 fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Result<(Arc<Routes>, Arc<Spool>), Failure> {
     let routes = Arc::new(Routes::new(outputs)?);
-    let mut bytes = [0; 16];
-    random::fill(&mut bytes);
-    let new_name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let group = |group: &quarry_conf::OutputGroup| GroupOptions { name: group.name.clone(), blocks: group.blocks };
     let (spool, notes) = Spool::open(SpoolOptions {
         folder: data_dir.join(QUEUE_FOLDER),
@@ -91,7 +88,7 @@ fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Resul
         groups: outputs.groups.iter().take(routes.names().len()).map(group).collect(),
         drop_after: outputs.drop_after_seconds.map(Duration::from_secs),
         clock: settings.clock.clone(),
-        new_name,
+        new_name: random::id::<16>(),
     })?;
     notes.iter().for_each(log::warning);
     Ok((routes, spool))

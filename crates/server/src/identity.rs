@@ -8,7 +8,7 @@ use std::path::Path;
 
 use quarry_conf::Conf;
 use quarry_conf::edit::with_settings;
-use quarry_stdx::{Fault, private_file, random};
+use quarry_stdx::{Fault, hex, private_file, random};
 
 /// The file, relative to the data directory.
 const FILE: &str = "etc/instance.cfg";
@@ -50,7 +50,7 @@ fn new_guid() -> String {
     random::fill(&mut bytes);
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    let hex = hex::encode(&bytes).to_ascii_uppercase();
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 

@@ -778,9 +778,7 @@ fn read_files(
 
 /// Creates a unique ID for a search on a server.
 pub(crate) fn new_id() -> String {
-    let mut bytes = [0; ID_BYTES];
-    random::fill(&mut bytes);
-    bytes.iter().fold("cli_".to_owned(), |id, byte| id + &format!("{byte:02x}"))
+    format!("cli_{}", random::id::<ID_BYTES>())
 }
 
 /// Runs the search on the server and prints its rows as they arrive; returns its messages and whether data is missing.

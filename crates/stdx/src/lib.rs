@@ -9,6 +9,7 @@ pub mod descriptors;
 pub mod durable_folder;
 mod error_kind;
 mod fault;
+pub mod hex;
 pub mod log;
 pub mod node_files;
 pub mod number;

@@ -8,3 +8,10 @@ pub fn fill(bytes: &mut [u8]) {
         std::process::abort();
     }
 }
+
+/// A random id of this many bytes, as hexadecimal digits.
+pub fn id<const BYTES: usize>() -> String {
+    let mut bytes = [0; BYTES];
+    fill(&mut bytes);
+    crate::hex::encode(&bytes)
+}

@@ -1,12 +1,12 @@
 //! A change as the text of an event.
 
-use std::fmt::Write;
 use std::io::{self, Read};
 use std::path::Path;
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::strftime;
+use quarry_stdx::hex;
 
 use super::{Action, Change, Entry};
 
@@ -26,14 +26,10 @@ pub fn event_text(change: &Change<'_>, now: TimeNs, zone: &TimeZone) -> String {
         Action::Update => "update",
         Action::Delete => "delete",
     };
-    let hex = hash.iter().flatten().fold(String::new(), |mut hex, byte| {
-        // Writing to a string cannot fail.
-        write!(hex, "{byte:02x}").ok();
-        hex
-    });
+    let hash = hash.map(|hash| hex::encode(&hash)).unwrap_or_default();
     format!(
         "{} action={action}, path=\"{}\", isdir={}, size={size}, gid={group}, uid={user}, modtime=\"{}\", mode=\"{}\", \
-         hash=\"{hex}\", chgs=\"{}\"",
+         hash=\"{hash}\", chgs=\"{}\"",
         time(now),
         quoted(change.path),
         u8::from(*is_folder),

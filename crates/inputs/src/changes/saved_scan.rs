@@ -9,6 +9,8 @@ use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use quarry_stdx::hex;
+
 use super::{ENTRIES_MAX, Entries, Entry};
 
 /// First word and format version.
@@ -36,7 +38,7 @@ pub fn write_scan(number: u64, entries: &Entries) -> String {
         // Writing to a string cannot fail.
         write!(text, "{kind} {size} {user} {group} {mode:o} {modified_ns} ").ok();
         match &entry.hash {
-            Some(hash) => text.extend(hash.iter().map(|byte| format!("{byte:02x}"))),
+            Some(hash) => text.push_str(&hex::encode(hash)),
             None => text.push_str(NO_HASH),
         }
         text.push(' ');
@@ -87,21 +89,10 @@ fn parse_entry(line: &str) -> Option<(PathBuf, Entry)> {
     let (mode, modified_ns) = (u32::from_str_radix(next()?, 8).ok()?, next()?.parse().ok()?);
     let hash = match next()? {
         NO_HASH => None,
-        hex => Some(parse_hex(hex)?),
+        digits => Some(hex::decode(digits)?.try_into().ok()?),
     };
     let path = parse_path(next()?)?;
     Some((path, Entry { is_folder, size, user, group, mode, modified_ns, hash }))
-}
-
-fn parse_hex(hex: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if hex.len() != 2 * bytes.len() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 fn parse_path(text: &str) -> Option<PathBuf> {

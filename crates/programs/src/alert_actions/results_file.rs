@@ -37,9 +37,7 @@ impl ResultsFile {
             |error: std::io::Error| Fault::io(format!("the results cannot be written to {}", parent.display()), error);
         std::fs::create_dir_all(&parent).map_err(failed)?;
         remove_leftovers(&parent);
-        let mut bytes = [0_u8; 8];
-        random::fill(&mut bytes);
-        let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(bytes)));
+        let folder = parent.join(format!("{}-{}", std::process::id(), random::id::<8>()));
         DirBuilder::new().mode(MODE).create(&folder).map_err(failed)?;
         // From here on, dropping the value removes the folder.
         let written = ResultsFile { folder };

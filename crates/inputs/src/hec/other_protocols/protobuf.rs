@@ -3,6 +3,7 @@
 //! The same code then processes both encodings of a protocol, JSON and protobuf. Fields that are not in the tables are
 //! skipped.
 
+use quarry_stdx::hex;
 use serde_json::{Map, Number, Value};
 
 use crate::hec::json_memory::{OBJECT_BYTES, VALUE_BYTES};
@@ -107,9 +108,7 @@ fn value(wire: &Wire<'_>, kind: Kind, depth: usize, memory: TakeMemory<'_>) -> O
     memory(VALUE_BYTES + text_bytes)?;
     Some(match (kind, wire) {
         (Kind::Text, Wire::Bytes(bytes)) => Value::String(String::from_utf8_lossy(bytes).into_owned()),
-        (Kind::Bytes, Wire::Bytes(bytes)) => {
-            Value::String(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-        }
+        (Kind::Bytes, Wire::Bytes(bytes)) => Value::String(hex::encode(bytes)),
         (Kind::Message(schema), Wire::Bytes(bytes)) => message(bytes, schema, depth + 1, memory)?,
         (Kind::Bool, Wire::Number(number)) => Value::Bool(*number != 0),
         (Kind::Fixed, Wire::Number(number)) => Value::from(*number),
