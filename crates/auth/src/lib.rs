@@ -30,7 +30,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_TOKENS_ALL, EDIT_TOKENS_OWN, EDIT_USER};
 use quarry_conf::{Permissions, Roles};
-use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock};
+use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock, hex};
+use subtle::ConstantTimeEq;
 
 pub use audit_buffer::{AuditEvent, AuditRecord};
 pub use credential_cache::VERIFIED_S_MAX;
@@ -223,7 +224,7 @@ impl Auth {
         self.check_token_change(by, &request.user)?;
         let mut id = [0; 16];
         (self.random)(&mut id);
-        let id = tokens::hex(&id);
+        let id = hex::encode(&id);
         let NewToken { user, audience, expires_s, not_before_s } = request;
         let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
         let _alone = self.begin_change()?;
@@ -657,7 +658,7 @@ impl Auth {
         if key.contains('.') {
             return self.check_token(key, origin);
         }
-        if constant_time_eq(key.as_bytes(), self.local_token.as_bytes()) {
+        if key.as_bytes().ct_eq(self.local_token.as_bytes()).into() {
             let (user, roles) = (FIRST_USER.0.to_owned(), vec![ADMIN_ROLE.to_owned()]);
             return Ok(Identity { user, roles, is_console: true });
         }
@@ -833,10 +834,5 @@ fn program_identity() -> Identity {
 fn random_key(random: &RandomBytes) -> String {
     let mut bytes = [0u8; 32];
     random(&mut bytes);
-    tokens::hex(&bytes)
-}
-
-/// Constant-time comparison.
-fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    hex::encode(&bytes)
 }

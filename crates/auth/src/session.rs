@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use quarry_stdx::hex;
+
 use crate::Identity;
 use crate::keyed_hash::KeyedHash;
-use crate::tokens::hex;
 
 /// Default number of seconds without a request after which a session ends, as in Splunk.
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
@@ -114,7 +115,7 @@ impl Sessions {
     pub(crate) fn list(&self, now_ns: i64) -> Vec<SessionInfo> {
         let open = self.by_key.iter().filter(|(_, session)| !session.is_idle(self.idle_limit_s, now_ns));
         let shown = |(key, session): (&KeyedHash, &Session)| SessionInfo {
-            id: hex(key),
+            id: hex::encode(key),
             user: session.identity.user.clone(),
             last_use_ns: session.last_use_ns,
         };
@@ -125,7 +126,7 @@ impl Sessions {
 
     /// The keyed hash of the session with an id.
     pub(crate) fn find_by_id(&self, id: &str) -> Option<KeyedHash> {
-        self.by_key.keys().find(|key| hex(key.as_slice()) == id).copied()
+        self.by_key.keys().find(|key| hex::encode(key.as_slice()) == id).copied()
     }
 
     /// The user of a session.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use quarry_stdx::{Fault, NodeFiles, log, private_file};
+use quarry_stdx::{Fault, NodeFiles, hex, log, private_file};
+use ring::hmac;
 use serde_json::{Value, json};
 
-use crate::keyed_hash::{KeyedHash, hmac};
-use crate::{UserError, constant_time_eq};
+use crate::UserError;
 
 /// Maximum tokens per user.
 pub const TOKENS_PER_USER_MAX: usize = 100;
@@ -27,6 +27,7 @@ const TOKEN_BYTES_MAX: usize = 4 << 10;
 /// File of records, below the data directory.
 const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
 const KEY_FILE: &str = "etc/auth/tokens.key";
+const KEY_BYTES: usize = 32;
 /// The `kid` of the key and the name of the signing method.
 const KEY_ID: &str = "quarry.secret";
 const ALGORITHM: &str = "HS256";
@@ -127,28 +128,22 @@ impl TokensFile {
         Ok(records)
     }
 
-    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<KeyedHash, Fault> {
+    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<hmac::Key, Fault> {
         let path = self.0.data_dir().join(KEY_FILE);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let damaged = || Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()));
-                let text = text.trim();
-                let digits =
-                    Some(text).filter(|text| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
-                let digits = digits.ok_or_else(damaged)?;
-                let mut key = KeyedHash::default();
-                for (at, byte) in key.iter_mut().enumerate() {
-                    *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| damaged())?;
-                }
-                Ok(key)
-            }
+        let digits = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let mut key = KeyedHash::default();
+                let mut key = [0; KEY_BYTES];
                 random(&mut key);
-                private_file::write(&path, &hex(&key))?;
-                Ok(key)
+                let digits = hex::encode(&key);
+                private_file::write(&path, &digits)?;
+                digits
             }
-            Err(error) => Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+            Err(error) => return Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+        };
+        match hex::decode(digits.trim()).filter(|key| key.len() == KEY_BYTES) {
+            Some(key) => Ok(hmac::Key::new(hmac::HMAC_SHA256, &key)),
+            None => Err(Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()))),
         }
     }
 }
@@ -166,7 +161,7 @@ impl TokenStore for TokensFile {
 
 /// The tokens of a node.
 pub struct Tokens {
-    key: KeyedHash,
+    key: hmac::Key,
     records: BTreeMap<String, TokenRecord>,
     /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
@@ -223,7 +218,7 @@ impl Tokens {
             "iat": record.issued_s, "exp": record.expires_s.unwrap_or(0), "nbr": record.not_before_s,
         });
         let text = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
-        let signature = URL_SAFE_NO_PAD.encode(hmac(&self.key, text.as_bytes()));
+        let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, text.as_bytes()));
         format!("{text}.{signature}")
     }
 
@@ -231,9 +226,7 @@ impl Tokens {
     pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
         let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
         let (_, claims) = text.split_once('.')?;
-        if !constant_time_eq(&URL_SAFE_NO_PAD.decode(signature).ok()?, &hmac(&self.key, text.as_bytes())) {
-            return None;
-        }
+        hmac::verify(&self.key, text.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
         let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
         let record = self.records.get(claims["jti"].as_str()?)?;
         let is_good = record.is_valid(now_s);
@@ -284,11 +277,6 @@ impl Draft {
         let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
         self.store.save(&kept).map_err(UserError::Failed)
     }
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -361,7 +349,7 @@ mod tests {
         let forged = URL_SAFE_NO_PAD.encode(claims.replace("eva", "admin"));
         let none = URL_SAFE_NO_PAD.encode("{\"alg\":\"none\"}");
         let other = Tokens {
-            key: [8; 32],
+            key: hmac::Key::new(hmac::HMAC_SHA256, &[8; KEY_BYTES]),
             records: BTreeMap::new(),
             uses: BTreeMap::new(),
             store: Arc::new(TokensFile::of(&NodeFiles::of_data_dir(folder.path()))),

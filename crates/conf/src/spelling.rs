@@ -8,26 +8,10 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
     let lower = name.to_lowercase();
     let close_enough = DISTANCE_MAX.min(name.len() / 3);
     known
-        .map(|known| (distance(&lower, &known.to_lowercase()), known))
+        .map(|known| (strsim::levenshtein(&lower, &known.to_lowercase()), known))
         .filter(|(distance, _)| *distance <= close_enough)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
-}
-
-/// Edit distance: letters to insert, remove or replace to turn one text into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (above, left) in a.chars().zip(1..) {
-        let mut diagonal = row[0];
-        row[0] = left;
-        for (at, letter) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(above != *letter);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -142,32 +142,11 @@ pub fn closest_name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
     let allowed = if length <= 4 { 1 } else { 2 };
     known
         .into_iter()
-        .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
+        .map(|name| (strsim::osa_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
         // Among equally near names, prefers names with the same first letter: `sorce` means `source`, not `force`.
         .min_by_key(|(distance, name)| (*distance, !name.to_ascii_lowercase().starts_with(word.get(..1).unwrap_or(""))))
         .map(|(_, name)| name)
-}
-
-/// Edit distance: insertions, deletions, replacements and swaps of neighbours that turn `left` into `right`.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=right.len()).collect();
-    for (row, a) in left.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, b) in right.iter().enumerate() {
-            let replaced = last[column] + usize::from(a != b);
-            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
-            if row > 0 && column > 0 && *a == right[column - 1] && left[row - 1] == *b {
-                best = best.min(before[column - 1] + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut last, current);
-    }
-    last.last().copied().unwrap_or(left.len())
 }
 
 #[cfg(test)]

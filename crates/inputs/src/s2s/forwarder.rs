@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, TypingStage, WholeEvent, meta_pairs};
+use subtle::{Choice, ConstantTimeEq};
 
 use super::S2sError;
 use super::batch::unpack;
@@ -435,8 +436,8 @@ impl Forwarder {
         let Some(tokens) = &self.defaults.tokens else { return Ok(()) };
         let shown = shown.ok_or(S2sError::Token)?;
         // The token is compared with every accepted token, so that the time does not depend on its value.
-        self.has_token =
-            tokens.iter().fold(false, |fits, token| fits | constant_time_eq(token.as_bytes(), shown.as_bytes()));
+        let fits = tokens.iter().fold(Choice::from(0), |fits, token| fits | token.as_bytes().ct_eq(shown.as_bytes()));
+        self.has_token = fits.into();
         if self.has_token { Ok(()) } else { Err(S2sError::Token) }
     }
 
@@ -522,11 +523,6 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
         key if key.starts_with('_') || key.contains(':') => {}
         key => fields.push((key.into(), value.into())),
     }
-}
-
-/// Constant-time comparison.
-fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 #[cfg(test)]
