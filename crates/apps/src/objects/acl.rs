@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use quarry_conf::{ObjectAccess, Permissions, Sharing};
 
-use super::{ConfObject, NOBODY, ObjectLocation};
+use super::{ConfObject, NOBODY, ObjectLocation, Scope};
 
 /// The role that may change objects of the node by default.
 const ADMIN_ROLE: &str = "admin";
@@ -183,6 +183,19 @@ impl LocationAcl {
             ObjectLocation::App(_) => self.access.may_read_setting(kind, name, setting, viewer),
             _ => true,
         }
+    }
+
+    /// Whether the location's objects of this sharing are in a scope: objects of another app must be shared with all.
+    pub(super) fn is_in_scope(&self, scope: &Scope, sharing: impl FnOnce() -> ObjectSharing) -> bool {
+        match (&self.location, &scope.app) {
+            (ObjectLocation::App(app), Some(own)) if app != own => sharing() == ObjectSharing::Global,
+            _ => true,
+        }
+    }
+
+    /// Whether an object is in a scope and the user may read it.
+    pub(super) fn is_visible(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> bool {
+        self.is_in_scope(scope, || self.sharing(kind, name)) && self.may_read(kind, name, viewer)
     }
 
     pub(super) fn may_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {

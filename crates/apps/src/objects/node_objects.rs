@@ -5,8 +5,6 @@
 //! one of the roles that the metadata name; without metadata, the capability suffices.
 
 use quarry_conf::Permissions;
-use quarry_conf::edit::without_stanza;
-use quarry_conf::object_access::stanza_name;
 
 use super::files::LocationConf;
 use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
@@ -101,7 +99,7 @@ impl Objects {
     /// inherit them.
     pub fn forget_node_object(&self, conf: &str, name: &str) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
-        self.rewrite_existing_meta(&ObjectLocation::System, |text| without_stanza(text, &stanza_name(conf, name)))
+        self.remove_meta(&ObjectLocation::System, conf, name)
     }
 }
 

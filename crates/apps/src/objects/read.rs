@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quarry_conf::{Permissions, Stanza};
 
 use super::files::LocationConf;
-use super::{ConfObject, DEFAULT_STANZA, ObjectError, ObjectLocation, Objects, Scope, check_conf};
+use super::{ConfObject, DEFAULT_STANZA, ObjectError, Objects, Scope, check_conf};
 
 impl Objects {
     /// The visible stanzas of a conf by name, without `[default]`.
@@ -49,17 +49,6 @@ pub(super) fn stanzas(location: &LocationConf) -> impl Iterator<Item = &Stanza> 
     location.local.stanzas.iter().chain(&location.default.stanzas)
 }
 
-/// Whether an object of a location is visible in a scope.
-fn is_visible(conf: &str, name: &str, location: &LocationConf, scope: &Scope, viewer: &Permissions) -> bool {
-    let is_near = match (&location.location, &scope.app) {
-        (ObjectLocation::App(app), Some(own)) if app != own => {
-            location.acl.sharing(conf, name) == super::ObjectSharing::Global
-        }
-        _ => true,
-    };
-    is_near && location.acl.may_read(conf, name, viewer)
-}
-
 /// The visible objects of one name: only the object with the highest precedence, or all of them if the scope does not
 /// merge objects. `locations` are in descending order of precedence.
 fn visible_objects(
@@ -70,7 +59,7 @@ fn visible_objects(
     viewer: &Permissions,
 ) -> Vec<ConfObject> {
     let seen: Vec<&LocationConf> =
-        locations.iter().filter(|location| is_visible(conf, name, location, scope, viewer)).collect();
+        locations.iter().filter(|location| location.acl.is_visible(conf, name, scope, viewer)).collect();
     let has = |location: &&&LocationConf| stanzas(location).any(|stanza| stanza.name == name);
     let mut objects = Vec::new();
     for (at, location) in seen.iter().enumerate().filter(|(_, location)| has(location)) {

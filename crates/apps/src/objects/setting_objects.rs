@@ -14,10 +14,7 @@ use quarry_conf::text::Conf;
 use super::files::LocationConf;
 use super::read::stanzas;
 use super::write::{check_may_write, check_settings, local_path, refused};
-use super::{
-    AclChange, ConfObject, DEFAULT_STANZA, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope, check_name,
-    is_admin,
-};
+use super::{AclChange, ConfObject, DEFAULT_STANZA, ObjectError, ObjectLocation, Objects, Scope, check_name, is_admin};
 
 /// Conf, stanza and setting.
 type SettingPath<'p> = [&'p str; 3];
@@ -195,13 +192,10 @@ fn visible_setting(
     let [conf, stanza, key] = path;
     let (local, default) = (value_in(&location.local, path), value_in(&location.default, path));
     let object = location.acl.setting(path, local.or(default)?, default.is_none(), viewer);
-    let is_near = match (&location.location, &scope.app) {
-        (ObjectLocation::App(app), Some(own)) if app != own => object.sharing == ObjectSharing::Global,
-        _ => true,
-    };
+    let is_in_scope = location.acl.is_in_scope(scope, || object.sharing);
     let may_read = match &location.location {
         ObjectLocation::App(_) => location.acl.may_read_setting(conf, stanza, key, viewer),
         _ => location.acl.may_read(conf, stanza, viewer),
     };
-    (is_near && may_read).then_some(object)
+    (is_in_scope && may_read).then_some(object)
 }

@@ -5,17 +5,16 @@
 //! the new content at once. Not here: how searches read and write the files ([`crate::LookupFiles`]).
 
 use quarry_conf::Permissions;
-use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
-use quarry_conf::object_access::stanza_name;
+use quarry_stdx::random;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::files::LOCAL_META;
 use super::texts::TEXT;
-use super::{AclChange, ConfObject, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope};
+use super::write::check_may_write;
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 
 /// Folder of staged files, relative to the data directory.
@@ -82,9 +81,7 @@ impl Objects {
         check_table_name(name)?;
         let location =
             if is_new { self.new_table_location(name, scope)? } else { self.table(name, scope, viewer)?.location };
-        if !self.location_acl(&location).may_write(KIND, name, viewer) {
-            return Err(super::write::refused(name, &location, viewer));
-        }
+        self.check_may_write_in(&location, KIND, name, viewer)?;
         let target = self.table_path(&location, name);
         // The content is read before the lock is taken.
         let unfinished = self.write_temporary(&target, content)?;
@@ -93,9 +90,8 @@ impl Objects {
             if is_new && target.exists() {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            if is_new && matches!(location, ObjectLocation::App(_)) {
-                let said = [("owner".to_owned(), viewer.user.clone())];
-                self.rewrite(&location, LOCAL_META, |text| with_settings(text, &stanza_name(KIND, name), &said))?;
+            if is_new {
+                self.record_owner(&location, KIND, name, viewer)?;
             }
             Ok(self.files.move_into_place(&unfinished, &target)?)
         };
@@ -116,12 +112,10 @@ impl Objects {
     pub fn remove_table(&self, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
         let found = self.table(name, scope, viewer)?;
-        if !found.can_write {
-            return Err(super::write::refused(name, &found.location, viewer));
-        }
+        check_may_write(&found, viewer)?;
         let path = self.table_path(&found.location, name);
         self.files.remove(&path)?;
-        self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
+        self.remove_meta(&found.location, KIND, name)
     }
 
     /// Changes owner, sharing or roles of a lookup file, and moves the file if necessary. Returns the changed object,
@@ -140,14 +134,12 @@ impl Objects {
             if to.exists() {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            if !self.location_acl(location).may_write(KIND, name, viewer) {
-                return Err(super::write::refused(name, location, viewer));
-            }
+            self.check_may_write_in(location, KIND, name, viewer)?;
             if let Some(folder) = to.parent() {
                 std::fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
             }
             self.files.rename(&from, &to)?;
-            self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(KIND, name)))
+            self.remove_meta(&found.location, KIND, name)
         })?;
         Ok(ConfObject { settings: self.table_settings(&changed.location, name), ..changed })
     }
@@ -181,11 +173,7 @@ impl Objects {
         viewer: &Permissions,
     ) -> Option<ConfObject> {
         let acl = self.location_acl(location);
-        let is_near = match (location, &scope.app) {
-            (ObjectLocation::App(app), Some(own)) if app != own => acl.sharing(KIND, name) == ObjectSharing::Global,
-            _ => true,
-        };
-        if !is_near || !acl.may_read(KIND, name, viewer) {
+        if !acl.is_visible(KIND, name, scope, viewer) {
             return None;
         }
         Some(ConfObject { settings: self.table_settings(location, name), ..acl.object(KIND, name, true, viewer) })
@@ -224,9 +212,7 @@ impl Objects {
                 "there are {files} lookup files here; the maximum is {FILES_MAX}"
             )));
         }
-        let mut number = [0; 8];
-        quarry_stdx::random::fill(&mut number);
-        let path = folder.join(format!(".upload-{:x}", u64::from_le_bytes(number)));
+        let path = folder.join(format!(".upload-{}", random::id::<8>()));
         let written = self.fill(&path, content);
         if let Err(error) = written {
             // A leftover file is not a table, so a failure to remove it is ignored.

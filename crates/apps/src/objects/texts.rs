@@ -5,15 +5,14 @@
 //! user interface must be well-formed XML; their content is not interpreted.
 
 use quarry_conf::Permissions;
-use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
-use quarry_conf::object_access::stanza_name;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::files::{LOCAL, LOCAL_META};
+use super::files::LOCAL;
+use super::write::check_may_write;
 use super::xml_check::check_well_formed;
-use super::{AclChange, ConfObject, ObjectError, ObjectLocation, ObjectSharing, Objects, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectLocation, Objects, Scope};
 use crate::configuration::read_text;
 
 /// Extension of files of the user interface.
@@ -107,12 +106,9 @@ impl Objects {
         } else {
             self.text(kind, name, scope, viewer)?.location
         };
-        if !self.location_acl(&location).may_write(kind, name, viewer) {
-            return Err(super::write::refused(name, &location, viewer));
-        }
-        if is_new && matches!(location, ObjectLocation::App(_)) {
-            let said = [("owner".to_owned(), viewer.user.clone())];
-            self.rewrite(&location, LOCAL_META, |text| with_settings(text, &stanza_name(kind, name), &said))?;
+        self.check_may_write_in(&location, kind, name, viewer)?;
+        if is_new {
+            self.record_owner(&location, kind, name, viewer)?;
         }
         let path = self.file_of(&location, LOCAL, kind, name);
         if !path.is_file() {
@@ -127,16 +123,14 @@ impl Objects {
     pub fn remove_text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.files.change()?;
         let found = self.text(kind, name, scope, viewer)?;
-        if !found.can_write {
-            return Err(super::write::refused(name, &found.location, viewer));
-        }
+        check_may_write(&found, viewer)?;
         if !found.is_local {
             let app = found.location.app();
             return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with {app}")));
         }
         let path = self.file_of(&found.location, LOCAL, kind, name);
         self.files.remove(&path)?;
-        self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))
+        self.remove_meta(&found.location, kind, name)
     }
 
     /// Changes owner, sharing or roles of an object, and moves its file if necessary. Returns the changed object, even
@@ -159,16 +153,14 @@ impl Objects {
             if self.names_of(location, kind).contains_key(name) {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            if !self.location_acl(location).may_write(kind, name, viewer) {
-                return Err(super::write::refused(name, location, viewer));
-            }
+            self.check_may_write_in(location, kind, name, viewer)?;
             let (from, to) =
                 (self.file_of(&found.location, LOCAL, kind, name), self.file_of(location, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
             // The new file is written before the old file is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
-            self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(kind, name)))
+            self.remove_meta(&found.location, kind, name)
         })
     }
 
@@ -201,11 +193,7 @@ impl Objects {
         viewer: &Permissions,
     ) -> Option<ConfObject> {
         let acl = self.location_acl(location);
-        let is_near = match (location, &scope.app) {
-            (ObjectLocation::App(app), Some(own)) if app != own => acl.sharing(kind, name) == ObjectSharing::Global,
-            _ => true,
-        };
-        if !is_near || !acl.may_read(kind, name, viewer) {
+        if !acl.is_visible(kind, name, scope, viewer) {
             return None;
         }
         let text = [LOCAL, "default"].iter().find_map(|layer| read_text(&self.file_of(location, layer, kind, name)))?;
@@ -219,7 +207,7 @@ impl Objects {
 
 fn digest_of(text: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    digest.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    quarry_stdx::hex::encode(&digest.as_ref()[..DIGEST_BYTES])
 }
 
 fn check_kind(kind: &str) -> Result<(), ObjectError> {

@@ -45,10 +45,7 @@ impl Objects {
             return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the maximum")));
         }
         // The owner is written first, because a stanza without an owner belongs to everyone.
-        if let ObjectLocation::App(_) = location {
-            let said = [("owner".to_owned(), viewer.user.clone())];
-            self.rewrite(&location, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
-        }
+        self.record_owner(&location, conf, name, viewer)?;
         self.rewrite(&location, &local_path(conf), |text| with_settings(text, name, settings))?;
         self.get(conf, name, scope, viewer)
     }
@@ -172,7 +169,7 @@ impl Objects {
             self.rewrite(&found.location, &path, |_| before)?;
             return Err(error);
         }
-        Ok(self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(conf, name)))?)
+        Ok(self.remove_meta(&found.location, conf, name)?)
     }
 
     /// The stanza of this name, if the user may remove it.
@@ -366,7 +363,7 @@ impl Objects {
             own.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
         self.rewrite(location, &local_path(conf), |text| with_settings(text, name, &settings))?;
         self.rewrite(&found.location, &local_path(conf), |text| without_stanza(text, name))?;
-        self.rewrite_existing_meta(&found.location, |text| without_stanza(text, &stanza_name(conf, name)))
+        self.remove_meta(&found.location, conf, name)
     }
 
     /// The location of a new stanza, if the user may write there.
@@ -384,6 +381,36 @@ impl Objects {
             is_node_conf(conf) || matches!(&location, ObjectLocation::App(app) if app == super::APP_PREFERENCES);
         let may = self.location_acl(&location).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(location) } else { Err(refused(name, &location, viewer)) }
+    }
+
+    /// Fails unless the user may write an object of this name in a location.
+    pub(super) fn check_may_write_in(
+        &self,
+        location: &ObjectLocation,
+        kind: &str,
+        name: &str,
+        viewer: &Permissions,
+    ) -> Result<(), ObjectError> {
+        let may = self.location_acl(location).may_write(kind, name, viewer);
+        if may { Ok(()) } else { Err(refused(name, location, viewer)) }
+    }
+
+    /// Records the user as the owner of a new object; private objects belong to the owner of their folder.
+    pub(super) fn record_owner(
+        &self,
+        location: &ObjectLocation,
+        kind: &str,
+        name: &str,
+        viewer: &Permissions,
+    ) -> Result<(), ObjectError> {
+        let ObjectLocation::App(_) = location else { return Ok(()) };
+        let owner = [("owner".to_owned(), viewer.user.clone())];
+        self.rewrite(location, LOCAL_META, |text| with_settings(text, &stanza_name(kind, name), &owner))
+    }
+
+    /// Removes the permissions of an object from the metadata of its location.
+    pub(super) fn remove_meta(&self, location: &ObjectLocation, kind: &str, name: &str) -> Result<(), ObjectError> {
+        self.rewrite_existing_meta(location, |text| without_stanza(text, &stanza_name(kind, name)))
     }
 
     pub(super) fn rewrite_existing_meta(
