@@ -12,6 +12,7 @@
 mod admission;
 mod answer_body;
 mod connection_queue;
+mod delegate;
 mod limits;
 mod lingering_close;
 mod proxy_headers;

@@ -7,7 +7,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::delegate::delegate;
 
 /// Maximum header fields of a request: hyper's default.
 const FIELDS_MAX: usize = 100;
@@ -78,16 +80,12 @@ fn explain_refusal(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
 }
 
 impl<Io: AsyncRead + Unpin> AsyncRead for RefusedHead<Io> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
-    }
+    delegate!(io: poll_read);
 }
 
 impl<Io: AsyncWrite + Unpin> AsyncWrite for RefusedHead<Io> {
+    delegate!(io: is_write_vectored, poll_flush, poll_shutdown);
+
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.instead.is_none() {
             self.instead = explain_refusal(bytes, self.head_bytes).map(|text| (text, 0));
@@ -108,18 +106,6 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for RefusedHead<Io> {
             [part] => self.poll_write(context, part),
             _ => Pin::new(&mut self.io).poll_write_vectored(context, parts),
         }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
     }
 }
 

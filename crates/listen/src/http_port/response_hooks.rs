@@ -13,8 +13,10 @@ use std::task::{Context, Poll, ready};
 
 use quarry_inputs::hec::ResponseHook;
 use quarry_stdx::log;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+use super::delegate::delegate;
 
 /// Hooks of answers that have not been sent, at most one per active request of the connection.
 #[derive(Clone, Default)]
@@ -76,16 +78,12 @@ impl HookedSocket {
 }
 
 impl AsyncRead for HookedSocket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
-    }
+    delegate!(socket: poll_read);
 }
 
 impl AsyncWrite for HookedSocket {
+    delegate!(socket: is_write_vectored, poll_flush, poll_shutdown);
+
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let _noted = ready!(self.poll_hooks(context))?;
         Pin::new(&mut self.socket).poll_write(context, bytes)
@@ -98,18 +96,6 @@ impl AsyncWrite for HookedSocket {
     ) -> Poll<io::Result<usize>> {
         let _noted = ready!(self.poll_hooks(context))?;
         Pin::new(&mut self.socket).poll_write_vectored(context, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }
 

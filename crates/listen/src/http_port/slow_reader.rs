@@ -4,9 +4,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
+use super::delegate::delegate;
 use super::request_body::Pace;
 
 /// A connection with a minimum read rate.
@@ -55,16 +56,12 @@ impl<Io> PacedWriter<Io> {
 }
 
 impl<Io: AsyncRead + Unpin> AsyncRead for PacedWriter<Io> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
-    }
+    delegate!(io: poll_read);
 }
 
 impl<Io: AsyncWrite + Unpin> AsyncWrite for PacedWriter<Io> {
+    delegate!(io: is_write_vectored);
+
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(context, bytes);
         self.account_write(written, context)
@@ -77,10 +74,6 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for PacedWriter<Io> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(context, parts);
         self.account_write(written, context)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

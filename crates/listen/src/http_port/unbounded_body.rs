@@ -13,6 +13,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::delegate::delegate;
+
 /// Beginning of such a request.
 const FIRST_BYTES: &[u8] = b"POST /services";
 /// End of a head.
@@ -155,29 +157,7 @@ impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
 }
 
 impl<Io: AsyncWrite + Unpin> AsyncWrite for UnboundedBody<Io> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
+    delegate!(io: poll_write, poll_write_vectored, is_write_vectored, poll_flush, poll_shutdown);
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::limits::ConnectionPermit;
 use super::senders::SenderEntry;
-use super::tcp::{ACCEPT_RETRY_DELAY, BUSY_RETRY_DELAY, GATHER_PAUSE, accept_tls, host_of};
+use super::tcp::{BUSY_RETRY_DELAY, GATHER_PAUSE, accept_connections, accept_tls, host_of};
 use super::{Port, PortGroup, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
@@ -55,22 +55,11 @@ pub(super) fn listen(
     let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
     tokio::spawn(async move {
-        let Some(mut stopping) = group.0.first().map(|port| port.shared.stopping.clone()) else { return };
-        loop {
-            let accepted = tokio::select! {
-                () = wait_stopped(&mut stopping) => break,
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let Some(port) = group.find_stanza(peer.ip()).map(|at| Arc::clone(&group.0[at])) else {
-                        continue;
-                    };
-                    drop(tokio::spawn(serve_connection(port, acceptor.clone(), stream, peer)));
-                }
-                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-            }
-        }
+        let serve = |stanza: usize, stream, peer| {
+            let port = Arc::clone(&group.0[stanza]);
+            drop(tokio::spawn(serve_connection(port, acceptor.clone(), stream, peer)));
+        };
+        accept_connections(&listener, &group, serve).await;
         // The listener is dropped before the stanzas: once they are gone, another socket may be opened at this address.
         drop(listener);
     });

@@ -15,7 +15,7 @@ use quarry_inputs::AppendError;
 use quarry_inputs::network::{Appender, RawStream, Template};
 use quarry_pipeline::PipelineError;
 use quarry_stdx::log;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::limits::{ConnectionPermit, Limits};
@@ -32,7 +32,7 @@ pub(super) const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Interval at which the end of a connection waits for the results of its appends.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(5);
 /// Pause after a failed accept, usually a lack of file descriptors.
-pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Bytes of text after which a batch is stored.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// Number of events after which a batch is stored.
@@ -51,27 +51,39 @@ pub(super) fn listen(
     let ports: Vec<_> = group.0.iter().map(|port| (Arc::clone(port), Arc::new(port.template(bound)))).collect();
     let group = group.clone();
     tokio::spawn(async move {
-        let Some(mut stopping) = group.0.first().map(|port| port.shared.stopping.clone()) else { return };
-        loop {
-            let accepted = tokio::select! {
-                () = wait_stopped(&mut stopping) => break,
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let Some((port, template)) = group.find_stanza(peer.ip()).map(|at| ports[at].clone()) else {
-                        continue;
-                    };
-                    drop(tokio::spawn(serve_connection(port, template, acceptor.clone(), stream, peer)));
-                }
-                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-            }
-        }
+        let serve = |stanza: usize, stream, peer| {
+            let (port, template) = ports[stanza].clone();
+            drop(tokio::spawn(serve_connection(port, template, acceptor.clone(), stream, peer)));
+        };
+        accept_connections(&listener, &group, serve).await;
         // The listener is dropped before `group`: when its ports are dropped, another socket may be opened at this
         // address.
         drop(listener);
     });
     Ok(bound)
+}
+
+/// Accepts connections until the ports of the group stop; `serve` also gets the index of the sender's stanza.
+pub(super) async fn accept_connections(
+    listener: &TcpListener,
+    group: &PortGroup,
+    serve: impl Fn(usize, TcpStream, SocketAddr),
+) {
+    let Some(mut stopping) = group.0.first().map(|port| port.shared.stopping.clone()) else { return };
+    loop {
+        let accepted = tokio::select! {
+            () = wait_stopped(&mut stopping) => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                if let Some(stanza) = group.find_stanza(peer.ip()) {
+                    serve(stanza, stream, peer);
+                }
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+        }
+    }
 }
 
 /// Serves one connection to its end.
