@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use ::bytes::Bytes;
 
-pub use address::{IP4_TEXT_BYTES, ip4_text, ip4_text_len};
+pub use address::{IP4_TEXT_BYTES, ip4_at_start, ip4_text, ip4_text_len};
 pub use byte_set::ByteSet;
 pub use number::{NumberFormat, TimeLayout};
 

@@ -9,6 +9,7 @@
 //! is never tokenised.
 
 use memchr::{memchr, memchr2};
+use quarry_event::template::ip4_at_start;
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
@@ -212,36 +213,11 @@ fn address_end(text: &[u8], at: usize, first_end: usize) -> Option<usize> {
     if at > 1 && text[at - 1] == b'.' && continues(at - 2) {
         return None;
     }
-    let end = at + dotted_len(&text[at..])?;
+    let end = at + ip4_at_start(&text[at..])?.1;
     let is_part = continues(end)
         || text.get(end) == Some(&b'%')
         || (text.get(end) == Some(&b'.') && text.get(end + 1).is_some_and(u8::is_ascii_digit));
     (!is_part).then_some(end)
-}
-
-/// Length of the four numbers of an IPv4 address at the start of a text, which have no leading zeroes.
-#[inline]
-fn dotted_len(text: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    for part in 0..4 {
-        if part > 0 {
-            if text.get(at) != Some(&b'.') {
-                return None;
-            }
-            at += 1;
-        }
-        let (start, mut value) = (at, 0);
-        while let Some(digit @ b'0'..=b'9') = text.get(at)
-            && at - start < 3
-        {
-            value = value * 10 + u32::from(digit - b'0');
-            at += 1;
-        }
-        if at == start || value > 255 || (at - start > 1 && text[start] == b'0') {
-            return None;
-        }
-    }
-    Some(at)
 }
 
 /// Finds the variables within the value of a variable.
@@ -486,8 +462,6 @@ impl EventScanner<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::template::NumberFormat;
-
     use super::*;
 
     #[test]
@@ -502,17 +476,6 @@ mod tests {
         for text in ["see :// and http:// now", "note: all is well", "longer-than-any-scheme://host"] {
             assert!(texts_of(text).is_empty(), "{text}");
         }
-    }
-
-    #[test]
-    fn dotted_numbers_are_those_that_the_number_format_reads() {
-        for text in
-            ["0.0.0.0", "10.2.3.40", "255.255.255.255", "256.1.1.1", "1.2.3", "1.2.3.04", "01.2.3.4", "1..2.3", "", "a"]
-        {
-            let expected = NumberFormat::Ip4.parse(text.as_bytes()).map(|_| text.len());
-            assert_eq!(dotted_len(text.as_bytes()), expected, "{text:?}");
-        }
-        assert_eq!(dotted_len(b"1.2.3.4:80"), Some(7));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Texts of IPv4 addresses, written from a table of octets.
+//! Texts of IPv4 addresses: parsed, and written from a table of octets.
 
 /// Bytes of an array that has room for the text of any address; at least one byte stays zero.
 pub const IP4_TEXT_BYTES: usize = 16;
@@ -38,6 +38,32 @@ pub fn ip4_text(address: u32) -> ([u8; IP4_TEXT_BYTES], usize) {
     (text, len)
 }
 
+/// The address at the start of a text, and the length of its text. Its numbers have no leading zeros.
+#[inline]
+pub fn ip4_at_start(text: &[u8]) -> Option<(u32, usize)> {
+    let (mut address, mut at) = (0, 0);
+    for octet in 0..4 {
+        if octet > 0 {
+            if text.get(at) != Some(&b'.') {
+                return None;
+            }
+            at += 1;
+        }
+        let (start, mut value) = (at, 0);
+        while let Some(digit @ b'0'..=b'9') = text.get(at)
+            && at - start < 3
+        {
+            value = value * 10 + u32::from(digit - b'0');
+            at += 1;
+        }
+        if at == start || value > 255 || (at - start > 1 && text[start] == b'0') {
+            return None;
+        }
+        address = address << 8 | value;
+    }
+    Some((address, at))
+}
+
 /// Length of the text of an address.
 #[inline]
 pub fn ip4_text_len(address: u32) -> u32 {
@@ -60,7 +86,16 @@ mod tests {
             let ((bytes, len), (other_bytes, _)) = (ip4_text(one), ip4_text(other));
             prop_assert_eq!(&bytes[..len], one_text.as_bytes());
             prop_assert_eq!(ip4_text_len(one) as usize, len);
+            prop_assert_eq!(ip4_at_start(&bytes[..len]), Some((one, len)));
             prop_assert_eq!(bytes.cmp(&other_bytes), one_text.cmp(&other_text));
+        }
+    }
+
+    #[test]
+    fn addresses_have_four_octets_without_leading_zeros() {
+        assert_eq!(ip4_at_start(b"1.2.3.4:80"), Some((0x0102_0304, 7)));
+        for text in ["256.1.1.1", "1.2.3", "1.2.3.04", "01.2.3.4", "1..2.3", "", "a"] {
+            assert_eq!(ip4_at_start(text.as_bytes()), None, "{text}");
         }
     }
 }

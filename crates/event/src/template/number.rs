@@ -4,7 +4,7 @@
 //! exactly, so each format rejects texts that it would write differently: `007` is not an integer, and `1.50` is not a
 //! decimal with one decimal place.
 
-use super::address::ip4_text;
+use super::address::{ip4_at_start, ip4_text};
 use crate::time::civil::{date_from_days, days_from_date};
 
 /// Number of digits that always fit an i64.
@@ -354,29 +354,7 @@ static HEX_VALUE: [u8; 256] = {
 };
 
 fn parse_ip4(text: &[u8]) -> Option<i64> {
-    let mut number = 0i64;
-    let mut at = 0;
-    for part in 0..4 {
-        if part > 0 {
-            if text.get(at) != Some(&b'.') {
-                return None;
-            }
-            at += 1;
-        }
-        let start = at;
-        let mut value = 0i64;
-        while let Some(digit @ b'0'..=b'9') = text.get(at)
-            && at - start < 3
-        {
-            value = value * 10 + i64::from(digit - b'0');
-            at += 1;
-        }
-        if at == start || value > 255 || (at - start > 1 && text[start] == b'0') {
-            return None;
-        }
-        number = number << 8 | value;
-    }
-    (at == text.len()).then_some(number)
+    ip4_at_start(text).filter(|(_, length)| *length == text.len()).map(|(number, _)| i64::from(number))
 }
 
 /// Appends a number with at least `least` digits.
