@@ -10,8 +10,8 @@ pub mod json;
 pub mod json_path;
 pub mod key_value;
 
-pub use json::{JsonText, json_fields, json_object_start, json_string};
-pub use json_path::{JsonPath, json_get};
+pub use json::{JsonText, json_fields, json_string};
+pub use json_path::JsonPath;
 pub use key_value::{auto_kv, auto_kv_escaped, clean_key, clean_name};
 
 /// Field name for a name found in the text: an event has a host, source and sourcetype of its own, so text fields with

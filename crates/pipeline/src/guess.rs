@@ -129,15 +129,6 @@ impl Guess {
     }
 }
 
-/// Guesses the sourcetype by stanza, name and first bytes of a source.
-pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> Guess {
-    match props.sourcetype_for_source(source) {
-        Some(sourcetype) => Guess { sourcetype, reason: "a [source::] stanza names it" },
-        None => GuessRules::new(props)
-            .map_or_else(|_| guess_data(sample, source, false), |rules| rules.guess(sample, source, false)),
-    }
-}
-
 /// Every sourcetype that may be guessed for a source.
 pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
     let of_rules = props.sourcetype_rules().iter().map(|rule| rule.sourcetype.clone());

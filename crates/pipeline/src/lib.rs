@@ -30,7 +30,7 @@ pub mod written_time;
 
 pub use date_orders::DateOrders;
 pub use error::{InvalidRule, PipelineError};
-pub use guess::{Guess, guess_sourcetype};
+pub use guess::Guess;
 pub use header::COLUMNS_MAX;
 pub use lines::LINE_BYTES_MAX;
 pub use merge::EVENT_BYTES_MAX;

@@ -207,11 +207,6 @@ impl PropsResolver {
         &self.sourcetype_rules
     }
 
-    /// Whether a sourcetype has its own stanza.
-    pub fn has_sourcetype(&self, sourcetype: &str) -> bool {
-        self.sourcetypes.contains_key(sourcetype)
-    }
-
     /// The `EXTRACT-` rules with a group of this name.
     pub fn rules_extracting(&self, field: &str) -> Vec<FieldExtraction<'_>> {
         let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];

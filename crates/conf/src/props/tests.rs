@@ -88,11 +88,11 @@ fn well_known_files_have_their_sourcetype() {
     {
         assert_eq!(of(source), "", "{source}");
     }
-    assert!(
-        props.has_sourcetype("syslog")
-            && !props.has_sourcetype("default")
-            && !props.has_sourcetype("source::.../var/log/(secure|auth.log)(.\\d+)?")
-    );
+    for (stanza, is_sourcetype) in
+        [("syslog", true), ("default", false), ("source::.../var/log/(secure|auth.log)(.\\d+)?", false)]
+    {
+        assert_eq!(props.sourcetypes.contains_key(stanza), is_sourcetype, "{stanza}");
+    }
 }
 
 #[test]

@@ -21,13 +21,6 @@ pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>))
     walk(text, found).is_some()
 }
 
-/// Start of the object if a text is a single object, judged only by its first and last brace; otherwise `None`.
-pub fn json_object_start(text: &str) -> Option<usize> {
-    let object = text.trim_ascii();
-    let braces = object.len() >= 2 && object.starts_with('{') && object.ends_with('}');
-    braces.then(|| text.len() - text.trim_ascii_start().len())
-}
-
 /// Unescapes a string given without its quotes; `None` if it is invalid.
 pub fn json_string(written: &str) -> Option<JsonText<'_>> {
     if memchr2(b'"', b'\\', written.as_bytes()).is_none() {

@@ -23,12 +23,6 @@ enum Step {
     At(usize),
 }
 
-/// The values at `path` in order: strings unescaped, objects and arrays as text, all others (including `null`) as
-/// written. Empty if the path is invalid; if the text becomes invalid JSON, the values found before are returned.
-pub fn json_get<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
-    JsonPath::parse(path).map(|path| path.values(text)).unwrap_or_default()
-}
-
 impl JsonPath {
     /// Parses a path; `None` if it is invalid.
     pub fn parse(path: &str) -> Option<JsonPath> {
@@ -50,7 +44,8 @@ impl JsonPath {
         (steps.len() <= NESTING_MAX).then_some(JsonPath(steps))
     }
 
-    /// The values of [`json_get`].
+    /// The values at the path in order: strings unescaped, objects and arrays as text, all others (including `null`) as
+    /// written. If the text becomes invalid JSON, the values found before are returned.
     pub fn values<'t>(&self, text: &'t str) -> Vec<Cow<'t, str>> {
         self.walk(text, 0, &mut |key, wanted, _| key == wanted)
     }

@@ -3,6 +3,15 @@ use quarry_conf::{ConfSource, Layers};
 
 use super::*;
 
+/// Guesses the sourcetype by stanza, name and first bytes of a source.
+fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> Guess {
+    match props.sourcetype_for_source(source) {
+        Some(sourcetype) => Guess { sourcetype, reason: "a [source::] stanza names it" },
+        None => GuessRules::new(props)
+            .map_or_else(|_| guess_data(sample, source, false), |rules| rules.guess(sample, source, false)),
+    }
+}
+
 fn guessed(sample: &str) -> String {
     guess_data(sample.as_bytes(), "/var/lib/shop/orders-2026.log", false).sourcetype
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{NESTING_MAX, json_fields, json_object_start};
+use super::{NESTING_MAX, json_fields};
 
 fn fields(text: &str) -> (bool, Vec<(String, String)>) {
     let mut fields = Vec::new();
@@ -81,15 +81,6 @@ fn nesting_is_limited() {
     assert!(fields(&nested(NESTING_MAX)).0);
     assert!(!fields(&nested(NESTING_MAX + 1)).0);
     assert!(!fields(&"{\"a\":".repeat(10_000)).0);
-}
-
-#[test]
-fn objects_are_recognised_by_their_braces() {
-    assert_eq!(json_object_start("{}"), Some(0));
-    assert_eq!(json_object_start(" \n{\"a\":1}\r\n"), Some(2));
-    for text in ["", "{", "[1]", "INFO {\"a\":1}", "{\"a\":1} end", "\"{}\""] {
-        assert_eq!(json_object_start(text), None, "{text}");
-    }
 }
 
 /// The fields of a parsed value, collected by recursion.

@@ -2,8 +2,12 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::json_get;
+use super::JsonPath;
 use crate::extract::json_fields;
+
+fn json_get<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
+    JsonPath::parse(path).map(|path| path.values(text)).unwrap_or_default()
+}
 
 const TEXT: &str = r#"{"a": {"b": "x\ny", "n": null, "t": true}, "l": [{"c": 1}, {"c": [2, 3], "d": "}"}, {"c": {"e" : 4}}], "a.b": 9}"#;
 
