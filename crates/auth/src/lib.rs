@@ -42,9 +42,7 @@ pub use roles::{grantable_roles, permissions};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, SessionInfo};
 pub use throttle::{FREE_PER_ADDRESS, FREE_PER_USER, FREE_PER_USER_AND_ADDRESS, WAIT_S_MAX};
 use tokens::Draft;
-pub use tokens::{
-    AUDIENCE_CHARS_MAX, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenInfo, TokenRecord, TokenStore, Tokens, TokensFile,
-};
+pub use tokens::{AUDIENCE_CHARS_MAX, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenInfo, TokenRecord, Tokens, TokensFile};
 pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserRecord, UserStore,
     apply_change, check_new_password, check_roles, format_users, parse_users,

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -86,16 +85,8 @@ impl TokenRecord {
     }
 }
 
-/// Persists the records.
-pub trait TokenStore: Send + Sync {
-    /// Atomically replaces all records; the error is shown to the user.
-    fn save(&self, records: &[TokenRecord]) -> Result<(), Fault>;
-
-    /// The current records, including other nodes' changes; `None` if no other node shares them.
-    fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault>;
-}
-
 /// The token files, readable only by the owner of the data directory.
+#[derive(Clone)]
 pub struct TokensFile(NodeFiles);
 
 impl TokensFile {
@@ -108,7 +99,7 @@ impl TokensFile {
     pub fn read_or_create(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
-        Ok(Tokens { key, records, uses: BTreeMap::new(), store: Arc::new(self) })
+        Ok(Tokens { key, records, uses: BTreeMap::new(), store: self })
     }
 
     fn records(&self) -> Result<BTreeMap<String, TokenRecord>, Fault> {
@@ -146,14 +137,14 @@ impl TokensFile {
             None => Err(Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()))),
         }
     }
-}
 
-impl TokenStore for TokensFile {
+    /// Atomically replaces all records.
     fn save(&self, records: &[TokenRecord]) -> Result<(), Fault> {
         let text: String = records.iter().map(|record| record.line() + "\n").collect();
         self.0.write(&self.0.data_dir().join(TOKENS_FILE), &text)
     }
 
+    /// The current records, including other nodes' changes; `None` if no other node shares them.
     fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault> {
         self.0.are_shared().then(|| self.records()).transpose()
     }
@@ -165,13 +156,13 @@ pub struct Tokens {
     records: BTreeMap<String, TokenRecord>,
     /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
-    store: Arc<dyn TokenStore>,
+    store: TokensFile,
 }
 
 /// Changed records that are not effective yet; requests use the current records while the changed ones are written.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
-    store: Arc<dyn TokenStore>,
+    store: TokensFile,
 }
 
 /// A token as shown to users: its record, and time and address of its last use.
@@ -193,7 +184,7 @@ impl Tokens {
 
     /// A copy of the records, to be changed.
     pub(crate) fn draft(&self) -> Draft {
-        Draft { records: self.records.clone(), store: Arc::clone(&self.store) }
+        Draft { records: self.records.clone(), store: self.store.clone() }
     }
 
     /// Makes written records effective; removed tokens are refused from now on.
@@ -205,7 +196,7 @@ impl Tokens {
     /// Loads the records that other nodes have changed.
     pub(crate) fn reload(&mut self) -> Result<(), Fault> {
         if let Some(records) = self.store.current()? {
-            self.commit(Draft { records, store: Arc::clone(&self.store) });
+            self.commit(Draft { records, store: self.store.clone() });
         }
         Ok(())
     }
@@ -352,7 +343,7 @@ mod tests {
             key: hmac::Key::new(hmac::HMAC_SHA256, &[8; KEY_BYTES]),
             records: BTreeMap::new(),
             uses: BTreeMap::new(),
-            store: Arc::new(TokensFile::of(&NodeFiles::of_data_dir(folder.path()))),
+            store: TokensFile::of(&NodeFiles::of_data_dir(folder.path())),
         };
         for wrong in [
             format!("{}.{forged}.{}", parts[0], parts[2]),
