@@ -3,6 +3,7 @@
 //! Parsing the text yields an equal condition. Not here: commands ([`crate::spl_text`]).
 
 use crate::ast::{CompareOp, Pipeline, SearchExpr, SearchPattern};
+use crate::spl_text::quote;
 
 /// The condition as SPL; `original` is the text that its subsearches are part of.
 pub fn condition_text(expr: &SearchExpr, original: &str) -> String {
@@ -88,11 +89,6 @@ fn is_bare(text: &str) -> bool {
         |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '*' | ':' | '/' | '@' | '%' | '#' | '{' | '}');
     let is_operator = ["and", "or", "not", "in"].iter().any(|word| text.eq_ignore_ascii_case(word));
     !text.is_empty() && text.chars().all(is_plain) && !is_operator
-}
-
-/// A text in double quotes.
-fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]

@@ -245,7 +245,7 @@ fn operator(op: BinaryOp) -> &'static str {
 }
 
 /// A text in double quotes.
-fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
