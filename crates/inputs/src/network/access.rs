@@ -1,10 +1,11 @@
 //! Access lists: addresses and networks of `acceptFrom`.
 
+use ipnet::IpNet;
 use quarry_stdx::Fault;
 use std::net::IpAddr;
 
 /// Length of the prefix of IPv6 addresses that map IPv4 addresses (`::ffff:0:0/96`, RFC 4291).
-const MAPPED_PREFIX_BITS: u32 = 96;
+const MAPPED_PREFIX_BITS: u8 = 96;
 
 /// Addresses that may send. The first matching entry decides; an empty list allows everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub struct AccessList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     allows: bool,
-    /// Network and prefix length; `None` matches every address.
-    network: Option<(IpAddr, u32)>,
+    /// `None` matches every address.
+    network: Option<IpNet>,
 }
 
 impl AccessList {
@@ -39,7 +40,7 @@ impl AccessList {
         if self.only.as_ref().is_some_and(|only| !only.contains(&address)) {
             return false;
         }
-        let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| contains(network, address)));
+        let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| network.contains(&address)));
         // If the list has only refusals, all other addresses may send.
         entry.map_or_else(|| self.entries.iter().all(|entry| !entry.allows), |entry| entry.allows)
     }
@@ -52,30 +53,13 @@ fn entry(text: &str) -> Result<Entry, Fault> {
     }
     let wrong =
         || Fault::invalid(format!("{text}: give an address such as 10.1.2.3, a network such as 10.0.0.0/8, or *"));
-    let (address, bits) = place.split_once('/').map_or((place, None), |(address, bits)| (address, Some(bits)));
-    let address: IpAddr = address.parse().map_err(|_| wrong())?;
-    let bits_max = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.map_or(Ok(bits_max), |bits| bits.parse::<u32>().map_err(|_| wrong()))?;
+    let single = || place.parse::<IpAddr>().map(IpNet::from);
+    let network = place.parse::<IpNet>().or_else(|_| single()).map_err(|_| wrong())?;
     // A mapped IPv4 network (`::ffff:10.0.0.0/104`) is the IPv4 network, without the bits of the prefix.
-    let canonical = address.to_canonical();
-    let mapped_bits = if canonical.is_ipv4() && address.is_ipv6() { MAPPED_PREFIX_BITS } else { 0 };
-    match bits.checked_sub(mapped_bits).filter(|_| bits <= bits_max) {
-        Some(bits) => Ok(Entry { allows, network: Some((canonical, bits)) }),
-        None => Err(wrong()),
-    }
-}
-
-fn contains((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
-    let differs = match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => {
-            (network.to_bits() ^ address.to_bits()).checked_shr(32 - bits.min(32)).unwrap_or(0) != 0
-        }
-        (IpAddr::V6(network), IpAddr::V6(address)) => {
-            (network.to_bits() ^ address.to_bits()).checked_shr(128 - bits.min(128)).unwrap_or(0) != 0
-        }
-        _ => true,
-    };
-    !differs
+    let canonical = network.addr().to_canonical();
+    let mapped_bits = if canonical.is_ipv4() && network.addr().is_ipv6() { MAPPED_PREFIX_BITS } else { 0 };
+    let bits = network.prefix_len().checked_sub(mapped_bits).ok_or_else(wrong)?;
+    Ok(Entry { allows, network: Some(IpNet::new(canonical, bits).map_err(|_| wrong())?) })
 }
 
 #[cfg(test)]
