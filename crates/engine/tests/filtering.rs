@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "filtering/keyed_values.rs"]
+mod keyed_values;
 #[path = "filtering/quantities.rs"]
 mod quantities;
 #[path = "filtering/written_values.rs"]
