@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "filtering/keyed_values.rs"]
+mod keyed_values;
 #[path = "filtering/line_counts.rs"]
 mod line_counts;
 #[path = "filtering/quantities.rs"]

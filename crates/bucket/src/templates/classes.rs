@@ -4,7 +4,7 @@
 
 /// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
-/// Ends the value of `key=value`; field extraction ends values at the same bytes.
+/// Ends the value of `key=value`: the bytes at which field extraction ends values, and the separator of FIX messages.
 pub(super) const VALUE_END: u8 = 2;
 /// Ends a JSON number or word.
 pub(super) const JSON_END: u8 = 4;
@@ -19,6 +19,9 @@ pub(super) const BLANK: u8 = 64;
 /// Part of the key of a pair: ASCII letter, digit, underscore, point or dash.
 pub(super) const KEY: u8 = 128;
 
+/// Ends each pair of a FIX message.
+pub(super) const FIX_SEPARATOR: u8 = 1;
+
 pub(super) static BYTE_CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -29,6 +32,7 @@ const fn classes() -> [u8; 256] {
         let mut class = match byte {
             b' ' | b'\t' | b'\r' | b'\n' => DELIMITER | VALUE_END | JSON_END | BLANK,
             b',' => DELIMITER | VALUE_END | JSON_END,
+            FIX_SEPARATOR => DELIMITER | VALUE_END,
             b';' | b'|' | b'&' | b'"' => DELIMITER | VALUE_END,
             b'}' | b']' => DELIMITER | JSON_END,
             b'\'' | b'=' | b'(' | b')' | b'[' | b'{' | b'<' | b'>' | b'?' | b'!' | b'*' => DELIMITER,

@@ -1,18 +1,21 @@
-//! Cells of texts that consist of many parts between tabs or pipes: exports of proxies, firewalls and tables.
+//! Cells of texts that consist of many parts between tabs, pipes or the separators of FIX messages: exports of proxies,
+//! firewalls and tables.
 //!
 //! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one
-//! template. The key of a pair is literal. Cells with quotes, braces or several pairs are scanned like other texts, and
+//! template. The key of a pair is literal, also if it is a short number as in FIX messages (`35=D`). Cells with quotes, braces or several pairs are scanned like other texts, and
 //! so are the first and the last cell, which may be a header and a message.
 //!
 //! Not here: delimited texts whose cells are index-time fields (`super::cells`).
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
-use super::classes::{BYTE_CLASSES, KEY};
+use super::classes::{BYTE_CLASSES, FIX_SEPARATOR, KEY};
 use super::variables::{EventScanner, Variable, VariableKind};
 
 /// Minimum number of separators of a text of cells.
 const SEPARATORS_MIN: usize = 5;
+/// Maximum number of digits of a key that is a number; there may be any number of different longer numbers.
+const NUMBER_KEY_DIGITS_MAX: usize = 4;
 
 /// The separator of a text of cells; `None` for other texts.
 pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
@@ -20,6 +23,9 @@ pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
     if has_many(b'\t') {
         // The lines of a stack trace begin with tabs.
         return memchr(b'\n', text).is_none().then_some(b'\t');
+    }
+    if has_many(FIX_SEPARATOR) {
+        return memchr(b'\n', text).is_none().then_some(FIX_SEPARATOR);
     }
     let is_cells = has_many(b'|')
         && memchr(b'\n', text).is_none()
@@ -32,8 +38,13 @@ pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
 /// Length of the key of a pair with its equals sign; 0 if the cell is not a pair.
 fn key_len(cell: &[u8]) -> usize {
     let len = cell.iter().take_while(|byte| BYTE_CLASSES[usize::from(**byte)] & KEY != 0).count();
-    let is_key = cell.first().is_some_and(u8::is_ascii_alphabetic) && cell.get(len) == Some(&b'=');
-    if is_key { len + 1 } else { 0 }
+    let is_key = cell.first().is_some_and(u8::is_ascii_alphabetic) || is_number_key(&cell[..len]);
+    if is_key && cell.get(len) == Some(&b'=') { len + 1 } else { 0 }
+}
+
+/// Whether a chunk of a cell, before an equals sign, is a number that is a key.
+pub(super) fn is_number_key(chunk: &[u8]) -> bool {
+    (1..=NUMBER_KEY_DIGITS_MAX).contains(&chunk.len()) && chunk.iter().all(u8::is_ascii_digit)
 }
 
 /// Whether a cell, without the key of a pair, has no structure that other rules would find.
@@ -89,6 +100,16 @@ mod tests {
             variables("time=17|rule=Zugriff Büro|user=|note=\"a|b\"|msg=a=1 b=2|x|end"),
             ["17", "Zugriff Büro", "", "a|b", "a=1", "2", "x", "end"]
         );
+    }
+
+    #[test]
+    fn numbers_before_equals_signs_in_cells_are_keys() {
+        let fix = "2026-11-20 06:00:00 8=FIX.4.4|9=108|35=D|58=a=b|12345=6|5001=x 7|55=|10=035";
+        let values = ["2026-11-20", "06:00:00", "FIX.4.4", "108", "D", "a=b", "12345=6", "x 7", "", "035"];
+        assert_eq!(variables(&format!("{fix}|")), values);
+        assert_eq!(variables(fix), values);
+        assert_eq!(variables(&fix.replace('|', "\x01")), values);
+        assert_eq!(variables("took 8=9 of 10"), ["8", "9", "10"], "not in other texts");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::access::{AccessPart, is_request, split_names, split_request, split_st
 use super::classes::{
     BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, run_end, word_run_end,
 };
-use super::separators::separator_of;
+use super::separators::{is_number_key, separator_of};
 
 /// Maximum bytes of the scheme of a URL, such as `postgresql`.
 const SCHEME_BYTES_MAX: usize = 12;
@@ -305,11 +305,20 @@ pub(super) fn split_event(text: &[u8], variables: &mut Vec<Variable>) {
     let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
     let is_json = matches!(text.trim_ascii_start(), [b'{' | b'[', ..]);
     let at = split_names(text, variables).unwrap_or(0);
-    let mut scan =
-        EventScanner { text, variables, is_markup, is_json, has_outcome: false, quotes: true, singles: true };
-    match separator_of(text) {
-        Some(separator) if !is_markup && !is_json => scan.scan_cells(at, separator),
-        _ => scan.scan_range(at, text.len()),
+    let separator = separator_of(text).filter(|_| !is_markup && !is_json);
+    let mut scan = EventScanner {
+        text,
+        variables,
+        is_markup,
+        is_json,
+        separator,
+        has_outcome: false,
+        quotes: true,
+        singles: true,
+    };
+    match separator {
+        Some(separator) => scan.scan_cells(at, separator),
+        None => scan.scan_range(at, text.len()),
     };
 }
 
@@ -321,6 +330,8 @@ pub(super) struct EventScanner<'t, 's> {
     is_markup: bool,
     /// Whether the event begins as JSON, or a JSON key was seen.
     is_json: bool,
+    /// The separator of the cells, if the event consists of cells.
+    separator: Option<u8>,
     /// Whether the status of an access log line was seen.
     has_outcome: bool,
     /// Whether a closing quote may still follow, so that a long text is not searched for closing quotes again and
@@ -484,17 +495,20 @@ impl EventScanner<'_, '_> {
     /// of different parameters.
     fn is_key(&self, start: usize, end: usize) -> bool {
         let is_of_key = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
-        let before = start.checked_sub(1).map(|at| BYTE_CLASSES[usize::from(self.text[at])] & BLANK);
+        let before = start.checked_sub(1).map(|at| self.text[at]);
+        let is_bounded =
+            before.is_none_or(|byte| BYTE_CLASSES[usize::from(byte)] & BLANK != 0 || Some(byte) == self.separator);
         let digits = self.text[start..end].iter().filter(|byte| byte.is_ascii_digit()).count();
         // An equals sign with nothing after it may be the padding of base64.
         let has_value =
             class_at(self.text, end + 1) & BLANK == 0 && !matches!(self.text.get(end + 1), None | Some(b'='));
         self.text.get(end) == Some(&b'=')
             && has_value
-            && digits <= KEY_DIGITS_MAX
-            && before != Some(0)
-            && self.text[start].is_ascii_alphabetic()
-            && self.text[start..end].iter().all(is_of_key)
+            && is_bounded
+            && match self.text[start].is_ascii_alphabetic() {
+                true => digits <= KEY_DIGITS_MAX && self.text[start..end].iter().all(is_of_key),
+                false => self.separator.is_some() && is_number_key(&self.text[start..end]),
+            }
     }
 
     /// Whether a chunk is between two equal separators.

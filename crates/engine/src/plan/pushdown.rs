@@ -25,6 +25,7 @@ pub(super) fn push_down(plan: &mut Plan) {
         push_extractions(plan);
     }
     project(plan);
+    restrict_pairs(plan);
     push_top(plan);
     push_first(plan);
     push_demands(plan);
@@ -157,6 +158,17 @@ fn project(plan: &mut Plan) {
     let commands: Vec<Stage> = plan.commands().cloned().collect();
     if let Some(scan) = scan_of(plan) {
         scan.projection = required_fields(&commands);
+    }
+}
+
+/// Restricts each `extract` to the fields that the commands after it read.
+fn restrict_pairs(plan: &mut Plan) {
+    let commands: Vec<Stage> = plan.commands().cloned().collect();
+    let later = plan.map.iter_mut().chain(&mut plan.fold).chain(&mut plan.reduce);
+    for (at, stage) in later.enumerate() {
+        let Command::Extract(extract) = &mut stage.command else { continue };
+        let needs = required_fields(&commands[at + 1..]);
+        extract.names = (!needs.all && needs.patterns.is_empty()).then(|| needs.fields.into_iter().collect());
     }
 }
 

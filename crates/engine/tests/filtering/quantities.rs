@@ -98,7 +98,7 @@ fn events() -> Vec<(&'static str, String)> {
     all
 }
 
-fn store(events: &[(&'static str, String)], form: Form, place: &Path) -> Arc<Store> {
+pub(super) fn store(events: &[(&'static str, String)], form: Form, place: &Path) -> Arc<Store> {
     let store = Store::open(StoreOptions::at(place), ManualClock::shared(1_000_000_000)).unwrap();
     let mut time = 0;
     for part in events.chunks(EVENTS / 3) {

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
 
 /// Maximum length of a key; an equals sign after a longer word is ignored.
@@ -71,6 +72,44 @@ pub fn certain_value(text: &[u8], key: usize, equals: usize) -> Option<&[u8]> {
     let end = value_end(text, after);
     let value = &text[after..balanced_end(text, after, end)];
     (!value.is_empty()).then_some(value)
+}
+
+/// Searches texts for the value of one name, instead of examining all pairs.
+pub struct PairFinder {
+    name: String,
+    /// The end of every key that becomes this name, with its equals sign.
+    key_end: Finder<'static>,
+    /// Whether the name, as a key, begins a pair and remains as it is.
+    is_key: bool,
+}
+
+impl PairFinder {
+    /// A finder for the pairs with a key that is this name, or becomes it by [`clean_name`].
+    pub fn new(name: &str) -> PairFinder {
+        // Cleaning replaces characters by underscores.
+        let end = name.rfind('_').map_or(name, |at| &name[at + 1..]);
+        let is_key = name.starts_with(|first: char| first.is_ascii_alphabetic()) && clean_name(name) == name;
+        PairFinder { name: name.to_owned(), key_end: Finder::new(&format!("{end}=")).into_owned(), is_key }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of the first pair that [`auto_kv`] finds for the name, `Some(None)` if there is none; `None` if only
+    /// [`auto_kv`] can tell.
+    pub fn value_in<'t>(&self, text: &'t str) -> Option<Option<&'t str>> {
+        let bytes = text.as_bytes();
+        let Some(at) = self.key_end.find(bytes) else { return Some(None) };
+        let equals = at + self.key_end.needle().len() - 1;
+        // An earlier pair with this name would contain an earlier key end.
+        if !self.is_key || !bytes[..equals].ends_with(self.name.as_bytes()) {
+            return None;
+        }
+        let value = certain_value(bytes, equals - self.name.len(), equals)?;
+        std::str::from_utf8(value).ok().map(Some)
+    }
 }
 
 /// A key as a field name: characters other than letters, digits, dots and underscores become underscores.

@@ -51,6 +51,14 @@ impl Delimiters {
         self.special
     }
 
+    /// Bytes of the delimiters, and all bytes beyond ASCII if a delimiter has such bytes.
+    pub(crate) fn delimiter_bytes(&self) -> ByteSet {
+        match self.others.is_empty() {
+            true => self.ascii,
+            false => (0x80..=u8::MAX).fold(self.ascii, |set, byte| set.union(ByteSet::of(&[byte]))),
+        }
+    }
+
     /// Position of the first byte that can change the state.
     fn find_special(&self, bytes: &[u8]) -> Option<usize> {
         match self.three {

@@ -11,7 +11,7 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::{Captures, GroupBorders, Regex};
 use quarry_event::Metadata;
 use quarry_event::segment::is_breaker;
-use quarry_pipeline::extract::clean_name;
+use quarry_pipeline::extract::{clean_key, clean_name};
 use quarry_stdx::Fault;
 
 use super::cells::{Delimiters, cell_value, split_cells};
@@ -93,6 +93,8 @@ pub(crate) enum NamePart {
 pub(crate) enum TextExtraction<'a> {
     /// Cells with these names and delimiters.
     Cells(&'a [String], &'a Delimiters),
+    /// Cells with the first delimiters, each a pair of name and value with one of the second delimiters between them.
+    Pairs(&'a Delimiters, &'a Delimiters),
     /// The first match of a pattern, or all matches.
     Pattern { regex: &'a Regex, pairs: &'a [FieldTemplate], repeats: bool },
 }
@@ -326,7 +328,7 @@ impl Report {
     }
 
     /// Method by which the transform extracts fields from the event text; `None` if it reads another field, appends
-    /// values, or takes pairs of name and value from cells.
+    /// values, or takes names and values from cells in turn.
     pub(crate) fn text_extraction(&self) -> Option<TextExtraction<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;
@@ -336,8 +338,16 @@ impl Report {
             ReportMethod::Pattern { regex, pairs, repeats } => {
                 Some(TextExtraction::Pattern { regex, pairs, repeats: *repeats })
             }
-            ReportMethod::Pairs { .. } => None,
+            ReportMethod::Pairs { delimiters, inner } => Some(TextExtraction::Pairs(delimiters, inner.as_ref()?)),
         }
+    }
+
+    /// Whether a key in the text that ends with `tail` may be the field `name`.
+    pub(crate) fn may_end_name(&self, tail: &str, name: &str) -> bool {
+        let tail = tail.trim_end();
+        let end = if self.cleans_names { clean_key(tail) } else { Cow::Borrowed(tail) };
+        // The quotes around a key are removed, and so is what may not begin a name.
+        tail.ends_with('"') || name.ends_with(&*end) || end.ends_with(name)
     }
 
     /// A field name as this transform spells it (`CLEAN_KEYS`).

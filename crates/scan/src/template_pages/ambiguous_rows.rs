@@ -1,24 +1,43 @@
-//! Rows in which the location of a field is uncertain: one of their values may itself contain a `key=value` pair with
-//! the field's name, so the field must be extracted from the text.
+//! Rows in which the location of a field is uncertain, so that the field must be extracted from the text: one of their
+//! values may itself contain a `key=value` pair with the field's name, or may end with the beginning of the key that
+//! follows it.
 //!
-//! Not here: detection of such values ([`super::key_end`]).
+//! Not here: detection of such columns ([`super::key_end`], [`super::segments`]).
 
 use quarry_eval::EngineError;
-use quarry_event::template::{ColumnKind, ColumnValues};
+use quarry_event::template::{ColumnKind, ColumnValues, TemplatePart, TemplateSet};
 
 use super::divided_keys::keys_of;
 use super::field_locations::FieldLocations;
+use super::fields::SEPARATORS;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
 
+/// A column, and which of its values make the location of a field uncertain in their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum AmbiguousColumn {
+    /// Values that contain the end of the field's key ([`super::key_end`]).
+    WithKey(u32),
+    /// Values that do not end with a separator: they may continue in the text after them.
+    Unseparated(u32),
+}
+
+/// The columns as ambiguous if a value contains the end of the field's key.
+pub(super) fn keys_in_columns(columns: &[u32]) -> Box<[AmbiguousColumn]> {
+    columns.iter().copied().map(AmbiguousColumn::WithKey).collect()
+}
+
 /// Rows of a page that need their text although the field's location is known.
 pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-    let mut columns: Vec<u32> = field.ambiguous_columns.iter().flatten().copied().collect();
+    let mut columns: Vec<AmbiguousColumn> = field.ambiguous_columns.iter().flatten().copied().collect();
     columns.sort_unstable();
     columns.dedup();
     let mut found = Vec::new();
     for column in columns {
-        let rows = rows_with_key_end(&field.key_end, column, page)?;
+        let rows = match column {
+            AmbiguousColumn::WithKey(column) => rows_with_key_end(&field.key_end, column, page)?,
+            AmbiguousColumn::Unseparated(column) => unseparated_rows(column, page)?,
+        };
         if !rows.is_empty() {
             let keys = keys_of(field, page)?;
             let is_concerned = |row: &u32| field.ambiguous_columns[keys[*row as usize] as usize].contains(&column);
@@ -48,4 +67,44 @@ fn rows_with_key_end(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Re
             end.matching_texts(&texts.bytes, &texts.ends).into_iter().map(|place| rows[place]).collect()
         }
     })
+}
+
+/// Rows of a page whose value in this column does not end with a separator, ascending.
+fn unseparated_rows(column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+    let values = page.column(column)?;
+    let row_of = |place: usize| values.rows.as_ref().map_or(place as u32, |rows| rows[place]);
+    let rows_of_codes = |codes: &[u32], is_open: &[bool]| -> Vec<u32> {
+        let places = codes.iter().enumerate().filter(|(_, code)| is_open.get(**code as usize) != Some(&false));
+        places.map(|(place, _)| row_of(place)).collect()
+    };
+    let rows = match (&values.values, &page.template_set().columns[column as usize].kind) {
+        (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
+            return Ok(rows_of_codes(codes, &page.slab.unseparated_codes(column)?));
+        }
+        (ColumnValues::Codes(codes), ColumnKind::Templates(templates)) => {
+            let is_open = |parts: &[TemplatePart]| !ends_with_separator(parts, page.template_set());
+            rows_of_codes(codes, &templates.iter().map(|template| is_open(&template.parts)).collect::<Vec<_>>())
+        }
+        _ => (0..values.values.len()).map(row_of).collect(),
+    };
+    let texts = page.texts(column, &rows)?;
+    let is_open = |place: &usize| is_unseparated(texts.get(*place));
+    Ok((0..rows.len()).filter(is_open).map(|place| rows[place]).collect())
+}
+
+/// Whether all texts of these parts end with a separator.
+fn ends_with_separator(parts: &[TemplatePart], template_set: &TemplateSet) -> bool {
+    match parts.last() {
+        Some(TemplatePart::Literal(literal)) => !is_unseparated(literal),
+        Some(TemplatePart::Variable(column)) => template_set
+            .columns
+            .get(*column as usize)
+            .is_some_and(|column| column.traits.min_len > 0 && column.traits.lasts.is_subset(SEPARATORS)),
+        None => false,
+    }
+}
+
+/// Whether a value does not end with a separator.
+pub(super) fn is_unseparated(value: &[u8]) -> bool {
+    !value.last().is_some_and(|last| SEPARATORS.contains(*last))
 }

@@ -1,4 +1,5 @@
-//! Positions of a transform's cells (`DELIMS` with `FIELDS`) in the texts of a template.
+//! Positions of a transform's cells (`DELIMS` with `FIELDS`, or `DELIMS` for pairs of key and value) in the texts of a
+//! template.
 //!
 //! The splitter for texts ([`crate::fields::cells`]) runs over the literals of the template. All values of a variable
 //! must have the same effect on the splitter: the same state afterwards and the same number of completed cells. Values
@@ -6,6 +7,9 @@
 //! of the variable is tried. If the effects differ, the current cell and all later cells are extracted from text; the
 //! locations of earlier cells are certain. If only some values of a cell are empty, quoted or surrounded by blanks, the
 //! location is the whole cell, from which the value is computed ([`ValueLocation::Written`]).
+//!
+//! The keys of pairs are usually literals. A pair whose key depends on values affects only the fields that the key may
+//! name.
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 
@@ -18,7 +22,9 @@ use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, Template
 
 use super::fields::Sample;
 use super::value_location::{Decoding, ValueLocation, WrittenParts};
-use crate::fields::cells::{CellState, DOUBLED_QUOTE, Delimiters, append_undoubled, strip_quotes, trim_blanks};
+use crate::fields::cells::{
+    CellState, DOUBLED_QUOTE, Delimiters, append_undoubled, cell_value, strip_quotes, trim_blanks,
+};
 use crate::fields::reports::Report;
 
 /// Maximum number of dictionary entries tried one by one; with more entries, the cells are extracted from text.
@@ -36,13 +42,33 @@ struct SplitterEffect {
 pub(super) struct CellPlanner<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
-    names: &'a [String],
+    report: &'a Report,
+    naming: CellNaming<'a>,
     delimiters: &'a Delimiters,
     keeps_empty: bool,
     /// Bytes that affect the splitter.
     special: ByteSet,
     /// Effects of columns in a state of the splitter, as far as known.
     effects: RefCell<HashMap<(u32, CellState), Option<SplitterEffect>, FixedState>>,
+}
+
+/// The names of cells.
+pub(super) enum CellNaming<'a> {
+    /// The names of the first cells.
+    Positions(&'a [String]),
+    /// Each cell has its name before one of these delimiters, and its value after it.
+    Keys(&'a Delimiters),
+}
+
+/// A cell as a pair of name and value.
+enum CellPair<'p> {
+    None,
+    /// A name, and the parts of its value.
+    Named(String, Vec<TemplatePart>),
+    /// A name whose value depends on what the variables contain.
+    UnknownValue(String),
+    /// A name that depends on values, and ends with this text.
+    UnknownName(&'p str),
 }
 
 /// A template split into cells.
@@ -56,24 +82,100 @@ struct SplitTemplate {
 impl<'a> CellPlanner<'a> {
     /// A planner for cells with these names and delimiters.
     pub(super) fn new(
-        report: &Report,
-        (names, delimiters): (&'a [String], &'a Delimiters),
+        report: &'a Report,
+        naming: CellNaming<'a>,
+        delimiters: &'a Delimiters,
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     ) -> CellPlanner<'a> {
         let (keeps_empty, special) = (report.keeps_empty(), delimiters.special_bytes());
-        CellPlanner { template_set, dictionary, names, delimiters, keeps_empty, special, effects: RefCell::default() }
+        let effects = RefCell::default();
+        CellPlanner { template_set, dictionary, report, naming, delimiters, keeps_empty, special, effects }
     }
 
     /// The locations of the fields `names` in the texts of a template.
     pub(super) fn locations(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
         let split = self.split(template);
-        names.iter().map(|name| self.location_of_name(&split, name)).collect()
+        match self.naming {
+            CellNaming::Positions(own) => names.iter().map(|name| self.location_of_name(&split, own, name)).collect(),
+            CellNaming::Keys(inner) => self.locations_of_pairs(&split, inner, names),
+        }
     }
 
-    /// The location of the first non-empty cell with this name.
-    fn location_of_name(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
-        let mut named = (0..self.names.len()).filter(|at| self.names[*at] == name);
+    /// The locations of the first non-empty pairs with these names.
+    fn locations_of_pairs(&self, split: &SplitTemplate, inner: &Delimiters, names: &[String]) -> Vec<ValueLocation> {
+        let mut found = vec![ValueLocation::Absent; names.len()];
+        let is_open = |place: &ValueLocation| *place == ValueLocation::Absent || place.may_be_empty();
+        let rest = (!split.is_whole).then_some(&None);
+        for cell in split.cells.iter().chain(rest) {
+            // Values with delimiters may contain any pairs.
+            let pair = cell.as_ref().map_or(CellPair::UnknownName(""), |parts| self.pair_of(parts, inner));
+            for (place, name) in found.iter_mut().zip(names).filter(|(place, _)| is_open(place)) {
+                match &pair {
+                    CellPair::Named(own, value) if own == name => {
+                        *place = match place {
+                            ValueLocation::Absent => self.location_of_cell(value),
+                            // If the earlier pair is empty, this one counts.
+                            _ => ValueLocation::Text,
+                        };
+                    }
+                    CellPair::UnknownValue(own) if own == name => *place = ValueLocation::Text,
+                    CellPair::UnknownName(tail) if self.report.may_end_name(tail, name) => *place = ValueLocation::Text,
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// The pair that a cell is.
+    fn pair_of<'p>(&self, cell: &'p [TemplatePart], inner: &Delimiters) -> CellPair<'p> {
+        let delimiters = inner.delimiter_bytes();
+        let traits = |column: &u32| &self.template_set.columns[*column as usize].traits;
+        let delimiter_in = |literal: &'p [u8]| {
+            let text = std::str::from_utf8(literal).ok()?;
+            text.find(|letter| inner.contains(letter)).map(|at| text.split_at(at))
+        };
+        for (at, part) in cell.iter().enumerate() {
+            let (key, rest) = match part {
+                TemplatePart::Variable(column) if traits(column).bytes.intersects(delimiters) => {
+                    return CellPair::UnknownName("");
+                }
+                TemplatePart::Variable(_) => continue,
+                TemplatePart::Literal(literal) => match delimiter_in(literal) {
+                    Some(found) => found,
+                    None => continue,
+                },
+            };
+            if at > 0 {
+                return CellPair::UnknownName(key);
+            }
+            let name = self.report.cleaned(&cell_value(key));
+            let rest = rest.trim_start_matches(|letter| inner.contains(letter));
+            if name.is_empty() {
+                return CellPair::None;
+            }
+            // Further delimiters at the start of the value are removed.
+            let is_cut = rest.is_empty()
+                && match cell.get(at + 1) {
+                    None | Some(TemplatePart::Literal(_)) => false,
+                    Some(TemplatePart::Variable(column)) => {
+                        let is_last = cell.len() == at + 2;
+                        traits(column).firsts.intersects(delimiters) || (traits(column).min_len == 0 && !is_last)
+                    }
+                };
+            if is_cut {
+                return CellPair::UnknownValue(name);
+            }
+            let first = (!rest.is_empty()).then(|| TemplatePart::Literal(rest.as_bytes().into()));
+            return CellPair::Named(name, first.into_iter().chain(cell[at + 1..].iter().cloned()).collect());
+        }
+        CellPair::None
+    }
+
+    /// The location of the first non-empty cell with this name; `own` are the names of the cells.
+    fn location_of_name(&self, split: &SplitTemplate, own: &[String], name: &str) -> ValueLocation {
+        let mut named = (0..own.len()).filter(|at| own[*at] == name);
         while let Some(at) = named.next() {
             let place = match split.cells.get(at) {
                 None if split.is_whole => return ValueLocation::Absent,

@@ -13,6 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_event::template::VALUE_SEPARATOR;
 
+use super::ambiguous_rows::{AmbiguousColumn, keys_in_columns};
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
 
@@ -78,7 +79,7 @@ impl DerivedField {
         classes: &[ExtractionClass],
         places: &mut [Vec<ValueLocation>],
         patterned: &[Vec<bool>],
-        doubts: &mut [Vec<Box<[u32]>>],
+        doubts: &mut [Vec<Box<[AmbiguousColumn]>>],
     ) -> Option<DerivedField> {
         let mut derived: Option<DerivedField> = None;
         let keys = places[at].len() / classes.len().max(1);
@@ -93,7 +94,7 @@ impl DerivedField {
                 // applies to events without such a pair; events that may contain one are read from the text.
                 if let ValueLocation::Pair(pair) = &places[at][key] {
                     (places[at][key], doubts[at][key]) = match pair.columns() {
-                        Some(columns) => (ValueLocation::Absent, columns),
+                        Some(columns) => (ValueLocation::Absent, keys_in_columns(&columns)),
                         None => (ValueLocation::Text, Box::default()),
                     };
                 }

@@ -10,6 +10,7 @@ use quarry_event::template::{
     SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextSlice, ValueParts,
 };
 
+use super::ambiguous_rows::AmbiguousColumn;
 use super::derived_fields::Derivation;
 use super::key_end::KeyEnd;
 use super::key_splits::{KeySplit, has_values};
@@ -25,7 +26,7 @@ pub(super) struct KeyLocation {
     /// See [`FieldLocations::patterned`].
     pub is_patterned: bool,
     /// See [`FieldLocations::ambiguous_columns`].
-    pub ambiguous_columns: Box<[u32]>,
+    pub ambiguous_columns: Box<[AmbiguousColumn]>,
 }
 
 impl KeyLocation {
@@ -74,9 +75,9 @@ pub(super) struct FieldLocations {
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeatable_columns: Vec<u32>,
-    /// By key: columns whose values may contain the field's name as the key of a `key=value` pair. The text of rows
-    /// with such a value must be read; in all other rows the location is right. Empty if there are no such columns.
-    pub ambiguous_columns: Vec<Box<[u32]>>,
+    /// By key: columns with values in whose rows the location may be wrong, so that the text of these rows must be read.
+    /// Empty if there are no such columns.
+    pub ambiguous_columns: Vec<Box<[AmbiguousColumn]>>,
     /// The bytes that a value must contain to have a pair with the field's name.
     pub key_end: KeyEnd,
     /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
@@ -165,7 +166,7 @@ impl FieldLocations {
     /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
         let doubts: usize =
-            self.ambiguous_columns.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
+            self.ambiguous_columns.iter().map(|columns| size_of_val(columns) + size_of_val(&**columns)).sum();
         let split = self.split.as_ref().map_or(0, |split| split.bytes());
         size_of::<FieldLocations>() + self.locations.len() * size_of::<ValueLocation>() + doubts + split
     }
@@ -210,7 +211,7 @@ impl FieldLocations {
         self.patterned.get(key as usize) == Some(&true)
     }
 
-    /// Whether values may contain the field's name as a key in events of this key.
+    /// Whether the location may be wrong in some events of this key.
     #[inline]
     pub(super) fn is_ambiguous(&self, key: u32) -> bool {
         self.ambiguous_columns.get(key as usize).is_some_and(|columns| !columns.is_empty())

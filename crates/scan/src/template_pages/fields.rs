@@ -18,6 +18,7 @@ use quarry_conf::KvMode;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name};
 
+use super::ambiguous_rows::{AmbiguousColumn, keys_in_columns};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::optional_pairs;
@@ -33,6 +34,8 @@ const PLACEHOLDER: u8 = b'7';
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
+/// Bytes that end an unquoted value and are no part of the next one, nor of a key.
+pub(super) const SEPARATORS: ByteSet = ByteSet::of(b" \t\r\n,;|&");
 /// Bytes that may be stripped from the end of a value (`quarry_pipeline::extract::auto_kv`), and their counterparts.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 
@@ -40,9 +43,8 @@ const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldLocation {
     pub place: ValueLocation,
-    /// Columns whose values may contain the field's name as a key. For rows with such a value, the event's text must be
-    /// read ([`super::key_end`]).
-    pub ambiguous_columns: Box<[u32]>,
+    /// Columns with values in whose rows the location may be wrong; the text of these rows must be read.
+    pub ambiguous_columns: Box<[AmbiguousColumn]>,
 }
 
 impl From<ValueLocation> for FieldLocation {
@@ -91,7 +93,9 @@ pub(super) fn template_locations(
         return found.into_iter().map(FieldLocation::from).collect();
     }
     let located = names.iter().map(|name| match KeyEnd::of(name).columns(template_set, template) {
-        Some(columns) if is_pairs => FieldLocation { place: ValueLocation::Absent, ambiguous_columns: columns },
+        Some(columns) if is_pairs => {
+            FieldLocation { place: ValueLocation::Absent, ambiguous_columns: keys_in_columns(&columns) }
+        }
         _ => ValueLocation::Text.into(),
     });
     located.collect()

@@ -20,7 +20,7 @@ use quarry_eval::pattern::template_match::{FlatTemplate, GroupRanges, MatchPlan,
 use quarry_event::template::{Dictionary, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
-use super::cells::CellPlanner;
+use super::cells::{CellNaming, CellPlanner};
 use super::planned_template::PlannedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::reports::{FieldTemplate, MATCHES_MAX, NamePart, Report, TextExtraction};
@@ -77,7 +77,12 @@ impl<'a> ReportPlanner<'a> {
         };
         match extraction {
             TextExtraction::Cells(of_cells, delimiters) => {
-                ReportPlanner::Cells(CellPlanner::new(report, (of_cells, delimiters), template_set, dictionary))
+                let naming = CellNaming::Positions(of_cells);
+                ReportPlanner::Cells(CellPlanner::new(report, naming, delimiters, template_set, dictionary))
+            }
+            TextExtraction::Pairs(delimiters, inner) => {
+                let naming = CellNaming::Keys(inner);
+                ReportPlanner::Cells(CellPlanner::new(report, naming, delimiters, template_set, dictionary))
             }
             TextExtraction::Pattern { pairs, .. } if pairs.iter().all(|pair| pair.known_name().is_none()) => {
                 let pairs = pairs_of(report);

@@ -7,12 +7,16 @@
 //! uncertain. The locations of fields in other segments are certain, and fields of the uncertain segment are extracted
 //! from the text of that segment instead of the whole text.
 //!
+//! If a variable in front of a key ends with a separator in some rows only, the location of the field holds in these
+//! rows, and the other rows are ambiguous ([`mod@super::ambiguous_rows`]).
+//!
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).
 
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet, ValueTraits};
 
-use super::fields::{FieldLocation, Sample, VALUE_ENDS};
+use super::ambiguous_rows::{AmbiguousColumn, keys_in_columns};
+use super::fields::{FieldLocation, SEPARATORS, Sample, VALUE_ENDS};
 use super::inner_pairs::{InnerPair, opens_value};
 use super::key_end::KeyEnd;
 use super::optional_pairs;
@@ -30,14 +34,16 @@ struct Candidate<'a> {
     segment: &'a Template,
     /// Columns whose values may contain the key; `None` if the key may be elsewhere.
     columns: Option<Box<[u32]>>,
-    /// The location of the value, if it is certain.
+    /// The location of the value, if it is certain in all rows that are not ambiguous.
     place: Option<ValueLocation>,
+    /// Columns with values in whose rows `place` may be wrong.
+    ambiguous_columns: Box<[AmbiguousColumn]>,
 }
 
 impl Candidate<'_> {
     /// Whether every text of the segment has the pair.
     fn is_always_present(&self) -> bool {
-        let place = self.place.as_ref();
+        let place = self.place.as_ref().filter(|_| self.ambiguous_columns.is_empty());
         place.is_some_and(|place| {
             matches!(place, ValueLocation::Variable(_) | ValueLocation::Constant(_) | ValueLocation::Composite(_))
         })
@@ -52,15 +58,20 @@ impl<'a> Segments<'a> {
     /// The location of the first pair with this name.
     pub(super) fn location(&self, name: &str) -> FieldLocation {
         let candidates = self.candidates(name);
-        let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref());
+        let is_present = |place: &&ValueLocation| **place != ValueLocation::Absent;
+        let mut certain = candidates.iter().filter_map(|candidate| candidate.place.as_ref()).filter(is_present);
         // If the location of the pair in one segment is certain, and in other segments only values can contain the
         // pair, only the texts of rows with such values must be read.
         let elsewhere = candidates.iter().filter(|candidate| candidate.place.is_none());
         let elsewhere = elsewhere.map(|candidate| candidate.columns.as_deref()).collect::<Option<Vec<_>>>();
-        match (certain.next(), certain.next(), elsewhere) {
-            _ if candidates.is_empty() => return ValueLocation::Absent.into(),
+        let doubts = candidates.iter().map(|candidate| &*candidate.ambiguous_columns).collect::<Vec<_>>().concat();
+        match (certain.next(), certain.next(), elsewhere.map(|columns| columns.concat())) {
+            (None, None, Some(columns)) if columns.is_empty() => {
+                return FieldLocation { place: ValueLocation::Absent, ambiguous_columns: doubts.into() };
+            }
             (Some(place), None, Some(columns)) => {
-                return FieldLocation { place: place.clone(), ambiguous_columns: columns.concat().into() };
+                let ambiguous_columns = [&*keys_in_columns(&columns), &doubts].concat().into();
+                return FieldLocation { place: place.clone(), ambiguous_columns };
             }
             _ => {}
         }
@@ -73,7 +84,7 @@ impl<'a> Segments<'a> {
             }
             // The pieces to be read make up most of the text, so reading the whole text costs no more.
             Some(columns) if candidates.iter().all(|candidate| candidate.place.is_none()) => {
-                FieldLocation { place: ValueLocation::Absent, ambiguous_columns: columns.concat().into() }
+                FieldLocation { place: ValueLocation::Absent, ambiguous_columns: keys_in_columns(&columns.concat()) }
             }
             _ => ValueLocation::Text.into(),
         }
@@ -102,17 +113,39 @@ impl<'a> Segments<'a> {
             let sample = Sample::of_pairs(self.template_set, segment);
             let places = sample.and_then(|sample| sample.pairs(&names, false));
             let place = places.and_then(|places| places.into_iter().next());
-            let candidate = match place {
+            let (place, ambiguous_columns) = match place {
                 Some(ValueLocation::Absent) => continue,
-                None | Some(ValueLocation::Text) => Candidate { segment, columns, place: None },
-                place => Candidate { segment, columns, place },
+                None | Some(ValueLocation::Text) if columns.is_none() => self.location_if_separated(segment, name),
+                None | Some(ValueLocation::Text) => (None, Box::default()),
+                place => (place, Box::default()),
             };
-            candidates.push(candidate);
+            candidates.push(Candidate { segment, columns, place, ambiguous_columns });
             if candidates.last().is_some_and(Candidate::is_always_present) {
                 break;
             }
         }
         candidates
+    }
+
+    /// The location of a pair in a segment if variables whose values can end with a separator do so, and the rows in
+    /// which one of them does not; no location if that does not suffice.
+    fn location_if_separated(&self, segment: &Template, name: &str) -> (Option<ValueLocation>, Box<[AmbiguousColumn]>) {
+        let mut splitter = Splitter { assumed: Some(Vec::new()), ..Splitter::new(self.template_set) };
+        splitter.add_parts(segment);
+        splitter.end_segment();
+        let (segments, assumed) = (splitter.segments, splitter.assumed.unwrap_or_default());
+        if assumed.is_empty() {
+            return (None, Box::default());
+        }
+        let inside = Segments { template_set: self.template_set, template: segment, segments };
+        let FieldLocation { place, ambiguous_columns } = inside.location(name);
+        match place {
+            ValueLocation::Pair(_) | ValueLocation::Text => (None, Box::default()),
+            place => {
+                let assumed: Vec<_> = assumed.into_iter().map(AmbiguousColumn::Unseparated).collect();
+                (Some(place), [&*assumed, &*ambiguous_columns].concat().into())
+            }
+        }
     }
 
     /// Columns whose values may contain the key in a segment; `None` if the key may be elsewhere.
@@ -165,6 +198,8 @@ struct Splitter<'a> {
     /// Whether the current segment may contain an equals sign.
     has_equals: bool,
     segments: Vec<Template>,
+    /// Columns whose values are assumed to end with a separator although some do not. `None`: nothing is assumed.
+    assumed: Option<Vec<u32>>,
 }
 
 impl<'a> Splitter<'a> {
@@ -176,6 +211,7 @@ impl<'a> Splitter<'a> {
             parts: Vec::new(),
             has_equals: false,
             segments: Vec::new(),
+            assumed: None,
         }
     }
 
@@ -286,8 +322,16 @@ impl<'a> Splitter<'a> {
         self.ends_with_equals = traits.lasts.contains(b'=') || (traits.min_len == 0 && self.ends_with_equals);
         self.has_equals |= traits.bytes.contains(b'=');
         self.parts.push(TemplatePart::Variable(column));
-        let ends_values = traits.min_len > 0 && traits.lasts.is_subset(VALUE_ENDS);
-        if ends_values && !traits.lasts.contains(b'"') && self.quoted == QuotedValue::Closed {
+        if self.quoted != QuotedValue::Closed {
+            return;
+        }
+        if traits.min_len > 0 && traits.lasts.is_subset(SEPARATORS) {
+            self.end_segment();
+        } else if let Some(assumed) = &mut self.assumed
+            && traits.lasts.intersects(SEPARATORS)
+        {
+            assumed.push(column);
+            self.ends_with_equals = false;
             self.end_segment();
         }
     }

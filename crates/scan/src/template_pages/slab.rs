@@ -20,6 +20,7 @@ use quarry_event::{Metadata, TextMark, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use super::ambiguous_rows::{AmbiguousColumn, is_unseparated};
 use super::by_value::ByValue;
 use super::coded_fields::CodedField;
 use super::conditions::FieldPlan;
@@ -98,6 +99,8 @@ pub(super) struct Slab {
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     /// For each dictionary, which texts contain the end of a key.
     codes_with: Mutex<Vec<KeyEndCodes>>,
+    /// For each dictionary, which texts do not end with a separator.
+    unseparated: Mutex<HashMap<u32, Arc<[bool]>, FixedState>>,
     /// Dictionaries of fields at different locations, by the address of the locations; `None` for a field without a
     /// dictionary.
     coded: Mutex<HashMap<usize, Option<Arc<CodedField>>, FixedState>>,
@@ -266,6 +269,7 @@ impl Slab {
             by_value: OnceLock::new(),
             values: Mutex::default(),
             codes_with: Mutex::default(),
+            unseparated: Mutex::default(),
             coded: Mutex::default(),
             derived: Mutex::default(),
             metadata: Mutex::default(),
@@ -437,6 +441,17 @@ impl Slab {
         Ok(holds)
     }
 
+    /// By dictionary text: whether the text does not end with a separator; computed once.
+    pub(super) fn unseparated_codes(&self, column: u32) -> Result<Arc<[bool]>, EngineError> {
+        let mut known = self.unseparated.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(codes) = known.get(&column) {
+            return Ok(Arc::clone(codes));
+        }
+        let codes: Arc<[bool]> = self.segment.dictionary(column)?.iter().map(is_unseparated).collect();
+        known.insert(column, Arc::clone(&codes));
+        Ok(codes)
+    }
+
     /// Cached lengths of values.
     pub(super) fn value_lengths(&self) -> Arc<LengthCache> {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(LengthCache::of(&self.template_set))))
@@ -582,7 +597,7 @@ fn locate_fields(
     let keys = classes.len() * templates.len();
     let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); all.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
-    let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
+    let mut doubts: Vec<Vec<Box<[AmbiguousColumn]>>> = vec![Vec::with_capacity(keys); all.len()];
     let mut divided: Vec<DividedKeys> = all.iter().map(|_| DividedKeys::default()).collect();
     let budget = PlanningBudget::of_events(template_set.columns.first().map_or(0, |texts| texts.values as usize));
     let mut lists = ListedValues::default();

@@ -32,6 +32,8 @@ pub struct ExtractCommand {
     pub clean_keys: bool,
     /// `mv_add=` (default `f`): whether a repeated name adds a value.
     pub adds_values: bool,
+    /// The fields that later commands read; `None` if they may read any field. The planner sets it.
+    pub names: Option<Vec<String>>,
 }
 
 impl Syntax for ExtractCommand {
@@ -53,6 +55,7 @@ impl Syntax for ExtractCommand {
             chars_max: DEFAULT_CHARS_MAX,
             clean_keys: true,
             adds_values: false,
+            names: None,
         };
         loop {
             let Some(option) = parser.option(OPTIONS)? else {

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::{KEY_BYTES_MAX, auto_kv, auto_kv_escaped, certain_value, clean_key, clean_name};
+use super::{KEY_BYTES_MAX, PairFinder, auto_kv, auto_kv_escaped, certain_value, clean_key, clean_name};
 
 fn pairs(text: &str) -> Vec<(&str, &str)> {
     let mut pairs = Vec::new();
@@ -115,6 +115,16 @@ proptest! {
         if let Some(value) = certain_value(text.as_bytes(), at, at + 1) {
             let first = pairs(&text).into_iter().find(|(key, _)| *key == "k");
             prop_assert_eq!(first.map(|(_, value)| value.as_bytes()), Some(value), "{}", text);
+        }
+    }
+
+    #[test]
+    fn a_finder_of_one_name_finds_the_first_pair(text in "[k=& ?\"(),_a1-]{0,4}(k=[=& \"ka)]{0,4}|a-k=1|_k=2 |k_=3){0,3}") {
+        for name in ["k", "ka", "a_k", "k_", "_k", "1k"] {
+            let first = pairs(&text).into_iter().find(|(key, _)| clean_name(key) == name);
+            if let Some(found) = PairFinder::new(name).value_in(&text) {
+                prop_assert_eq!(found, first.map(|(_, value)| value), "{} in {}", name, text);
+            }
         }
     }
 

@@ -10,6 +10,20 @@ use crate::fields::reports::TextExtraction;
 /// Locations of `names` in a template; `@N` represents variable N, whose values are `slots[N - 1]`. Values that
 /// contain `@N` are templates; other values are dictionary entries.
 fn cell_locations(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
+    locations(text, slots, names, (None, keeps_empty, true))
+}
+
+/// Locations of `names` in a template of pairs `a=1,b=2`.
+fn pair_locations(text: &str, slots: &[&[&str]], names: &[&str]) -> Vec<ValueLocation> {
+    locations(text, slots, names, (Some("="), false, false))
+}
+
+fn locations(
+    text: &str,
+    slots: &[&[&str]],
+    names: &[&str],
+    (inner, keeps_empty, cleans_names): (Option<&str>, bool, bool),
+) -> Vec<ValueLocation> {
     let mut template_set = TemplateSet::default();
     template_set.columns.push(Column {
         parent: None,
@@ -58,17 +72,21 @@ fn cell_locations(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bo
         source: "_raw".into(),
         method: ExtractionMethod::Delimited {
             outer: ",".into(),
-            inner: None,
+            inner: inner.map(Into::into),
             names: names.iter().map(|n| (*n).into()).collect(),
         },
         adds_values: false,
-        cleans_names: true,
+        cleans_names,
         keeps_empty,
     };
     let report = Report::new(&rule).unwrap();
     let read = |column: u32| dictionaries.get(column as usize).cloned();
-    let Some(TextExtraction::Cells(own, delimiters)) = report.text_extraction() else { panic!("no list of cells") };
-    let planner = CellPlanner::new(&report, (own, delimiters), &template_set, &read);
+    let (naming, delimiters) = match report.text_extraction() {
+        Some(TextExtraction::Cells(own, delimiters)) => (CellNaming::Positions(own), delimiters),
+        Some(TextExtraction::Pairs(delimiters, inner)) => (CellNaming::Keys(inner), delimiters),
+        _ => panic!("no cells"),
+    };
+    let planner = CellPlanner::new(&report, naming, delimiters, &template_set, &read);
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     planner.locations(&template_of(text), &names)
 }
@@ -175,4 +193,26 @@ fn cells_with_varying_ends_are_located_as_a_whole() {
 fn the_first_non_empty_cell_of_a_name_wins() {
     assert_eq!(cell_locations(",b,@1", &[&["1"]], &["a", "b", "a"], false), [Variable(1), constant("b"), Variable(1)]);
     assert_eq!(cell_locations("x,b,@1", &[&["1"]], &["a", "b", "a"], false)[0], constant("x"));
+}
+
+#[test]
+fn pairs_in_cells_are_located_by_their_keys() {
+    for (text, slots, expected) in [
+        ("35=@1,x=@2,49=a", &[&["D"][..], &["1"]][..], [Variable(1), constant("a"), Absent]),
+        ("@1 8=@2,35=\"@3\",,49", &[&["12"], &["x"], &["y z"]], [Variable(3), Absent, Absent]),
+        // The first pair that is not empty counts.
+        ("35=,35=@1,35=@2", &[&["1"], &["2"]], [Variable(1), Absent, Absent]),
+        ("35=@1,35=@2,49==@2", &[&["1", ""], &["2"]], [Text, Variable(2), Absent]),
+        ("35=@1,49=@2", &[&["1", ""], &["=2"]], [cell("@"), Text, Absent]),
+        ("35=@1=,49=x", &[&["1", ""]], [Text, constant("x"), Absent]),
+        // Keys that depend on values.
+        ("@1=x,35=@2,49=1", &[&["35", "36"], &["y"]], [Text, Text, Text]),
+        ("35=@2,@1=x,49=1", &[&["35", "36"], &["y"]], [Variable(2), Text, Text]),
+        ("@1 35=x,35=@2", &[&["", "36"], &["y"]], [Text, Absent, Absent]),
+        ("@1,35=@2,49=x", &[&["a=b", "36"], &["y"]], [Text, Text, Text]),
+        ("35=@2,@1,49=x", &[&["a,b", "36"], &["y"]], [Variable(2), Text, Text]),
+        ("35=@1,49=x", &[&["a", "\"b"]], [Text, Text, Text]),
+    ] {
+        assert_eq!(pair_locations(text, slots, &["35", "49", "7"]), expected, "{text} {slots:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat, is_string_content};
 
+use super::super::ambiguous_rows::is_unseparated;
 use super::super::value_location::{Nested, NestedValue};
 use super::*;
 
@@ -13,6 +14,13 @@ const KV: AutoExtraction = AutoExtraction { kv_mode: KvMode::Auto, auto_json: tr
 /// The location of `f` in a template of literals and variables, each written as `@`; `values` has one list per
 /// variable.
 fn place(automatic: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocation {
+    let (template_set, template) = template_of(text, values);
+    let json = JsonColumns::new(&template_set, &|_| None);
+    field_location(&template_set, &template, automatic, &json)
+}
+
+/// A template of literals and variables, each written as `@`; `values` has one list per variable.
+fn template_of(text: &str, values: &[&[&str]]) -> (TemplateSet, Template) {
     let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
     template_set.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
@@ -34,8 +42,7 @@ fn place(automatic: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLoca
             template.parts.push(TemplatePart::Literal(literal.as_bytes().into()));
         }
     }
-    let json = JsonColumns::new(&template_set, &|_| None);
-    field_location(&template_set, &template, automatic, &json)
+    (template_set, template)
 }
 
 /// The location of `f`. If the field must be extracted from a part of the text, or the location is right only for some
@@ -161,6 +168,27 @@ fn optional_pairs_are_located() {
         let (template_set, template) = shapes_of(&values, &columns);
         let json = JsonColumns::new(&template_set, &|_| None);
         assert_eq!(field_location(&template_set, &template(text), KV, &json), expected, "{text} {columns:?}");
+    }
+}
+
+#[test]
+fn only_rows_without_a_separator_before_the_key_are_ambiguous() {
+    let unseparated = |column| vec![AmbiguousColumn::Unseparated(column)];
+    for (text, values, expected) in [
+        ("|A@f=@ x", &[&["|2|", "|x"][..], &["1"]][..], (ValueLocation::Variable(2), unseparated(1))),
+        ("|@@f=@ x", &[&["2"], &["|", "|x"], &["1"]], (ValueLocation::Variable(3), unseparated(2))),
+        ("|@f=@ x", &[&["", "2 "], &["1"]], (ValueLocation::Variable(2), unseparated(1))),
+        // In ambiguous rows, the key may end in `_f`, which is another field, or only there in `f`.
+        ("|@_f=@ x", &[&["|", "a"], &["1"]], (ValueLocation::Absent, unseparated(1))),
+        ("|@=@ x", &[&["|", "|f"], &["1"]], (ValueLocation::Absent, unseparated(1))),
+        ("|@g=@ x", &[&["|", "|f"], &["1"]], (ValueLocation::Absent, vec![])),
+        ("a=@f=@ x", &[&["b ", "b"], &["1"]], (ValueLocation::Variable(2), unseparated(1))),
+        ("f=@f=@ x", &[&["b ", "b"], &["1"]], (ValueLocation::Text, vec![])),
+    ] {
+        let (template_set, template) = template_of(text, values);
+        let json = JsonColumns::new(&template_set, &|_| None);
+        let found = template_locations(&template_set, &template, KV, &["f".to_owned()], &json).remove(0);
+        assert_eq!((found.place, found.ambiguous_columns.to_vec()), expected, "{text} {values:?}");
     }
 }
 
@@ -561,7 +589,10 @@ proptest! {
             let value = |column: &u32| values[*column as usize - 1];
             let told = match &place {
                 ValueLocation::Text => continue,
-                _ if ambiguous_columns.iter().any(|column| value(column).contains("f=")) => continue,
+                _ if ambiguous_columns.iter().any(|column| match column {
+                    AmbiguousColumn::WithKey(column) => value(column).contains("f="),
+                    AmbiguousColumn::Unseparated(column) => is_unseparated(value(column).as_bytes()),
+                }) => continue,
                 ValueLocation::Absent => None,
                 ValueLocation::Constant(constant) => Some(constant.to_string()),
                 ValueLocation::Variable(column) => Some(value(column).to_owned()),
