@@ -29,7 +29,7 @@ const V2_JOBS: &str = "search/v2/jobs";
 /// The parameter that searches cannot choose, because this module parses the answer.
 const OUTPUT_MODE: &str = "output_mode";
 /// Path prefixes, after the root, of endpoints that do not list entries.
-const UNLISTED_PREFIXES: [&str; 9] = [
+const UNLISTED_PREFIXES: [&str; 10] = [
     "auth/",
     "catalog/metricstore/",
     "quarry/",
@@ -37,6 +37,7 @@ const UNLISTED_PREFIXES: [&str; 9] = [
     "search/parser",
     "search/timeparser",
     "search/typeahead",
+    "search/v1/",
     "search/v2/",
     "storage/collections/data",
 ];

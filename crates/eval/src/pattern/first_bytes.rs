@@ -67,7 +67,11 @@ fn add(tree: &Hir, is_first: &mut [bool; 256]) -> bool {
         HirKind::Repetition(repetition) => add(&repetition.sub, is_first) || repetition.min == 0,
         HirKind::Capture(capture) => add(&capture.sub, is_first),
         HirKind::Concat(parts) => parts.iter().all(|part| add(part, is_first)),
-        HirKind::Alternation(parts) => parts.iter().fold(false, |is_empty, part| add(part, is_first) || is_empty),
+        HirKind::Alternation(parts) => {
+            // Every part adds its bytes, also after one that may be empty.
+            let may_be_empty: Vec<bool> = parts.iter().map(|part| add(part, is_first)).collect();
+            may_be_empty.contains(&true)
+        }
     }
 }
 
