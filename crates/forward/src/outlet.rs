@@ -53,7 +53,7 @@ pub struct OutletFigures {
     pub oversized: u64,
 }
 
-/// Where a batch comes from.
+/// Origin of a batch.
 enum BatchOrigin<'a> {
     Unknown,
     /// A file, read up to this position.

@@ -256,13 +256,7 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         content
             .entry("tstatsHomePath")
             .or_insert_with(|| format!("volume:_splunk_summaries/{name}/datamodel_summary").into());
-        for (path, below) in PATHS {
-            let place = format!("{name}{below}");
-            content.entry(path).or_insert_with(|| format!("$SPLUNK_DB/{place}").into());
-            if is_folder_shown {
-                content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
-            }
-        }
+        add_paths(&name, is_folder_shown.then_some(&*folder), &mut content);
         for (flag, otherwise) in FLAGS {
             let said = match content.get(flag) {
                 Some(Value::Bool(said)) => Some(*said),
@@ -282,6 +276,17 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content }
     };
     with_permissions(state, caller, facts.into_iter().map(entry).collect()).await
+}
+
+/// Adds the paths of an index as settings, and below the folder of the data directory if it is given.
+fn add_paths(index: &str, folder: Option<&str>, content: &mut Map<String, Value>) {
+    for (path, below) in PATHS {
+        let place = format!("{index}{below}");
+        content.entry(path).or_insert_with(|| format!("$SPLUNK_DB/{place}").into());
+        if let Some(folder) = folder {
+            content.insert(format!("{path}_expanded"), format!("{folder}/{place}").into());
+        }
+    }
 }
 
 /// The indexes of one kind, or all of them. Without a kind, Splunk lists the indexes of events only; here an index of

@@ -37,7 +37,7 @@ CLEAN_KEYS = false
 
 const EVENTS: u64 = 4_000;
 
-/// What stands between the event class and `src=` in unusual events.
+/// Texts between the event class and `src=` in unusual events.
 const ODD: [&str; 12] = [
     "|scan|5",
     "|scan ab",

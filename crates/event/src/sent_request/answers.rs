@@ -37,7 +37,7 @@ fn answer_slot(run: u64, number: u64) -> [u8; ANSWER_SLOT_BYTES] {
     out
 }
 
-/// What to write when the parts with these numbers are answered: offsets in the file with bytes. Adjacent slots are one
+/// The bytes to write when the parts with these numbers are answered, with their offsets in the file. Adjacent slots are one
 /// write, because fewer writes shorten the time in which a crash leaves an answer recorded but not sent.
 pub fn answer_writes(run: u64, numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, Vec<u8>)> {
     let mut places: Vec<(u64, u64)> = numbers.into_iter().map(|number| (number % ANSWER_SLOTS, number)).collect();

@@ -155,7 +155,7 @@ impl Fields<'_> {
             }
             (Some(':') | Some('E'), _) => self.write_zone(name, out),
             (Some(digit @ '1'..='9'), Some('N' | 'Q')) => {
-                self.write_subsecond(u32::from(digit as u8 - b'0'), out);
+                self.write_subsecond(u32::from(digit) - u32::from('0'), out);
                 true
             }
             _ => false,

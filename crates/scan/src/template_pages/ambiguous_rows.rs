@@ -7,25 +7,11 @@
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues, TemplatePart, TemplateSet};
 
+use super::ambiguous_columns::{AmbiguousColumn, SEPARATORS, is_unseparated};
 use super::divided_keys::keys_of;
 use super::field_locations::FieldLocations;
-use super::fields::SEPARATORS;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
-
-/// A column, and which of its values make the location of a field uncertain in their rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum AmbiguousColumn {
-    /// Values that contain the end of the field's key ([`super::key_end`]).
-    WithKey(u32),
-    /// Values that do not end with a separator: they may continue in the text after them.
-    Unseparated(u32),
-}
-
-/// The columns as ambiguous if a value contains the end of the field's key.
-pub(super) fn keys_in_columns(columns: &[u32]) -> Box<[AmbiguousColumn]> {
-    columns.iter().copied().map(AmbiguousColumn::WithKey).collect()
-}
 
 /// Rows of a page that need their text although the field's location is known.
 pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
@@ -102,9 +88,4 @@ fn ends_with_separator(parts: &[TemplatePart], template_set: &TemplateSet) -> bo
             .is_some_and(|column| column.traits.min_len > 0 && column.traits.lasts.is_subset(SEPARATORS)),
         None => false,
     }
-}
-
-/// Whether a value does not end with a separator.
-pub(super) fn is_unseparated(value: &[u8]) -> bool {
-    !value.last().is_some_and(|last| SEPARATORS.contains(*last))
 }

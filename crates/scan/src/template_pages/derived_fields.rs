@@ -13,7 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_event::template::VALUE_SEPARATOR;
 
-use super::ambiguous_rows::{AmbiguousColumn, keys_in_columns};
+use super::ambiguous_columns::{AmbiguousColumn, keys_in_columns};
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
 

@@ -10,7 +10,7 @@ use quarry_event::template::{
     SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextSlice, ValueParts,
 };
 
-use super::ambiguous_rows::AmbiguousColumn;
+use super::ambiguous_columns::AmbiguousColumn;
 use super::derived_fields::Derivation;
 use super::key_end::KeyEnd;
 use super::key_splits::{KeySplit, has_values};

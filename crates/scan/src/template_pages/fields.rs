@@ -18,7 +18,7 @@ use quarry_conf::KvMode;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, extracted_name};
 
-use super::ambiguous_rows::{AmbiguousColumn, keys_in_columns};
+use super::ambiguous_columns::{AmbiguousColumn, keys_in_columns};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::optional_pairs;
@@ -34,8 +34,6 @@ const PLACEHOLDER: u8 = b'7';
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
-/// Bytes that end an unquoted value and are no part of the next one, nor of a key.
-pub(super) const SEPARATORS: ByteSet = ByteSet::of(b" \t\r\n,;|&");
 /// Bytes that may be stripped from the end of a value (`quarry_pipeline::extract::auto_kv`), and their counterparts.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 

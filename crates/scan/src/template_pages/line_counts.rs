@@ -4,6 +4,12 @@
 
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 
+use super::field_locations::KeyLocation;
+use super::key_splits::KeySplit;
+use super::value_location::ValueLocation;
+use crate::derive::LINE_COUNT_FIELD;
+use crate::fields::ExtractionClass;
+
 const LINE_BREAK: u8 = b'\n';
 
 /// The number of line breaks in the values of each column of a slab; `None` if it differs between values.
@@ -72,6 +78,29 @@ fn ends_with_break(template: &Template, template_set: &TemplateSet) -> Option<bo
         }
     }
     Some(false)
+}
+
+/// Adds the default value of `linecount`, which events without a field of this name have: a constant if the template
+/// determines the number of lines.
+pub(super) fn locate_line_count(
+    template_set: &TemplateSet,
+    templates: &[Template],
+    classes: &[ExtractionClass],
+    split: Option<&KeySplit>,
+    located: &mut [KeyLocation],
+) {
+    let mut rules = classes.iter().flat_map(|class| &class.field_patterns);
+    let is_in_rules = rules.any(|rule| rule.field == LINE_COUNT_FIELD || rule.group(LINE_COUNT_FIELD).is_some());
+    let counts = LineCounts::of(template_set);
+    for (key, known) in located.iter_mut().enumerate() {
+        let template = &templates[split.map_or(key, |split| split.undivided(key)) % templates.len()];
+        let count = if is_in_rules { None } else { counts.of_texts(template, template_set) };
+        known.place = match (&known.place, count) {
+            (ValueLocation::Absent, Some(count)) => ValueLocation::Constant(count.to_string().into()),
+            // At other locations, some rows may have no value, and thus the default.
+            _ => ValueLocation::Text,
+        };
+    }
 }
 
 #[cfg(test)]

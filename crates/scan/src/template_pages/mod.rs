@@ -11,6 +11,7 @@
 //!
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
+mod ambiguous_columns;
 mod ambiguous_rows;
 mod by_value;
 mod cells;

@@ -15,8 +15,8 @@
 
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet, ValueTraits};
 
-use super::ambiguous_rows::{AmbiguousColumn, keys_in_columns};
-use super::fields::{FieldLocation, SEPARATORS, Sample, VALUE_ENDS};
+use super::ambiguous_columns::{AmbiguousColumn, SEPARATORS, keys_in_columns};
+use super::fields::{FieldLocation, Sample, VALUE_ENDS};
 use super::inner_pairs::{InnerPair, opens_value};
 use super::key_end::KeyEnd;
 use super::optional_pairs;

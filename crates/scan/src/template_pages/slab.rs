@@ -20,7 +20,7 @@ use quarry_event::{Metadata, TextMark, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
-use super::ambiguous_rows::{AmbiguousColumn, is_unseparated};
+use super::ambiguous_columns::{AmbiguousColumn, is_unseparated};
 use super::by_value::ByValue;
 use super::coded_fields::CodedField;
 use super::conditions::FieldPlan;
@@ -32,7 +32,7 @@ use super::fields::{FieldLocation, may_be_json, template_locations};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::key_splits::{Division, KeySplit};
-use super::line_counts::LineCounts;
+use super::line_counts::locate_line_count;
 use super::listed_values::ListedValues;
 use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
@@ -200,6 +200,13 @@ pub(super) fn extraction_classes(
     (classes, class_of)
 }
 
+/// Adds the fields from which rules derive others, and sorts the names.
+fn add_sources(names: &mut Vec<String>, classes: &[ExtractionClass]) {
+    names.extend(classes.iter().flat_map(|class| &class.field_patterns).map(|rule| rule.field.clone()));
+    names.sort_unstable();
+    names.dedup();
+}
+
 /// Asserts that each name has a location for each key, including names whose locations other searches computed for
 /// these templates.
 fn assert_complete(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
@@ -230,9 +237,7 @@ impl Slab {
             let known = ColumnAccess { json: &json, xml: &xml, dictionary: &dictionary, facts: &facts };
             locate_fields(&set, &templates, &classes, names, &known)
         };
-        names.extend(classes.iter().flat_map(|class| &class.field_patterns).map(|rule| rule.field.clone()));
-        names.sort_unstable();
-        names.dedup();
+        add_sources(&mut names, &classes);
         let places = facts.locations_of(NameKind::Field, &names, &classes, find);
         let keys = classes.len() * templates.len();
         assert_complete(&places, names.len(), keys);
@@ -587,11 +592,8 @@ fn locate_fields(
 ) -> Vec<FieldLocations> {
     // Includes the fields that requested fields are derived from.
     let mut all = names.to_vec();
-    for rule in classes.iter().flat_map(|class| &class.field_patterns) {
-        if !all.contains(&rule.field) {
-            all.push(rule.field.clone());
-        }
-    }
+    let sources = classes.iter().flat_map(|class| &class.field_patterns);
+    sources.for_each(|rule| all.extend((!all.contains(&rule.field)).then(|| rule.field.clone())));
     let pairs_of =
         |report: &Arc<Report>| known.facts.pairs_for(report, || TemplatePairs::new(report, template_set, templates));
     let keys = classes.len() * templates.len();
@@ -603,10 +605,8 @@ fn locate_fields(
     let mut lists = ListedValues::default();
     let mut values = |column: u32| lists.of_column(template_set, column, known.dictionary);
     for ExtractionClass { automatic, text_patterns: of_text, field_patterns, reports } in classes {
-        let reports: Vec<ReportPlanner<'_>> = reports
-            .iter()
-            .map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
-            .collect();
+        let planner = |report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of);
+        let reports: Vec<ReportPlanner<'_>> = reports.iter().map(planner).collect();
         // A rule that derives the field from another field applies only where the field is not found otherwise. If
         // there is such a rule, the field's location must not differ by code.
         let divides = |name: &str| field_patterns.iter().all(|rule| rule.group(name).is_none());
@@ -638,11 +638,12 @@ fn locate_fields(
     let named = by_name.into_iter().zip(patterned).zip(doubts).zip(divided);
     let named = named.zip(names.iter().zip(&mut derived)).map(|((parts, divided), (name, derived))| {
         let ((places, patterned), doubts) = parts;
-        let located = places
-            .into_iter()
-            .zip(patterned)
-            .zip(doubts)
-            .map(|((place, is_patterned), doubts)| KeyLocation { place, is_patterned, ambiguous_columns: doubts });
+        let located = places.into_iter().zip(patterned).zip(doubts);
+        let located = located.map(|((place, is_patterned), ambiguous_columns)| KeyLocation {
+            place,
+            is_patterned,
+            ambiguous_columns,
+        });
         let (split, mut located) = split_keys(templates, located.collect(), divided);
         if name == LINE_COUNT_FIELD {
             locate_line_count(template_set, templates, classes, split.as_deref(), &mut located);
@@ -650,29 +651,6 @@ fn locate_fields(
         field_locations(template_set, templates, located, split, name, derived.take())
     });
     named.collect()
-}
-
-/// Adds the default value of `linecount`, which events without a field of this name have: a constant if the template
-/// determines the number of lines.
-fn locate_line_count(
-    template_set: &TemplateSet,
-    templates: &[Template],
-    classes: &[ExtractionClass],
-    split: Option<&KeySplit>,
-    located: &mut [KeyLocation],
-) {
-    let mut rules = classes.iter().flat_map(|class| &class.field_patterns);
-    let is_in_rules = rules.any(|rule| rule.field == LINE_COUNT_FIELD || rule.group(LINE_COUNT_FIELD).is_some());
-    let counts = LineCounts::of(template_set);
-    for (key, known) in located.iter_mut().enumerate() {
-        let template = &templates[split.map_or(key, |split| split.undivided(key)) % templates.len()];
-        let count = if is_in_rules { None } else { counts.of_texts(template, template_set) };
-        known.place = match (&known.place, count) {
-            (ValueLocation::Absent, Some(count)) => ValueLocation::Constant(count.to_string().into()),
-            // At other locations, some rows may have no value, and thus the default.
-            _ => ValueLocation::Text,
-        };
-    }
 }
 
 /// The keys of a field that are divided.

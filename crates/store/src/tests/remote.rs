@@ -530,7 +530,7 @@ struct CountedVolume {
 struct CountedObject {
     object: Arc<dyn ReadAt>,
     reads: Arc<AtomicU64>,
-    /// What was read with the opening.
+    /// Bytes that were read when the object was opened.
     tail: Mutex<Option<(u64, Bytes)>>,
 }
 

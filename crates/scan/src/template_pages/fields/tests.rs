@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat, is_string_content};
 
-use super::super::ambiguous_rows::is_unseparated;
+use super::super::ambiguous_columns::is_unseparated;
 use super::super::value_location::{Nested, NestedValue};
 use super::*;
 
