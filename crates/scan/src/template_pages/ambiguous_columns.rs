@@ -1,7 +1,7 @@
 //! Columns that make the location of a field uncertain in some rows.
 //!
 //! Not here: detection of such columns ([`super::key_end`], [`super::segments`]); their rows
-//! ([`super::ambiguous_rows`]).
+//! ([`mod@super::ambiguous_rows`]).
 
 use quarry_event::template::ByteSet;
 
