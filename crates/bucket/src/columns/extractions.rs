@@ -7,7 +7,9 @@
 //! field with one value per event, it is the number of its column. For a field with several values per event, the count
 //! of all columns is added, even if the column has codes for parts of the texts. For a field whose parts follow from
 //! the template of the text, the number is twice the count of all columns, plus one if the field has several values per
-//! event, or plus two if a value is a slice of its part, which is then stored after each sequence of parts. Blocks of older versions, and of slabs without such fields and names, end before the list.
+//! event, or plus two if a value is a slice of its part, which is then stored after each sequence of parts. If the parts
+//! have codes and a value is a slice, the number is that of the column of codes plus twice the count of all columns plus
+//! three. Blocks of older versions, and of slabs without such fields and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -128,16 +130,17 @@ fn put_slice(slice: TextSlice, out: &mut Vec<u8>) {
 
 fn read_slice(cursor: &mut Cursor<'_>) -> Result<TextSlice, Malformed> {
     let kind = cursor.count("kind of slice", 4)?;
-    let number = u32_of(cursor.count("slice of a part", MAX_SLICE_BYTES)?);
+    let number = cursor.count("slice of a part", u8::MAX.into())?;
+    let bytes = Some(u32_of(number)).filter(|_| number <= MAX_SLICE_BYTES);
     let character = u8::try_from(number).ok().filter(u8::is_ascii);
-    match (kind, character) {
-        (0, _) => Ok(TextSlice::Whole),
-        (1, _) => Ok(TextSlice::From(number)),
-        (2, _) => Ok(TextSlice::First(number)),
-        (3, Some(character)) => Ok(TextSlice::Until(character)),
-        (4, Some(character)) => Ok(TextSlice::After(character)),
-        _ => Err(Malformed::new("a slice ends at a character that is not ASCII")),
-    }
+    let slice = match kind {
+        0 => Some(TextSlice::Whole),
+        1 => bytes.map(TextSlice::From),
+        2 => bytes.map(TextSlice::First),
+        3 => character.map(TextSlice::Until),
+        _ => character.map(TextSlice::After),
+    };
+    slice.ok_or_else(|| Malformed::new("a slice has too many bytes, or ends at a character that is not ASCII"))
 }
 
 /// Whether anything is stored about the search-time fields of a slab.
@@ -191,7 +194,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
         let columns = template_set.columns.len();
-        let number = cursor.count("column of a search-time field", 3 * columns + FIRST_SLICED_CODES as usize)?;
+        let number = cursor.count("column of a search-time field", 3 * columns - 1 + FIRST_SLICED_CODES as usize)?;
         let sliced_codes = number.checked_sub(2 * columns + FIRST_SLICED_CODES as usize);
         if let Some(form) = number.checked_sub(2 * columns).filter(|_| sliced_codes.is_none()) {
             if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
@@ -213,7 +216,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         }
         let values = match u32_of(column) {
             0 if !is_list && sliced_codes.is_none() => StoredValues::Absent,
-            codes if is_code_column(template_set, codes) => {
+            codes if codes != TEXT_COLUMN && is_code_column(template_set, codes) => {
                 let parts = read_text_parts(cursor, template_set, codes, sliced_codes.is_some())?;
                 if is_list && parts.own.is_some() {
                     return Err(Malformed::new("lists of parts have values that are not in the texts"));
@@ -426,7 +429,9 @@ mod tests {
             TextSlice::From(largest),
             TextSlice::First(1),
             TextSlice::Until(b':'),
+            TextSlice::Until(b'~'),
             TextSlice::After(b'/'),
+            TextSlice::After(b'_'),
         ];
         for slice in possible {
             let mut bytes = Vec::new();

@@ -71,6 +71,9 @@ struct Locator<'f> {
     limits: PartLimits,
     /// Number of values located.
     next: usize,
+    /// Number of values found that are not parts of the text, and their maximum.
+    own: usize,
+    own_max: usize,
     /// Code of each event.
     codes: Vec<u32>,
     sequences: Vec<ValueParts>,
@@ -81,9 +84,12 @@ struct Locator<'f> {
 
 impl<'f> Locator<'f> {
     fn new(field: &'f ExtractedField, limits: PartLimits) -> Locator<'f> {
+        let own_max = if field.is_list { 0 } else { field.rows.len() / limits.own_values_divisor };
         Locator {
             field,
             limits,
+            own: 0,
+            own_max,
             next: 0,
             codes: Vec::new(),
             sequences: Vec::new(),
@@ -104,7 +110,13 @@ impl<'f> Locator<'f> {
             }
             _ => ABSENT,
         };
+        self.own += usize::from(code == OWN);
         self.codes.push(code);
+    }
+
+    /// Whether the field may still be stored as parts of the texts.
+    fn is_open(&self) -> bool {
+        self.own <= self.own_max
     }
 
     fn code_of(&mut self, value: &[u8], reader: &PartReader<'_>) -> u32 {
@@ -192,19 +204,18 @@ impl TemplateSlab {
         let mut located: Vec<Locator<'_>> = fields.iter().map(|field| Locator::new(field, limits)).collect();
         let mut reader = PartReader::new(self);
         for _ in 0..events {
+            if located.is_empty() {
+                return;
+            }
             reader.read_next();
             located.iter_mut().for_each(|field| field.add_event(&reader));
+            located.retain(Locator::is_open);
         }
         located.iter().for_each(|field| self.add_located(field, events));
     }
 
     fn add_located(&mut self, located: &Locator<'_>, events: usize) {
         let own = located.own_values();
-        let values = located.field.rows.len();
-        let own_max = if located.field.is_list { 0 } else { values / located.limits.own_values_divisor };
-        if own.rows.len() > own_max {
-            return;
-        }
         // Only codes that occur are numbered.
         let mut number_of = vec![u32::MAX; located.sequences.len() + FIRST as usize];
         located.codes.iter().for_each(|code| number_of[*code as usize] = 0);

@@ -344,7 +344,7 @@ impl Report {
 
     /// Whether a key in the text that ends with `tail` may be the field `name`.
     pub(crate) fn may_end_name(&self, tail: &str, name: &str) -> bool {
-        let tail = tail.trim_end();
+        let tail = tail.trim_end_matches([' ', '\t', '\r', '\n']);
         let end = if self.cleans_names { clean_key(tail) } else { Cow::Borrowed(tail) };
         // The quotes around a key are removed, and so is what may not begin a name.
         tail.ends_with('"') || name.ends_with(&*end) || end.ends_with(name)

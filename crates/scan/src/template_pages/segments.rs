@@ -13,7 +13,7 @@
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).
 
-use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet, ValueTraits};
+use quarry_event::template::{Column, ColumnKind, Template, TemplatePart, TemplateSet, ValueTraits};
 
 use super::ambiguous_columns::{AmbiguousColumn, SEPARATORS, keys_in_columns};
 use super::fields::{FieldLocation, Sample, VALUE_ENDS};
@@ -27,6 +27,9 @@ pub(super) struct Segments<'a> {
     template_set: &'a TemplateSet,
     template: &'a Template,
     segments: Vec<Template>,
+    /// Whether a segment may be divided further by assuming that values end with a separator; a part of a segment is
+    /// not, or the division would not end.
+    may_assume: bool,
 }
 
 /// A segment that may contain a pair with a given name.
@@ -52,7 +55,7 @@ impl Candidate<'_> {
 
 impl<'a> Segments<'a> {
     pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> Segments<'a> {
-        Segments { template_set, template, segments: Splitter::new(template_set).split(template) }
+        Segments { template_set, template, segments: Splitter::new(template_set).split(template), may_assume: true }
     }
 
     /// The location of the first pair with this name.
@@ -115,7 +118,9 @@ impl<'a> Segments<'a> {
             let place = places.and_then(|places| places.into_iter().next());
             let (place, ambiguous_columns) = match place {
                 Some(ValueLocation::Absent) => continue,
-                None | Some(ValueLocation::Text) if columns.is_none() => self.location_if_separated(segment, name),
+                None | Some(ValueLocation::Text) if columns.is_none() && self.may_assume => {
+                    self.location_if_separated(segment, name)
+                }
                 None | Some(ValueLocation::Text) => (None, Box::default()),
                 place => (place, Box::default()),
             };
@@ -137,7 +142,7 @@ impl<'a> Segments<'a> {
         if assumed.is_empty() {
             return (None, Box::default());
         }
-        let inside = Segments { template_set: self.template_set, template: segment, segments };
+        let inside = Segments { template_set: self.template_set, template: segment, segments, may_assume: false };
         let FieldLocation { place, ambiguous_columns } = inside.location(name);
         match place {
             ValueLocation::Pair(_) | ValueLocation::Text => (None, Box::default()),
@@ -329,6 +334,7 @@ impl<'a> Splitter<'a> {
             self.end_segment();
         } else if let Some(assumed) = &mut self.assumed
             && traits.lasts.intersects(SEPARATORS)
+            && self.template_set.columns.get(column as usize).is_some_and(has_codes)
         {
             assumed.push(column);
             self.ends_with_equals = false;
@@ -342,4 +348,9 @@ impl<'a> Splitter<'a> {
             self.segments.push(Template { parts });
         }
     }
+}
+
+/// Whether the rows in which a value of a column does not end with a separator are found by the codes of the values.
+fn has_codes(column: &Column) -> bool {
+    matches!(column.kind, ColumnKind::Dictionary { .. } | ColumnKind::Templates(_))
 }

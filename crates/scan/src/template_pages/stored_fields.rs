@@ -71,7 +71,8 @@ pub(crate) fn fields_to_store(
     messages: &Messages,
 ) -> Vec<FieldToStore> {
     let (Ok(Some(set)), Some(_)) = (segment.template_set(), segment.pages().first()) else { return Vec::new() };
-    let names: Vec<String> = names.iter().cloned().collect();
+    // Events without a stored value have the default value, so `find_stored` never finds this field.
+    let names: Vec<String> = names.iter().filter(|name| *name != LINE_COUNT_FIELD).cloned().collect();
     assert!(names.is_sorted(), "the fields stored come in the order of their names");
     let request =
         SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };

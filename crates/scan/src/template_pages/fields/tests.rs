@@ -184,6 +184,8 @@ fn only_rows_without_a_separator_before_the_key_are_ambiguous() {
         ("|@g=@ x", &[&["|", "|f"], &["1"]], (ValueLocation::Absent, vec![])),
         ("a=@f=@ x", &[&["b ", "b"], &["1"]], (ValueLocation::Variable(2), unseparated(1))),
         ("f=@f=@ x", &[&["b ", "b"], &["1"]], (ValueLocation::Text, vec![])),
+        // A division that would divide its own last part again.
+        ("a|k=@|", &[&["", "x;"]], (ValueLocation::Text, vec![])),
     ] {
         let (template_set, template) = template_of(text, values);
         let json = JsonColumns::new(&template_set, &|_| None);
