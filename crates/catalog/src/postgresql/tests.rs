@@ -265,7 +265,7 @@ fn replaced_writers_cannot_write() {
         Err(CatalogError::Busy { .. }) => None,
         other => Some(other.unwrap_err()),
     });
-    assert!(error.unwrap().to_string().contains("another process has written"));
+    assert!(error.unwrap().to_string().contains("another process has become its writer"));
     assert_eq!(open(&place).unwrap().setting("a").unwrap().as_deref(), Some("4"));
 }
 
