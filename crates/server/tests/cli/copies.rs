@@ -7,9 +7,19 @@ use std::process::{Command, Stdio};
 use crate::server::Server;
 use crate::support::{Place, RunOutput, lines, wait_until};
 
-/// Copies a directory as `cp -r` does.
+/// Copies a directory as `cp -r` does, at a moment at which no file changes: a server that has just started still writes.
 fn copy(from: &Path, to: &Path) {
-    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+    let files = || {
+        let found = Command::new("find").arg(from).args(["-printf", "%P %s %T@\n"]).output().unwrap();
+        String::from_utf8(found.stdout).unwrap()
+    };
+    let is_copied = wait_until(|| {
+        let before = files();
+        assert!(Command::new("rm").arg("-rf").arg(to).status().unwrap().success());
+        assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+        files() == before
+    });
+    assert!(is_copied, "the server keeps writing");
 }
 
 fn run_on(place: &Place, folder: &str, arguments: &[&str]) -> RunOutput {
