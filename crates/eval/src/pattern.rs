@@ -19,6 +19,7 @@ pub mod template_match;
 mod translate;
 mod wildcard;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use quarry_stdx::Fault;
@@ -26,7 +27,7 @@ use quarry_stdx::Fault;
 use crate::messages::{Loss, TEXT_BYTES_MAX, record_loss};
 use machine_code::{MachineCode, MachineCodeMatch, TEXTS_BEFORE};
 use one_pass::{OnePass, OnePassMatch};
-use prefix_search::{PrefixMatch, PrefixSearch};
+use prefix_search::{PrefixSearch, SEARCHES_BEFORE};
 
 pub use borders::{BorderBytes, GroupBorders};
 pub use like::LikePattern;
@@ -60,8 +61,10 @@ struct Linear {
     regex: regex::Regex,
     /// The pattern as the user wrote it.
     source: Arc<str>,
-    /// A faster equivalent search, prepared when positions are first requested.
+    /// Finds the positions at which matches may begin; prepared after [`SEARCHES_BEFORE`] searches.
     prefixed: Arc<OnceLock<Option<PrefixSearch>>>,
+    /// Number of searches before `prefixed` was prepared.
+    searches: Arc<AtomicU32>,
     /// Finds matches that begin at a known position; prepared at the first request.
     one_pass: Arc<OnceLock<Option<OnePass>>>,
     /// Finds the groups of expressions that are not one-pass; prepared after [`TEXTS_BEFORE`] texts.
@@ -74,7 +77,23 @@ impl Linear {
     }
 
     fn prefix_search(&self) -> Option<&PrefixSearch> {
-        self.prefixed.get_or_init(|| PrefixSearch::new(self.regex.as_str())).as_ref()
+        let new = || PrefixSearch::new(self.regex.as_str()).filter(|_| self.one_pass().is_some());
+        self.prefixed.get_or_init(new).as_ref()
+    }
+
+    /// Searches at or after `start` where a match may begin; `None` if the engine must decide.
+    #[inline]
+    fn captures_by_prefix(&self, text: &str, start: usize, positions: &mut LinearPositions) -> Option<bool> {
+        let search = match self.prefixed.get() {
+            Some(search) => search.as_ref()?,
+            None if self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES_BEFORE => return None,
+            None => self.prefix_search()?,
+        };
+        let automaton = self.one_pass()?;
+        let found = positions.one_pass.get_or_insert_with(|| automaton.new_match());
+        let is_match = search.captures_at(automaton, text, start, found, &mut positions.handovers)?;
+        positions.found_by = SearchMethod::OnePass;
+        Some(is_match)
     }
 
     fn new_machine_code(&self) -> Option<MachineCode> {
@@ -135,11 +154,12 @@ enum MatchPositions {
 #[derive(Clone, Debug)]
 struct LinearPositions {
     locations: regex::CaptureLocations,
-    prefixed: Option<PrefixMatch>,
     one_pass: Option<OnePassMatch>,
     machine_code: Option<MachineCodeMatch>,
     /// Number of texts searched while there is no machine code.
     texts: u32,
+    /// Number of prefix searches handed over to the engine, less those that were not.
+    handovers: u32,
     /// The method that found the last match; the positions are in its results.
     found_by: SearchMethod,
 }
@@ -148,7 +168,6 @@ struct LinearPositions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SearchMethod {
     Engine,
-    Prefix,
     OnePass,
     MachineCode,
 }
@@ -158,9 +177,6 @@ impl Captures {
     #[inline]
     pub fn get(&self, group: usize) -> Option<(usize, usize)> {
         match &self.0 {
-            MatchPositions::Linear(LinearPositions {
-                prefixed: Some(found), found_by: SearchMethod::Prefix, ..
-            }) => found.get(group),
             MatchPositions::Linear(LinearPositions {
                 one_pass: Some(found), found_by: SearchMethod::OnePass, ..
             }) => found.get(group),
@@ -195,6 +211,7 @@ impl Regex {
                 regex,
                 source: pattern.into(),
                 prefixed: Arc::default(),
+                searches: Arc::default(),
                 one_pass: Arc::default(),
                 machine_code: Arc::default(),
             });
@@ -226,10 +243,10 @@ impl Regex {
         Captures(match &self.engine {
             Engine::Linear(linear) => MatchPositions::Linear(LinearPositions {
                 locations: linear.regex.capture_locations(),
-                prefixed: linear.prefix_search().map(PrefixSearch::new_match),
                 one_pass: None,
                 machine_code: None,
                 texts: 0,
+                handovers: 0,
                 found_by: SearchMethod::Engine,
             }),
             Engine::Backtracking(regex) => MatchPositions::Backtracking(regex.capture_locations()),
@@ -251,10 +268,7 @@ impl Regex {
         }
         match (&self.engine, &mut captures.0) {
             (Engine::Linear(linear), MatchPositions::Linear(positions)) => {
-                if let (Some(prefixed), Some(found)) = (linear.prefix_search(), &mut positions.prefixed)
-                    && let Some(is_match) = prefixed.captures_at(text, start, found)
-                {
-                    positions.found_by = SearchMethod::Prefix;
+                if let Some(is_match) = linear.captures_by_prefix(text, start, positions) {
                     return is_match;
                 }
                 if let Some(is_match) = linear.captures_by_machine_code(text, start, positions) {

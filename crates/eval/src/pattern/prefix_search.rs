@@ -16,6 +16,9 @@ use regex_syntax::hir::{Hir, Look};
 use super::first_bytes::FirstBytes;
 use super::one_pass::{OnePass, OnePassMatch};
 
+/// Number of searches by the linear engine before the prefix search is prepared. Building the automaton takes longer
+/// than a few searches, and an expression that is computed for each row has no more of them.
+pub(super) const SEARCHES_BEFORE: u32 = 64;
 /// Minimum length of the shortest literal, in bytes. Shorter literals occur as often as the first bytes.
 const LITERAL_BYTES_MIN: usize = 2;
 /// Number of occurrences without a match after which a search is handed over to the linear engine. Each attempt may
@@ -27,101 +30,79 @@ const BYTE_CANDIDATES_MAX: usize = 2;
 /// searched for by their byte.
 const HANDOVERS_MAX: u32 = 16;
 
-/// An expression with a prefix search.
-#[derive(Clone, Debug)]
-pub(super) struct PrefixSearch {
-    starts: Starts,
-    automaton: OnePass,
-}
-
 /// The positions at which a match can begin.
 #[derive(Clone, Debug)]
-enum Starts {
+pub(super) enum PrefixSearch {
     /// The occurrences of these literals.
     Literals(Prefilter),
     /// The occurrences of these bytes.
     Bytes(FirstBytes),
 }
 
-/// Positions of the groups of one match, and the number of searches handed over.
-#[derive(Clone, Debug)]
-pub(super) struct PrefixMatch {
-    groups: OnePassMatch,
-    handovers: u32,
-}
-
-impl PrefixMatch {
-    /// Start and end of a group that took part in the match.
-    #[inline]
-    pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {
-        self.groups.get(group)
-    }
-}
-
 impl PrefixSearch {
-    /// The search; `None` if the expression does not qualify.
+    /// The search; `None` if a match can be empty, or begins at the start of the text.
     pub(super) fn new(pattern: &str) -> Option<PrefixSearch> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         if tree.properties().minimum_len().is_none_or(|len| len == 0) {
             return None;
         }
-        let starts = match prefix_literals(&tree) {
-            Some(literals) => Starts::Literals(literals),
-            // The match begins at the start of the text.
-            None if tree.properties().look_set_prefix().contains(Look::Start) => return None,
-            None => Starts::Bytes(FirstBytes::of(&tree)),
-        };
-        Some(PrefixSearch { starts, automaton: OnePass::new(pattern)? })
+        match prefix_literals(&tree) {
+            Some(literals) => Some(PrefixSearch::Literals(literals)),
+            None if tree.properties().look_set_prefix().contains(Look::Start) => None,
+            None => Some(PrefixSearch::Bytes(FirstBytes::of(&tree))),
+        }
     }
 
-    /// Space for the result of a search.
-    pub(super) fn new_match(&self) -> PrefixMatch {
-        PrefixMatch { groups: self.automaton.new_match(), handovers: 0 }
-    }
-
-    /// Whether there is a match at or after `start`; `None` if the linear engine must decide.
+    /// Whether there is a match at or after `start`; `None` if the linear engine must decide. `automaton` is that of
+    /// the same expression. `handovers` counts the searches handed over by their byte, less those that were not.
     #[inline]
-    pub(super) fn captures_at(&self, text: &str, start: usize, found: &mut PrefixMatch) -> Option<bool> {
-        let groups = &mut found.groups;
-        match &self.starts {
-            Starts::Literals(literals) => {
+    pub(super) fn captures_at(
+        &self,
+        automaton: &OnePass,
+        text: &str,
+        start: usize,
+        found: &mut OnePassMatch,
+        handovers: &mut u32,
+    ) -> Option<bool> {
+        match self {
+            PrefixSearch::Literals(literals) => {
                 let next = |from| Some(literals.find(text.as_bytes(), Span { start: from, end: text.len() })?.start);
-                self.first_match(text, start, CANDIDATES_MAX, next, groups)
+                first_match(automaton, text, start, CANDIDATES_MAX, next, found)
             }
-            Starts::Bytes(_) if found.handovers >= HANDOVERS_MAX => None,
-            Starts::Bytes(bytes) => {
+            PrefixSearch::Bytes(_) if *handovers >= HANDOVERS_MAX => None,
+            PrefixSearch::Bytes(bytes) => {
                 let next = |from| bytes.find(text.as_bytes(), from);
-                let answer = self.first_match(text, start, BYTE_CANDIDATES_MAX, next, groups);
-                found.handovers = match answer {
-                    Some(_) => found.handovers.saturating_sub(1),
-                    None => found.handovers + 1,
+                let answer = first_match(automaton, text, start, BYTE_CANDIDATES_MAX, next, found);
+                *handovers = match answer {
+                    Some(_) => handovers.saturating_sub(1),
+                    None => *handovers + 1,
                 };
                 answer
             }
         }
     }
+}
 
-    /// Whether a match begins at one of the positions that `next` finds; `None` if there is no match at the first
-    /// `limit` positions.
-    #[inline]
-    fn first_match(
-        &self,
-        text: &str,
-        start: usize,
-        limit: usize,
-        next: impl Fn(usize) -> Option<usize>,
-        groups: &mut OnePassMatch,
-    ) -> Option<bool> {
-        let mut from = start;
-        for _ in 0..limit {
-            let Some(candidate) = next(from) else { return Some(false) };
-            if self.automaton.captures_starting_at(text, candidate, groups)? {
-                return Some(true);
-            }
-            from = candidate + 1;
+/// Whether a match begins at one of the positions that `next` finds; `None` if there is no match at the first `limit`
+/// positions.
+#[inline]
+fn first_match(
+    automaton: &OnePass,
+    text: &str,
+    start: usize,
+    limit: usize,
+    next: impl Fn(usize) -> Option<usize>,
+    found: &mut OnePassMatch,
+) -> Option<bool> {
+    let mut from = start;
+    for _ in 0..limit {
+        let Some(candidate) = next(from) else { return Some(false) };
+        if automaton.captures_starting_at(text, candidate, found)? {
+            return Some(true);
         }
-        None
+        from = candidate + 1;
     }
+    None
 }
 
 /// A search for the literals with which all matches begin; `None` if there are no such literals, or a literal is too
@@ -136,7 +117,7 @@ pub(super) fn prefix_literals(tree: &Hir) -> Option<Prefilter> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HANDOVERS_MAX, PrefixSearch, Starts};
+    use super::{HANDOVERS_MAX, OnePass, PrefixSearch};
 
     #[test]
     fn the_shortest_literal_decides() {
@@ -148,7 +129,7 @@ mod tests {
             (".(?<id>[0-9]+)", false),
         ] {
             let search = PrefixSearch::new(pattern).unwrap();
-            assert_eq!(matches!(search.starts, Starts::Literals(_)), is_by_literal, "{pattern}");
+            assert_eq!(matches!(search, PrefixSearch::Literals(_)), is_by_literal, "{pattern}");
         }
         assert!(PrefixSearch::new("(?<id>[0-9]*)").is_none(), "the match may be empty");
         assert!(PrefixSearch::new("^(?<id>[0-9]+)").is_none(), "the match begins at the start of the text");
@@ -156,12 +137,14 @@ mod tests {
 
     #[test]
     fn bytes_at_which_hardly_any_match_begins_are_given_up() {
-        let search = PrefixSearch::new("(?<key>[a-z]+)=").unwrap();
-        let mut found = search.new_match();
-        assert_eq!(search.captures_at("key=1", 0, &mut found), Some(true));
+        let pattern = "(?<key>[a-z]+)=";
+        let (search, automaton) = (PrefixSearch::new(pattern).unwrap(), OnePass::new(pattern).unwrap());
+        let (mut found, mut handovers) = (automaton.new_match(), 0);
+        let mut is_match = |text: &str| search.captures_at(&automaton, text, 0, &mut found, &mut handovers);
+        assert_eq!(is_match("key=1"), Some(true));
         for _ in 0..HANDOVERS_MAX {
-            assert_eq!(search.captures_at("a word and key=1", 0, &mut found), None);
+            assert_eq!(is_match("a word and key=1"), None);
         }
-        assert_eq!(search.captures_at("key=1", 0, &mut found), None);
+        assert_eq!(is_match("key=1"), None);
     }
 }

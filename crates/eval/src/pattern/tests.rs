@@ -188,6 +188,22 @@ fn leading_literals_do_not_change_matches() {
 }
 
 #[test]
+fn expressions_of_few_searches_have_no_automaton() {
+    for pattern in ["(?<number>[0-9]+)", "ticket (?<number>[0-9]+)"] {
+        let regex = regex(pattern);
+        let Engine::Linear(linear) = &regex.engine else { panic!("{pattern} runs on the linear engine") };
+        for _ in 0..SEARCHES_BEFORE {
+            assert!(regex.captures_into("ticket 17", &mut regex.new_captures()));
+        }
+        assert!(linear.prefixed.get().is_none() && linear.one_pass.get().is_none(), "{pattern}");
+        let mut captures = regex.new_captures();
+        assert!(regex.captures_into("ticket 17", &mut captures));
+        assert_eq!(captures.get(1), Some((7, 9)), "{pattern}");
+        assert!(matches!(linear.prefixed.get(), Some(Some(_))) && linear.one_pass.get().is_some(), "{pattern}");
+    }
+}
+
+#[test]
 fn captures_starting_here_equal_the_leftmost_match() {
     let patterns = [
         r#""(?<m>[a-c]+) (?<p>\w*)"#,

@@ -71,7 +71,7 @@ fn batches(events: &Events) -> Vec<RecordBatch> {
             second.push_multi(&events.fields[1][at]);
             number.push_int(at as i64);
         }
-        let columns = [("_time", time), ("first", first), ("second", second), ("n", number)];
+        let columns = [("_time", time), ("first", first), ("second", second), ("number", number)];
         batch_of(columns.map(|(name, column)| (name, column.finish())), rows.len()).unwrap()
     };
     (0..EVENTS).step_by(BATCH_ROWS).map(|start| batch(start..start + BATCH_ROWS)).collect()
@@ -125,7 +125,7 @@ fn model(events: &Events, by: &[usize], limits: Limits) -> Vec<String> {
         let count = one.members.len();
         let [first, second] = [0, 1].map(field);
         format!(
-            "first={first} | second={second} | n={} | eventcount={count} | closed_txn={}",
+            "first={first} | second={second} | number={} | eventcount={count} | closed_txn={}",
             numbers.join(";"),
             u8::from(*is_closed)
         )
@@ -134,9 +134,9 @@ fn model(events: &Events, by: &[usize], limits: Limits) -> Vec<String> {
 }
 
 fn transactions(events: &Events, options: &str, memory: usize) -> Vec<String> {
-    let join = "foreach first second n [eval <<FIELD>>=mvjoin('<<FIELD>>', \";\")] \
-                | table first second n eventcount closed_txn";
-    let search = format!("* | transaction {options} maxopentxn=10000 mvlist=n | {join}");
+    let join = "foreach first second number [eval <<FIELD>>=mvjoin('<<FIELD>>', \";\")] \
+                | table first second number eventcount closed_txn";
+    let search = format!("* | transaction {options} maxopentxn=10000 mvlist=number | {join}");
     let parsed = quarry_spl::parse(&search);
     assert!(parsed.is_ok(), "{search}: {:?}", parsed.diagnostics);
     let runner = runner("*");
