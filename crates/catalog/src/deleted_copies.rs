@@ -11,6 +11,8 @@ use crate::{Catalog, CatalogError};
 
 /// Name prefix of the settings that record deleted copies; the values are the times of the deletions.
 const PREFIX: &str = "deleted ";
+/// Maximum number of records that are removed in one transaction.
+const REMOVED_MAX: usize = 1_000;
 
 /// Copies of a bucket whose objects were deleted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,26 +29,28 @@ impl Catalog {
         Ok(self.setting(&format!("{PREFIX}{name}"))?.is_some())
     }
 
-    /// Removes the records of copies that were deleted from a volume before `before_ns`, except copies for which
-    /// `is_kept` returns `true`.
+    /// Removes the records of copies that were deleted from a volume, or with `None` from any volume, before
+    /// `before_ns`, except copies for which `is_kept` returns `true`.
     pub fn forget_deleted_copies(
         &self,
-        volume: &str,
+        volume: Option<&str>,
         before_ns: i64,
         is_kept: &dyn Fn(&str) -> bool,
     ) -> Result<(), CatalogError> {
-        // '0' follows '/' in the order of bytes.
-        let (first, end) = (format!("{PREFIX}{volume}/"), format!("{PREFIX}{volume}0"));
+        // In the order of bytes, '0' follows '/', and '!' follows the space of the prefix.
+        let (first, end) = match volume {
+            Some(volume) => (format!("{PREFIX}{volume}/"), format!("{PREFIX}{volume}0")),
+            None => (PREFIX.to_owned(), PREFIX.replace(' ', "!")),
+        };
         let recorded = self.read(|act| read_named(act, &first, &end))?;
         let is_old = |time: &str| time.parse::<i64>().is_ok_and(|time_ns| time_ns < before_ns);
         let is_over = |(name, time): &(String, String)| is_old(time) && !name.strip_prefix(PREFIX).is_some_and(is_kept);
         let over: Vec<(String, String)> = recorded.into_iter().filter(is_over).collect();
-        if over.is_empty() {
-            return Ok(());
-        }
         let delete = "DELETE FROM setting WHERE name = ?1 AND value = ?2 RETURNING checksum";
-        self.write(|act| {
-            over.iter().try_for_each(|(name, time)| delete_rows(act, Table::Setting, delete, values![name, time]))
+        over.chunks(REMOVED_MAX).try_for_each(|some| {
+            self.write(|act| {
+                some.iter().try_for_each(|(name, time)| delete_rows(act, Table::Setting, delete, values![name, time]))
+            })
         })
     }
 }

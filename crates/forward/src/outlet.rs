@@ -286,7 +286,7 @@ const _: () = assert!(EVENT_BYTES_MAX * 2 <= quarry_inputs::s2s::batch::PLAIN_BY
 mod tests {
     use quarry_conf::{ConfSource, Layer, Layers, OutputSettings};
     use quarry_event::Metadata;
-    use quarry_event::sent_request::UNANSWERED_SECS;
+    use quarry_event::sent_request::{RecordedAnswers, UNANSWERED_SECS};
     use quarry_event::time::NS_PER_SEC;
     use quarry_stdx::ManualClock;
 
@@ -383,6 +383,21 @@ mod tests {
         let (spool, again) = outlet_at(folder.path(), &ManualClock::shared(UNANSWERED_SECS * NS_PER_SEC));
         assert!(!send(&again, b"one", false), "candidates count from the start");
         drop((spool, again));
+    }
+
+    #[test]
+    fn parts_that_are_too_old_are_recorded_as_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(0);
+        let (spool, first) = outlet_at(folder.path(), &clock);
+        assert!(send(&first, b"one", false));
+        clock.advance_ns((UNANSWERED_SECS + 1) * NS_PER_SEC);
+        assert!(send(&first, b"two", false));
+        drop((spool, first));
+        drop(outlet_at(folder.path(), &clock));
+        let bytes = std::fs::read(folder.path().join("answers")).unwrap();
+        let answers = RecordedAnswers::decode(&bytes, quarry_stdx::boot_id());
+        assert_eq!([1, 2].map(|record| answers.is_open(record)), [false, true]);
     }
 
     #[test]

@@ -143,7 +143,7 @@ pub fn rebuild_catalog_of(
     make_private(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
     let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
-    let rebuilt = rebuild_catalog(&options, id)?;
+    let rebuilt = rebuild_catalog(&options, id, clock.now_ns())?;
     if options.catalog.is_some() {
         migrate_catalog(&options, CatalogLocation::PostgreSql, clock)?;
     }

@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use quarry_catalog::{Catalog, UnansweredPart};
-use quarry_event::sent_request::{ANSWERS_HEADER_BYTES, RecordedAnswers, SentParts, answer_writes, answers_header};
+use quarry_event::sent_request::{
+    ANSWER_SLOTS, ANSWERS_HEADER_BYTES, RecordedAnswers, SentParts, answer_writes, answers_header,
+};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, SentRequest};
 
@@ -32,6 +34,10 @@ use crate::disk::{Disk, DiskFile};
 use crate::sync::lock;
 
 pub use quarry_event::sent_request::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
+
+/// A part counts as late if at least this many later parts have numbers: a later part may have its slot before its answer
+/// is written.
+const LATE_PARTS: u64 = ANSWER_SLOTS / 2;
 
 /// Parts of requests by run and number.
 type Parts = BTreeMap<(u64, u64), UnansweredPart>;
@@ -240,7 +246,14 @@ impl SentRequests {
     }
 
     fn write_slots(&self, answers: &dyn DiskFile, parts: &[UnansweredPart]) -> io::Result<()> {
-        let writes = answer_writes(self.run, parts.iter().map(|part| part.number));
+        let numbered = lock(&self.inner).numbered;
+        let is_late = |number: &u64| number.saturating_add(LATE_PARTS) <= numbered;
+        let (late, recent): (Vec<u64>, Vec<u64>) = parts.iter().map(|part| part.number).partition(is_late);
+        // The number of a late part would prove that the later part of the same slot was not answered. An unreadable slot
+        // proves nothing about either.
+        let mut writes = answer_writes(self.run, late);
+        writes.iter_mut().for_each(|(_, slots)| slots.fill(0xff));
+        writes.extend(answer_writes(self.run, recent));
         writes.iter().try_for_each(|(offset, slots)| answers.write_all_at(slots, *offset))
     }
 
@@ -336,8 +349,7 @@ mod tests {
     use super::*;
     use crate::LocalDisk;
 
-    /// Number of slots of the file.
-    const SLOTS: u64 = 65_536;
+    const SLOTS: u64 = ANSWER_SLOTS;
 
     fn part(run: u64, number: u64, time: i64) -> UnansweredPart {
         UnansweredPart { run, number, key: number.into(), time }
@@ -429,6 +441,21 @@ mod tests {
         assert_eq!([6, 10, 12, 2 * SLOTS].map(|number| found.is_open(number)), [true; 4]);
         assert_eq!(numbers.map(|number| found.is_open(number)), [false; 8]);
         assert!(found.is_open(2 * SLOTS + 9), "an older part occupied the slot");
+    }
+
+    #[test]
+    fn a_late_answer_proves_nothing_about_a_later_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let (sent, _) = SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap();
+        lock(&sent.inner).numbered = SLOTS + 5;
+        for number in [SLOTS + 5, 5] {
+            let request = sent.begin_request(number.into());
+            sent.record_stored(request.id, part(4, number, 0)).unwrap();
+            sent.record_answered(&[request]).unwrap();
+        }
+        let found = read_answers(folder.path(), LocalDisk.boot());
+        assert_eq!([5, SLOTS + 5, 6].map(|number| found.is_open(number)), [false, false, true]);
     }
 
     #[test]

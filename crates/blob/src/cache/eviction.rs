@@ -4,7 +4,7 @@
 //! every search needs (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994). An
 //! object's directory, which locates its parts, and its filter are evicted last, because every search of the object
 //! needs them. Each of the two protected classes (entries used again; directories and filters) has a share of the
-//! cache; beyond it, the oldest entries of the class are demoted to entries used once.
+//! cache's bytes and of its files; beyond it, the oldest entries of the class are demoted to entries used once.
 //!
 //! Uses within a short time count as one use, because a search reads neighbouring pages one after the other.
 
@@ -96,16 +96,17 @@ impl<K: Clone + Eq + Hash> EvictionOrder<K> {
         self.take(key);
     }
 
-    /// The next entry to evict among those `is_evictable` permits, in a cache of `bytes_max`.
-    pub(super) fn next(&mut self, bytes_max: u64, is_evictable: impl Fn(&K) -> bool) -> Option<K> {
-        self.demote(Class::Lasting, bytes_max / 4 * LASTING_QUARTERS);
-        self.demote(Class::Reused, bytes_max / 4 * REUSED_QUARTERS);
+    /// The next entry to evict among those `is_evictable` permits, in a cache with these limits.
+    pub(super) fn next(&mut self, bytes_max: u64, files_max: usize, is_evictable: impl Fn(&K) -> bool) -> Option<K> {
+        for (class, quarters) in [(Class::Lasting, LASTING_QUARTERS), (Class::Reused, REUSED_QUARTERS)] {
+            self.demote(class, bytes_max / 4 * quarters, files_max as u64 / 4 * quarters);
+        }
         CLASSES.iter().find_map(|class| self.by_use[*class as usize].values().find(|key| is_evictable(key)).cloned())
     }
 
-    /// Demotes the oldest entries of a class until it has at most `bytes_max`.
-    fn demote(&mut self, class: Class, bytes_max: u64) {
-        while self.bytes[class as usize] > bytes_max {
+    /// Demotes the oldest entries of a class until it has at most this many bytes and files.
+    fn demote(&mut self, class: Class, bytes_max: u64, files_max: u64) {
+        while self.bytes[class as usize] > bytes_max || self.by_use[class as usize].len() as u64 > files_max {
             let Some(oldest) = self.by_use[class as usize].values().next().cloned() else { return };
             let Some(entry) = self.take(&oldest) else { return };
             self.put(oldest, Entry { class: Class::UsedOnce, ..entry });
@@ -133,7 +134,7 @@ mod tests {
 
     /// Evicts all entries of a cache of this size; returns them in order of eviction.
     fn order(mut all: EvictionOrder<u32>, bytes_max: u64) -> Vec<u32> {
-        std::iter::from_fn(|| all.next(bytes_max, |_| true).inspect(|key| all.remove(key))).collect()
+        std::iter::from_fn(|| all.next(bytes_max, usize::MAX, |_| true).inspect(|key| all.remove(key))).collect()
     }
 
     fn of(keys: &[u32]) -> EvictionOrder<u32> {
@@ -176,10 +177,22 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_the_files_is_protected_and_no_more() {
+        // A quarter or half of 4 files: one lasting entry, or two that were used again.
+        for (lasting, expected) in [(true, [4, 1, 2, 5, 3]), (false, [4, 1, 5, 2, 3])] {
+            let mut all = of(&[1, 2, 3, 4]);
+            [1, 2, 3].iter().for_each(|key| all.touch(key, lasting, SAME_USE_NS));
+            all.touch(&5, false, SAME_USE_NS);
+            let next = || all.next(u64::MAX, 4, |_| true).inspect(|key| all.remove(key));
+            assert_eq!(std::iter::from_fn(next).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
     fn unevictable_entries_are_skipped() {
         let mut all = of(&[1, 2]);
-        assert_eq!(all.next(0, |key| *key != 1), Some(2));
+        assert_eq!(all.next(0, usize::MAX, |key| *key != 1), Some(2));
         all.remove(&2);
-        assert_eq!((all.next(0, |key| *key != 1), all.bytes()), (None, 10));
+        assert_eq!((all.next(0, usize::MAX, |key| *key != 1), all.bytes()), (None, 10));
     }
 }

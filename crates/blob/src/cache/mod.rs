@@ -383,7 +383,8 @@ impl BlockCache {
         while state.order.bytes() > bytes_max || state.order.len() > self.files_max {
             let State { extents, order, .. } = &mut *state;
             let is_idle = |key: &Key| extents.get(key).is_none_or(|extent| extent.being_fetched == 0);
-            let Some(key) = order.next(self.bytes_max.load(Ordering::Relaxed), is_idle) else { return };
+            let cache_bytes = self.bytes_max.load(Ordering::Relaxed);
+            let Some(key) = order.next(cache_bytes, self.files_max, is_idle) else { return };
             let before = state.order.bytes();
             self.drop_file(state, &key);
             self.counters.bytes_evicted.fetch_add(before - state.order.bytes(), Ordering::Relaxed);

@@ -15,9 +15,27 @@ use crate::BlobError;
 
 /// Header with the SHA-256 of a request's body.
 const BODY_HASH: &str = "x-amz-content-sha256";
+/// Beginning of the header `authorization` of a signed request.
+const SIGNATURE: &str = "AWS4-HMAC-SHA256";
 /// Headers without which a request would not mean the same or would not be accepted.
-const OWN_HEADERS: [&str; 7] =
-    ["authorization", "content-length", "host", "range", BODY_HASH, "x-amz-date", "x-amz-security-token"];
+const OWN_HEADERS: [&str; 8] = [
+    "authorization",
+    "content-length",
+    "host",
+    "range",
+    "transfer-encoding",
+    BODY_HASH,
+    "x-amz-date",
+    "x-amz-security-token",
+];
+/// Beginnings of the names of further such headers.
+const OWN_PREFIXES: [&str; 3] = ["if-", "x-amz-checksum-", "x-amz-copy-source"];
+/// Parameter of the requests with the parts of an upload.
+const PART_PARAMETER: &str = "partNumber=";
+/// Beginnings of the names of headers `x-amz-…` that servers accept in requests with parts. They refuse the others there,
+/// which describe the object and belong to the request that begins the upload.
+const PART_PREFIXES: [&str; 3] =
+    ["x-amz-expected-bucket-owner", "x-amz-request-payer", "x-amz-server-side-encryption-customer-"];
 
 /// A header that is added to requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +72,7 @@ impl AddedHeaders {
             let method = method.map_err(|_| refused("is for a method that does not exist"))?;
             let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| refused("has an invalid name"))?;
             let value = HeaderValue::from_str(&header.value).map_err(|_| refused("has an invalid value"))?;
-            match OWN_HEADERS.contains(&name.as_str()) {
+            match OWN_HEADERS.contains(&name.as_str()) || begins_with(&name, &OWN_PREFIXES) {
                 true => Err(refused("cannot be set, because each request has its own")),
                 false => Ok((method, name, value)),
             }
@@ -71,10 +89,11 @@ impl AddedHeaders {
         self.credentials.get_or_init(|| client.credentials().clone());
     }
 
-    /// Adds the headers to a signed request, and signs it again. Requests that are not signed are those for credentials.
+    /// Adds the headers to a signed request, and signs it again. Requests that are not signed are those for credentials;
+    /// some of them have a token for authorization.
     pub(crate) async fn add_to(&self, request: &mut HttpRequest) -> object_store::Result<()> {
-        let is_signed = request.headers().contains_key(AUTHORIZATION);
-        let Some(credentials) = self.credentials.get().filter(|_| is_signed && self.insert_into(request)) else {
+        let Some(credentials) = self.credentials.get().filter(|_| is_signed(request) && self.insert_into(request))
+        else {
             return Ok(());
         };
         let credential = credentials.get_credential().await?;
@@ -83,17 +102,29 @@ impl AddedHeaders {
         Ok(())
     }
 
-    /// Inserts the headers into a request; returns whether there are any for its method.
+    /// Inserts the headers into a request; returns whether there are any for it.
     fn insert_into(&self, request: &mut HttpRequest) -> bool {
+        let has_part = request.method() == Method::PUT
+            && request.uri().query().is_some_and(|query| query.split('&').any(|it| it.starts_with(PART_PARAMETER)));
         let mut is_changed = false;
         for (method, name, value) in &self.headers {
-            if method.as_ref().is_none_or(|method| method == request.method()) {
+            let is_refused = has_part && begins_with(name, &["x-amz-"]) && !begins_with(name, &PART_PREFIXES);
+            if !is_refused && method.as_ref().is_none_or(|method| method == request.method()) {
                 request.headers_mut().insert(name, value.clone());
                 is_changed = true;
             }
         }
         is_changed
     }
+}
+
+fn begins_with(name: &HeaderName, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.as_str().starts_with(prefix))
+}
+
+/// Whether a request is signed.
+pub(super) fn is_signed(request: &HttpRequest) -> bool {
+    request.headers().get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(SIGNATURE.as_bytes()))
 }
 
 /// A SHA-256 in hexadecimal.

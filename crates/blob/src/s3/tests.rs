@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
+use object_store::client::{HttpRequest, HttpRequestBody};
 use quarry_bucket::ReadError;
 use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, SECRET, ServerCertificate};
 use quarry_stdx::SystemClock;
@@ -199,17 +200,32 @@ fn requests_have_added_headers_and_are_signed_with_them() {
     store.delete_unfinished(0, &|_| true).unwrap();
     let seen = proxy.requests();
     for request in &seen {
-        let is_put = request.head.starts_with("PUT ");
-        assert_eq!(request.header("x-amz-meta-team"), Some("logs"), "{}", request.head);
+        // The request that begins an upload in parts has the headers of the object; those with the parts do not.
+        let has_part = request.head.contains("partNumber=");
+        let is_put = request.head.starts_with("PUT ") && !has_part;
+        assert_eq!(request.header("x-amz-meta-team"), (!has_part).then_some("logs"), "{}", request.head);
         assert_eq!(request.header("x-amz-storage-class").is_some(), is_put, "{}", request.head);
         let signed = request.header("authorization").unwrap();
-        assert!(signed.contains("x-amz-meta-team") && signed.contains("storage-class") == is_put, "{signed}");
+        let names = ["x-amz-meta-team", "storage-class"].map(|name| signed.contains(name));
+        assert_eq!(names, [!has_part, is_put], "{signed}");
     }
+    assert!(seen.iter().any(|request| request.head.contains("partNumber=1")));
     assert!(["PUT ", "GET ", "POST "].iter().all(|method| seen.iter().any(|seen| seen.head.starts_with(method))));
-    for (method, name, value) in [("GET", "Range", "x"), ("G T", "a", "x"), ("GET", "a b", "x"), ("GET", "a", "\n")] {
+    let own = ["Range", "If-Match", "Transfer-Encoding", "x-amz-copy-source", "x-amz-checksum-crc32"];
+    let own = own.map(|name| ("GET", name, "x"));
+    for (method, name, value) in [("G T", "a", "x"), ("GET", "a b", "x"), ("GET", "a", "\n")].into_iter().chain(own) {
         let settings = S3Settings { headers: vec![header(Some(method), name, value)], ..settings(&[&proxy.url()]) };
         let error = S3Store::open(settings, SystemClock::shared()).err().unwrap();
         assert!(error.to_string().contains(&format!("header {name} of requests")), "{error}");
+    }
+}
+
+#[test]
+fn requests_for_credentials_are_not_signed() {
+    for (value, is_signed) in [("AWS4-HMAC-SHA256 Credential=a", true), ("Bearer token", false), ("", false)] {
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        request.headers_mut().insert("authorization", http::HeaderValue::from_static(value));
+        assert_eq!(added_headers::is_signed(&request), is_signed, "{value}");
     }
 }
 

@@ -305,17 +305,24 @@ fn deletions_of_copies_stay_on_record_until_they_are_old(place: &Place) {
     let moved = DeletedCopies { names: &names[..1], time_ns: 10 };
     assert!(catalog.remove_other_copy(1, &moved).unwrap() && !catalog.remove_other_copy(1, &moved).unwrap());
     catalog.retire(&[1]).unwrap();
-    catalog.remove_uploaded_bucket(1, &DeletedCopies { names: &names[1..], time_ns: 20 }).unwrap();
+    // More records than one transaction removes.
+    let many: Vec<String> = (0..=1_000).map(|number| format!("c/x/{number}")).collect();
+    let removed = [&names[1..], &many[..]].concat();
+    catalog.remove_uploaded_bucket(1, &DeletedCopies { names: &removed, time_ns: 20 }).unwrap();
     assert_eq!(catalog.bucket(1).unwrap(), None);
     let known = || {
         let is_known = |name: &String| catalog.is_deleted_copy(name).unwrap();
         names.iter().filter(|name| is_known(name)).map(String::as_str).collect::<Vec<_>>()
     };
-    catalog.forget_deleted_copies("a", 10, &|_| false).unwrap();
-    catalog.forget_deleted_copies("a", 11, &|name| name == "a/x/1").unwrap();
+    catalog.forget_deleted_copies(Some("a"), 10, &|_| false).unwrap();
+    catalog.forget_deleted_copies(Some("a"), 11, &|name| name == "a/x/1").unwrap();
     assert_eq!(known(), names);
-    catalog.forget_deleted_copies("a", i64::MAX, &|name| name == "b/x/1").unwrap();
+    catalog.forget_deleted_copies(Some("a"), i64::MAX, &|name| name == "b/x/1").unwrap();
     assert_eq!(known(), ["a0/x/1", "b/x/1"]);
+    catalog.forget_deleted_copies(None, 20, &|_| false).unwrap();
+    assert!(many.iter().all(|name| catalog.is_deleted_copy(name).unwrap()));
+    catalog.forget_deleted_copies(None, 21, &|name| name == "b/x/1").unwrap();
+    assert!(known() == ["b/x/1"] && many.iter().all(|name| !catalog.is_deleted_copy(name).unwrap()));
     catalog.check().unwrap();
 }
 

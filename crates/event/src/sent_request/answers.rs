@@ -8,7 +8,7 @@
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Number of slots. Slots are reused, so there are far more slots than possible candidates.
-const ANSWER_SLOTS: u64 = 65_536;
+pub const ANSWER_SLOTS: u64 = 65_536;
 /// Size of the header: magic, run, boot id and checksum. The slots follow.
 pub const ANSWERS_HEADER_BYTES: usize = 64;
 /// Size of a slot: part number and checksum.

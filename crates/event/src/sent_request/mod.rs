@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::EventBatch;
 
-pub use answers::{ANSWERS_HEADER_BYTES, RecordedAnswers, answer_writes, answers_header};
+pub use answers::{ANSWER_SLOTS, ANSWERS_HEADER_BYTES, RecordedAnswers, answer_writes, answers_header};
 pub use parts::{SentParts, UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 
 /// Identity of a request from its first event to its response.

@@ -382,7 +382,7 @@ impl Spool {
             let synced = active.file.sync_data();
             if let Err(error) = synced {
                 let error = ForwardError::disk(&active.path, "cannot be synced", &error);
-                return Err(self.fail(state, error));
+                return Err(self.fail_sync(state, error));
             }
         }
         let segment = Segment::create(&self.folder, state.next)?;
@@ -444,6 +444,14 @@ impl Spool {
         self.settled.notify_all();
         self.room.notify_all();
         error
+    }
+
+    /// Fails after a sync has failed. The system may count the unsynced pages as written, so that the next run reads
+    /// records that are not durable; it must not take their parts for queued.
+    fn fail_sync(&self, state: &mut State, error: ForwardError) -> ForwardError {
+        // If this fails, too, nothing more can be done: the queue fails in any case.
+        drop(state.sent.void(&error));
+        self.fail(state, error)
     }
 
     /// Whether a number is durable.
@@ -517,7 +525,7 @@ impl Spool {
         let synced = active.as_ref().map_or(Ok(()), |active| active.file.sync_data());
         let mut state = self.lock();
         if let (Err(error), Some(active)) = (synced, active) {
-            self.fail(&mut state, ForwardError::disk(&active.path, "cannot be synced", &error));
+            self.fail_sync(&mut state, ForwardError::disk(&active.path, "cannot be synced", &error));
             return false;
         }
         state.durable = state.durable.max(target);

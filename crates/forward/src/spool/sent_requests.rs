@@ -10,6 +10,7 @@
 //! content of requests (`quarry_inputs::hec`).
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -21,7 +22,7 @@ use quarry_event::sent_request::{
     answers_header,
 };
 use quarry_event::time::NS_PER_SEC;
-use quarry_stdx::boot_id;
+use quarry_stdx::{boot_id, log};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::record::{Reader, RequestPart};
@@ -47,6 +48,8 @@ struct QueuedPart {
 pub(super) struct UnansweredParts {
     answers: RecordedAnswers,
     parts: BTreeMap<u64, QueuedPart>,
+    /// Parts beyond the limit.
+    excess: Vec<QueuedPart>,
     newest: i64,
 }
 
@@ -58,7 +61,7 @@ impl UnansweredParts {
             read => read.map_err(|error| ForwardError::disk(&folder.join(name), "cannot be read", &error)),
         };
         let answers = RecordedAnswers::decode(&read(ANSWERS_FILE)?, boot_id());
-        let mut found = UnansweredParts { answers, parts: BTreeMap::new(), newest: i64::MIN };
+        let mut found = UnansweredParts { answers, parts: BTreeMap::new(), excess: Vec::new(), newest: i64::MIN };
         // A damaged list is like a missing one: its parts may be queued twice.
         parse_list(&read(LIST_FILE)?)
             .unwrap_or_default()
@@ -75,7 +78,7 @@ impl UnansweredParts {
         if is_known && self.answers.is_open(record) {
             self.parts.insert(record, QueuedPart { record, part });
             if self.parts.len() > UNANSWERED_PARTS_MAX {
-                self.parts.pop_first();
+                self.excess.extend(self.parts.pop_first().map(|(_, oldest)| oldest));
             }
         }
     }
@@ -89,10 +92,12 @@ pub(super) struct SentRequests {
     path: PathBuf,
     /// Number of the first record whose answer the file records.
     first: u64,
+    /// Whether the header was made invalid.
+    is_void: bool,
 }
 
 impl SentRequests {
-    /// Begins a run whose first record is `next`. `found` become candidates.
+    /// Begins a run whose first record is `next`. The recent parts in `found` become candidates.
     pub(super) fn open(
         folder: &Path,
         found: UnansweredParts,
@@ -110,9 +115,14 @@ impl SentRequests {
         }
         let newest = found.newest;
         let is_recent = |it: &QueuedPart| newest.saturating_sub(it.part.time) <= UNANSWERED_SECS * NS_PER_SEC;
-        let candidates = found.parts.into_values().filter(is_recent);
+        let (candidates, mut dropped): (Vec<_>, Vec<_>) = found.parts.into_values().partition(is_recent);
+        dropped.extend(found.excess);
         let parts = SentParts::new(|queued: &QueuedPart| queued.part.key, candidates, elapsed_ns);
-        Ok(SentRequests { parts, answers, path, first: if is_new { next } else { found.answers.run } })
+        let first = if is_new { next } else { found.answers.run };
+        let mut sent = SentRequests { parts, answers, path, first, is_void: false };
+        // Later runs must not find the dropped parts in the queue or in a list that is out of date.
+        sent.write_answers(&dropped)?;
+        Ok(sent)
     }
 
     /// Begins a request with this key.
@@ -188,9 +198,11 @@ impl SentRequests {
         replace(&folder.join(LIST_FILE), list)
     }
 
-    /// Records parts as answered. If that fails, makes the header invalid, so that nothing is a candidate after a crash.
-    /// Returns an error only if that fails, too.
-    fn write_answers(&self, parts: &[QueuedPart]) -> Result<(), ForwardError> {
+    /// Records parts as answered. If that fails, makes the header invalid; returns an error only if that fails, too.
+    fn write_answers(&mut self, parts: &[QueuedPart]) -> Result<(), ForwardError> {
+        if self.is_void {
+            return Ok(());
+        }
         // A slot of a later part stays: it leaves open whether the earlier part was answered, and the reverse would
         // count the later part as unanswered.
         let write = |(offset, slot): &(u64, Vec<u8>)| {
@@ -202,9 +214,17 @@ impl SentRequests {
             if is_later { Ok(()) } else { self.answers.write_all_at(slot, *offset) }
         };
         let slots = parts.iter().flat_map(|part| answer_writes(self.first, [part.record]));
-        if slots.collect::<Vec<_>>().iter().try_for_each(write).is_err() {
-            let voided = self.answers.write_all_at(&[0; ANSWERS_HEADER_BYTES], 0);
-            voided.map_err(|error| ForwardError::disk(&self.path, "cannot be written", &error))?;
+        let written = slots.collect::<Vec<_>>().iter().try_for_each(write);
+        written.or_else(|error| self.void(&ForwardError::disk(&self.path, "cannot be written", &error)))
+    }
+
+    /// Makes the header invalid, so that no part of this run or an earlier one is a candidate after a restart. Reports the
+    /// first reason.
+    pub(super) fn void(&mut self, reason: &dyn Display) -> Result<(), ForwardError> {
+        let voided = self.answers.write_all_at(&[0; ANSWERS_HEADER_BYTES], 0);
+        voided.map_err(|error| ForwardError::disk(&self.path, "cannot be written", &error))?;
+        if !std::mem::replace(&mut self.is_void, true) {
+            log::warning(format!("requests that are retried after a crash may be queued twice: {reason}"));
         }
         Ok(())
     }

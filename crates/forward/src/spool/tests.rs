@@ -244,6 +244,34 @@ fn stopping_ends_waiting_appends() {
     });
 }
 
+#[test]
+fn queued_parts_are_not_recognised_after_a_failed_sync() {
+    for is_rolled in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(0);
+        let open = || Spool::open(options(place.path(), &[("a", true)], 1 << 20, &clock)).unwrap().0;
+        let record = Record { groups: 1, packed: b"text", events: 1 };
+        let spool = open();
+        spool.append_part(&[record], &spool.begin_request(5), 7).unwrap();
+        {
+            let mut state = spool.lock();
+            // This file cannot be synced.
+            let null = OpenOptions::new().write(true).open("/dev/null").unwrap();
+            state.segments.back_mut().unwrap().file = Arc::new(null);
+            state.is_active_damaged = is_rolled;
+        }
+        if is_rolled {
+            assert!(spool.append(&[record], None).is_err());
+        } else {
+            spool.stop();
+            spool.run();
+        }
+        drop(spool);
+        let spool = open();
+        assert_eq!(spool.find_queued(&spool.begin_request(5), 7).unwrap(), None, "rolled: {is_rolled}");
+    }
+}
+
 /// Changes the byte at `offset` after `text` in the queue's file.
 fn damage_after(folder: &Path, text: &str, offset: usize) {
     let mut paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -56,8 +56,8 @@ pub fn stores_on_volumes(options: &RemoteOptions) -> Result<Vec<StoreOnVolumes>,
 }
 
 /// Builds the catalog of a data directory that has no catalog and no events, from the objects of the lost data
-/// directory `store_id` on the volumes.
-pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<RebuildResult, StoreError> {
+/// directory `store_id` on the volumes. `now_ns` is the present time.
+pub fn rebuild_catalog(options: &StoreOptions, store_id: &str, now_ns: i64) -> Result<RebuildResult, StoreError> {
     let Some(remote) = &options.remote else { return Err(StoreError::NoVolumes) };
     let dir = &options.dir;
     let _lock = DirLock::exclusive(dir)?;
@@ -76,8 +76,10 @@ pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuild
     }
     rebuild.add_deferred()?;
     // Requests of the lost machine may still delete objects at the earlier locations of a bucket. The bucket moved to its
-    // present location in the same epoch or in a later one, so the next epoch excludes all its earlier keys.
-    catalog.set_setting(UPLOAD_EPOCH_SETTING, &epoch(rebuild.last_epoch.saturating_add(1)))?;
+    // present location in the same epoch or in a later one, so the next epoch excludes all its earlier keys. All objects
+    // of the last epoch may be deleted already, so that no key names it; the time makes the epoch unique nevertheless.
+    let next_epoch = u64::try_from(now_ns).unwrap_or(0).max(rebuild.last_epoch.saturating_add(1));
+    catalog.set_setting(UPLOAD_EPOCH_SETTING, &epoch(next_epoch))?;
     let mut rebuilt = rebuild.rebuilt;
     rebuilt.replaced = catalog.end_rebuild(&stem)?;
     let deletions: u64 = deleted_events(&catalog)?;

@@ -7,8 +7,8 @@
 //! ([`crate::RemoteOptions::orphan_grace_secs`]), measured by the clock of the volume from the newest object of their
 //! bucket. A complete bucket with a receipt is deleted only if this catalog recorded its deletion: then all its puts
 //! ended after the deletion. Otherwise it is reported, and `quarry bucket rebuild-catalog` finds it. The catalog keeps
-//! the record of a deletion for the grace period, and longer while objects of the bucket are found. Objects of other data
-//! directories are ignored.
+//! the record of a deletion for the grace period, and longer while objects of the bucket are found or the volume cannot
+//! be listed, but only for a limited number of grace periods. Objects of other data directories are ignored.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,9 @@ const SWEEP_INTERVAL_MIN_SECS: u64 = 60;
 const SWEEPS_PER_GRACE: u64 = 4;
 /// Maximum number of buckets with orphaned objects per volume and sweep; the next sweep handles the rest.
 const ORPHANS_MAX: usize = 10_000;
+
+/// Maximum age of the record of a deleted copy, in grace periods, even if the volume cannot be listed.
+const RECORD_GRACES_MAX: i64 = 30;
 
 /// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +70,7 @@ impl Shared {
         let Some(remote) = &self.options.remote else { return Ok(SweepResult::default()) };
         let store_id = self.store_id()?;
         let grace_ns = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        self.forget_old_records(grace_ns)?;
         let mut swept = SweepResult::default();
         let mut outcome = Ok(());
         for (name, volume) in self.readers.remotes().volumes() {
@@ -80,6 +84,19 @@ impl Shared {
             ));
         }
         outcome.map(|()| swept)
+    }
+
+    /// Removes the records of deleted copies that no listing decides on: very old ones, and those of volumes that are no
+    /// longer configured.
+    fn forget_old_records(&self, grace_ns: i64) -> Result<(), StoreError> {
+        let now_ns = self.clock.now_ns();
+        let oldest_ns = now_ns.saturating_sub(grace_ns.saturating_mul(RECORD_GRACES_MAX));
+        self.catalog.forget_deleted_copies(None, oldest_ns, &|_| false)?;
+        let is_configured = |copy: &str| {
+            let is_on = |name: &str| copy.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
+            self.readers.remotes().volumes().any(|(name, _)| is_on(name))
+        };
+        Ok(self.catalog.forget_deleted_copies(None, now_ns.saturating_sub(grace_ns), &is_configured)?)
     }
 
     fn sweep_volume(
@@ -96,7 +113,7 @@ impl Shared {
         if orphans.len() < ORPHANS_MAX {
             let found: BTreeSet<String> = orphans.values().map(|found| found.copy_name(name)).collect();
             let before_ns = now_ns.saturating_sub(grace_ns);
-            self.catalog.forget_deleted_copies(name, before_ns, &|copy| found.contains(copy))?;
+            self.catalog.forget_deleted_copies(Some(name), before_ns, &|copy| found.contains(copy))?;
         }
         // The times of objects come from the clock of the volume.
         let latest = volume.now_ns().unwrap_or_else(|| self.clock.now_ns()).saturating_sub(grace_ns);

@@ -300,7 +300,7 @@ fn a_late_delete_does_not_hit_a_bucket_that_has_returned() {
         // A catalog is rebuilt from a folder of a later epoch.
         let other = tempdir().unwrap();
         let options = super::migrate::at(Place::Cold, other.path(), cold.volume(), warm.volume(), 0);
-        assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().buckets, 2);
+        assert_eq!(rebuild_catalog(&options, "00000000000005ee", 0).unwrap().buckets, 2);
         assert_eq!(texts(&all(&open(&options))), expected("main", 0..10));
     }
 }
@@ -319,7 +319,7 @@ fn a_late_delete_does_not_hit_a_bucket_that_returns_after_a_rebuild() {
     drop(store);
     // The machine is lost before its requests to delete have arrived for the second time.
     let options = at(Place::Cold, other.path());
-    assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().buckets, 2);
+    assert_eq!(rebuild_catalog(&options, "00000000000005ee", 0).unwrap().buckets, 2);
     let store = open(&options);
     assert_eq!(store.migrate("main", Some("cold")).unwrap().moved, 2);
     assert!(cold.land() > 0);

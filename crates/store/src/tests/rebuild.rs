@@ -15,14 +15,17 @@ use super::migrate::{Place, at};
 use super::objects::{Objects, Request};
 use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
+use crate::remote::copies::UPLOAD_EPOCH_SETTING;
 use crate::{RebuildResult, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
 
 /// Id of the data directory in these tests.
 const STORE: &str = "00000000000005ee";
+/// Time of the rebuilds.
+const NOW_NS: i64 = 0x77;
 
 fn rebuilt(dir: &Path, volume: Arc<dyn BlobStore>) -> (RebuildResult, Arc<Store>) {
     let options = options(dir, volume, 0);
-    let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+    let rebuilt = rebuild_catalog(&options, STORE, NOW_NS).unwrap();
     assert_eq!(rebuilt.refused, []);
     (rebuilt, open(&options))
 }
@@ -54,6 +57,8 @@ fn rebuilt_catalogs_contain_all_uploaded_buckets() {
     drop(store);
     let (report, store) = rebuilt(other.path(), volume.clone());
     assert_eq!((report.buckets, report.events, report.replaced), (6, 45, 0));
+    let epoch = store.shared.catalog.setting(UPLOAD_EPOCH_SETTING).unwrap();
+    assert_eq!(epoch.as_deref(), Some("0000000000000077"));
     assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..25, is_deleted));
     assert_eq!(texts_of(&store, "web"), expected("web", 0..25));
     assert_eq!(texts(&all(&store)), order, "the order of arrival, over all indexes");
@@ -204,7 +209,7 @@ fn interrupted_rebuilds_resume_and_finished_ones_are_refused() {
         memory.delete(name).unwrap();
     }
     for opens in 0..4 {
-        let error = rebuild_catalog(&with(failing_after(opens, &second)), STORE).unwrap_err();
+        let error = rebuild_catalog(&with(failing_after(opens, &second)), STORE, NOW_NS).unwrap_err();
         assert!(error.to_string().contains("the store is off"), "{error}");
         assert!(!other.path().join("catalog.sqlite").exists());
     }
@@ -212,9 +217,9 @@ fn interrupted_rebuilds_resume_and_finished_ones_are_refused() {
     let options = with(second.clone());
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
     remote.volumes.insert("cold".to_owned(), failing_after(0, &memory));
-    let report = rebuild_catalog(&StoreOptions { remote: Some(Arc::new(remote)), ..options }, STORE).unwrap();
+    let report = rebuild_catalog(&StoreOptions { remote: Some(Arc::new(remote)), ..options }, STORE, NOW_NS).unwrap();
     assert_eq!((report.buckets, report.refused.len()), (8, 0));
-    let again = rebuild_catalog(&with(second.clone()), STORE).unwrap_err();
+    let again = rebuild_catalog(&with(second.clone()), STORE, NOW_NS).unwrap_err();
     assert!(matches!(again, StoreError::CatalogExists { .. }), "{again}");
     let store = open(&with(second));
     assert_eq!(texts(&all(&store)), order);
@@ -227,14 +232,14 @@ fn rebuild_refuses_directories_with_local_data() {
     let store = open(&with);
     seal(&store, &["main"], 1, 5);
     store.upload_all().unwrap();
-    let running = rebuild_catalog(&with, STORE).unwrap_err();
+    let running = rebuild_catalog(&with, STORE, NOW_NS).unwrap_err();
     assert!(matches!(running, StoreError::Locked { .. }), "{running}");
     drop(store);
     std::fs::remove_file(dir.path().join("catalog.sqlite")).unwrap();
-    let error = rebuild_catalog(&with, STORE).unwrap_err();
+    let error = rebuild_catalog(&with, STORE, NOW_NS).unwrap_err();
     assert!(matches!(&error, StoreError::DataWithoutCatalog { .. }), "{error}");
     let none = StoreOptions { remote: None, ..with };
-    assert!(matches!(rebuild_catalog(&none, STORE), Err(StoreError::NoVolumes)));
+    assert!(matches!(rebuild_catalog(&none, STORE, NOW_NS), Err(StoreError::NoVolumes)));
 }
 
 #[test]
@@ -302,7 +307,7 @@ fn damaged_receipts_are_reported_and_others_restored() {
     let name = memory.list().unwrap().into_iter().find(|name| name.ends_with("receipt")).unwrap();
     memory.put(&name, b"{}\n0000000000000000\n").unwrap();
     let with = options(other.path(), memory, 0);
-    let report = rebuild_catalog(&with, STORE).unwrap();
+    let report = rebuild_catalog(&with, STORE, NOW_NS).unwrap();
     assert_eq!((report.buckets, report.refused.len()), (2, 1));
     assert!(report.refused[0].0.contains(&name) && report.refused[0].1.to_string().contains("checksum"));
     assert_eq!(texts_of(&open(&with), "main"), expected("main", 5..15));
@@ -323,7 +328,7 @@ fn buckets_whose_objects_are_cut_off_are_refused() {
         let whole = std::fs::read(volume.path(name)).unwrap();
         std::fs::write(volume.path(name), &whole[..kept]).unwrap();
         let options = options(other.path(), volume.clone(), 0);
-        let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+        let rebuilt = rebuild_catalog(&options, STORE, NOW_NS).unwrap();
         assert_eq!(rebuilt.buckets, 2);
         let [(_, fault)] = &rebuilt.refused[..] else { panic!("{:?}", rebuilt.refused) };
         assert!(fault.to_string().contains(&format!("{name} has only {kept} bytes")), "{fault}");
@@ -353,7 +358,7 @@ fn the_copy_with_the_newest_deletions_is_restored() {
     let (receipts, _): (Vec<String>, _) = warm.list().unwrap().into_iter().partition(|name| name.ends_with("receipt"));
     assert_eq!((receipts.len(), cold.list().unwrap().len()), (1, 3));
     let options = at(Place::Warm, other.path(), cold.clone(), warm.clone(), 0);
-    let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+    let rebuilt = rebuild_catalog(&options, STORE, NOW_NS).unwrap();
     assert_eq!((rebuilt.buckets, rebuilt.events, rebuilt.refused.len()), (1, 4, 0));
     let store = open(&options);
     assert_eq!(texts_of(&store, "main"), remaining_texts("main", 0..5, |number| number == 2));

@@ -281,6 +281,22 @@ fn a_volume_that_cannot_be_listed_does_not_keep_others_from_being_swept() {
 }
 
 #[test]
+fn records_of_deletions_do_not_stay_without_a_listing() {
+    let world = World::new();
+    let store = world.open();
+    let catalog = &store.shared.catalog;
+    let copies = ["cold/x/1", "former/x/1"];
+    copies.iter().for_each(|copy| catalog.set_setting(&format!("deleted {copy}"), "1000000").unwrap());
+    let known = || copies.map(|copy| catalog.is_deleted_copy(copy).unwrap());
+    world.volume.is_unlisted.store(true, Ordering::SeqCst);
+    for (secs, expected) in [(GRACE, [true, true]), (1, [true, false]), (29 * GRACE, [false, false])] {
+        world.pass(secs);
+        store.sweep_volumes().unwrap_err();
+        assert_eq!(known(), expected);
+    }
+}
+
+#[test]
 fn buckets_that_return_after_a_listing_are_not_swept_with_their_late_objects() {
     let world = World::new();
     let store = world.open();

@@ -303,7 +303,7 @@ impl World {
             // The machine is lost.
             let other = tempdir().unwrap();
             let options = self.options(other.path(), 0);
-            assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().refused, []);
+            assert_eq!(rebuild_catalog(&options, "00000000000005ee", 0).unwrap().refused, []);
             let store = Store::open(options, self.clock.clone()).unwrap();
             self.check(&store, "from the volumes");
             assert_eq!(texts(&of_index(&store, "old")), old);
