@@ -442,6 +442,7 @@ mod tests {
         for path in [
             "/services/search/jobs",
             "/services/search/jobs/1/results",
+            "/services/search/v1/jobs/1/control",
             "/servicesNS/eva/search/search/v2/jobs/export",
             "/services/search/parser",
             "/servicesNS/-/-/saved/searches/a/dispatch",
