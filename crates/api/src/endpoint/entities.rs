@@ -32,7 +32,7 @@ use super::row::{
     REST_PROPERTIES, REST_PROPERTIES_SET, entities,
 };
 use super::search_schedules::{RANGE, RequestedTimes, zone_of};
-use super::setting_capabilities::check_change;
+use super::setting_capabilities::{check_change, check_removal};
 use super::setting_types::json_value;
 use super::shape::Shape;
 use super::stored_searches::check_search;
@@ -487,9 +487,7 @@ async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, 
             }
             found => found?,
         };
-        // Stanzas that the collection does not list are not found, except `default`.
-        let is_one = name == DEFAULT_STANZA || kind.includes(&object);
-        if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
+        kind.check_includes(&object).map(|()| object)
     };
     with_objects(state, &request.caller, show).await
 }
@@ -621,13 +619,14 @@ async fn write(state: ApiState, request: Request, settings: Vec<(String, String)
     request.check_capability(&request.name, &settings)?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
-    let make = move |objects: &Objects, viewer: &Permissions| match objects
-        .edit(&kind.conf, &name, &settings, &scope, viewer)
-    {
+    let make = move |objects: &Objects, viewer: &Permissions| match objects.get(&kind.conf, &name, &scope, viewer) {
         Err(ObjectError::Unknown(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
             objects.create(&kind.conf, &name, &settings, &scope, viewer)
         }
-        edited => edited,
+        found => {
+            kind.check_includes(&found?)?;
+            objects.edit(&kind.conf, &name, &settings, &scope, viewer)
+        }
     };
     let made = change(&state, &request.caller, &conf, make).await?;
     request.answer(&state, &made).await
@@ -646,6 +645,11 @@ async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError>
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let (conf, of_data) = (kind.conf.clone(), state.clone());
     let gone = move |objects: &Objects, viewer: &Permissions| {
+        let object = objects.get(&kind.conf, &name, &scope, viewer)?;
+        kind.check_includes(&object)?;
+        if let Err(refused) = check_removal(viewer, &object) {
+            return Ok(Err(refused));
+        }
         let remove_data = |object: &ConfObject| (kind.move_data)(&of_data, object, None);
         Ok(objects.remove_with_data(&kind.conf, &name, &scope, viewer, remove_data))
     };
@@ -679,6 +683,7 @@ async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange)
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
         let before = objects.get(&kind.conf, &name, &scope, viewer)?;
+        kind.check_includes(&before)?;
         Ok((before, objects.set_acl(&kind.conf, &name, &asked, &scope, viewer)?))
     };
     let (before, moved) = change(state, &request.caller, &conf, make).await?;
