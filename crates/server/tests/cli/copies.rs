@@ -1,7 +1,8 @@
 //! Copies of a data directory, and printed commands: every command works on the directory that it names.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::server::Server;
@@ -10,6 +11,21 @@ use crate::support::{Place, RunOutput, lines, wait_until};
 /// Copies a directory as `cp -r` does.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
+
+/// Copies the directory of a running server. Copies are repeated until the server has written nothing during one: its
+/// own events may reach the log while the log is copied, and such a copy lacks records.
+fn copy_served(from: &Path, to: &Path) {
+    let log = || -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = std::fs::read_dir(from.join("wal")).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default())).collect()
+    };
+    assert!(wait_until(|| {
+        let before = log();
+        drop(std::fs::remove_dir_all(to));
+        copy(from, to);
+        log() == before
+    }));
 }
 
 fn run_on(place: &Place, folder: &str, arguments: &[&str]) -> RunOutput {
@@ -35,7 +51,7 @@ fn copies_of_a_served_directory_are_independent() {
     let old = place.write("old.log", old);
     place.run(&["add", "oneshot", &old]).expect_success();
     let server = Server::start(&place);
-    copy(&place.data(), &place.path("copy"));
+    copy_served(&place.data(), &place.path("copy"));
     assert!(place.path("copy/run/server.json").exists());
     let new = place.write("new.log", new);
     place.run(&["add", "oneshot", &new]).expect_success();
