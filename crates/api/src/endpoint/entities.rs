@@ -31,7 +31,7 @@ use super::row::{
     Access, EDIT_BANNER, EDIT_BOOKMARKS, EDIT_METRIC_SCHEMA, EDIT_SOURCETYPES, EDIT_STATSD, Endpoint, METRIC_ALERTS,
     REST_PROPERTIES, REST_PROPERTIES_SET, entities,
 };
-use super::search_schedules::{RANGE, RequestedTimes, zone_of};
+use super::search_schedules::{RANGE, RequestedTimes, schedule_of, zone_of};
 use super::setting_capabilities::{check_change, check_removal};
 use super::setting_types::json_value;
 use super::shape::Shape;
@@ -378,7 +378,11 @@ impl Request {
     /// An entity as an answer to a change.
     async fn answer(&self, state: &ApiState, object: &ConfObject) -> Result<Response, ApiError> {
         let form = Form::of(self.parameters.get("output_mode"));
-        let kind = self.kind_with_times(state, &Parameters::default()).await?;
+        // The change has made the cached search services invalid, so only an entity with a schedule needs a new one.
+        let kind = match schedule_of(object) {
+            Some(_) => self.kind_with_times(state, &Parameters::default()).await?,
+            None => self.kind.clone(),
+        };
         let feed = Feed::of(kind.title.clone(), format!("/services/{}", kind.path), vec![entry(&kind, object)]);
         Ok(Feed { notice: kind.notice.about(state, &object.name), ..feed }.answer(form))
     }

@@ -84,7 +84,7 @@ impl RequestedTimes {
 }
 
 /// The schedule of a saved search; `None` if the search is disabled or not scheduled.
-fn schedule_of(object: &ConfObject) -> Option<Cron> {
+pub(super) fn schedule_of(object: &ConfObject) -> Option<Cron> {
     let is_on = |name: &&str| object.get(name).and_then(parse_flag) == Some(true);
     let is_scheduled = ["is_scheduled", "enableSched"].iter().any(is_on) && !object.is_disabled();
     object.get("cron_schedule").filter(|_| is_scheduled).and_then(Cron::parse)
