@@ -24,7 +24,7 @@ const JSON_PATHS: [&str; 2] = ["/api/v1/", "/quarry/"];
 /// Beginnings, below the root or a namespace, of the paths whose errors are of type `FATAL` in Splunk: the paths that
 /// run searches or show their results. The errors of Splunk's other paths, except paths that end with [`DISPATCH`], are
 /// of type `ERROR`.
-const DISPATCHER_PATHS: [&str; 4] = ["search/jobs", "search/v2/", "search/parser", "search/timeparser"];
+const DISPATCHER_PATHS: [&str; 5] = ["search/jobs", "search/v1/", "search/v2/", "search/parser", "search/timeparser"];
 /// End of the path that runs a saved search.
 const DISPATCH: &str = "/dispatch";
 /// Type of the errors of searches and of Quarry's own interface.
@@ -442,6 +442,7 @@ mod tests {
         for path in [
             "/services/search/jobs",
             "/services/search/jobs/1/results",
+            "/services/search/v1/jobs/1/control",
             "/servicesNS/eva/search/search/v2/jobs/export",
             "/services/search/parser",
             "/servicesNS/-/-/saved/searches/a/dispatch",

@@ -24,7 +24,7 @@ use super::jobs::message_response;
 use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
-use super::setting_capabilities::check_change;
+use super::setting_capabilities::{check_change, check_removal};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, PLAIN_CONTENT, escape_segment};
@@ -304,8 +304,14 @@ async fn remove_stanza(
     let SettingPath { conf, stanza, scope, .. } = SettingPath::of(&parts, &caller)?;
     check_change(&caller.permissions, &conf, &stanza, &[])?;
     let (file, told) = (conf.clone(), format!("Successfully deleted [{stanza}]"));
-    let remove = move |objects: &Objects, viewer: &Permissions| objects.remove(&file, &stanza, &scope, viewer);
-    change(&state, &caller, &conf, remove).await?;
+    let remove = move |objects: &Objects, viewer: &Permissions| {
+        let object = objects.get(&file, &stanza, &scope, viewer)?;
+        match check_removal(viewer, &object) {
+            Ok(()) => objects.remove(&file, &stanza, &scope, viewer).map(Ok),
+            refused => Ok(refused),
+        }
+    };
+    change(&state, &caller, &conf, remove).await??;
     Ok(message_response(Form::of(parameters.get("output_mode")), &told))
 }
 

@@ -7,7 +7,7 @@
 //! [`quarry_apps::objects`] implements visibility and permissions. Not here: other actions of saved searches
 //! ([`super::saved_searches`]), conf files by name ([`super::configurations`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -24,15 +24,15 @@ use serde_json::{Map, Value};
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::entity_kinds::{ALERT_ACTIONS, GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS};
 pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
-use super::listing::{LIST_PARAMETERS, page, select_page};
+use super::listing::{LIST_PARAMETERS, select_members, select_page};
 use super::path_parts::PathParts;
 use super::permissions::{ACL_PARAMETERS, MOVE_PARAMETERS, acl_entry, acl_of, required_acl_change, required_move};
 use super::row::{
     Access, EDIT_BANNER, EDIT_BOOKMARKS, EDIT_METRIC_SCHEMA, EDIT_SOURCETYPES, EDIT_STATSD, Endpoint, METRIC_ALERTS,
     REST_PROPERTIES, REST_PROPERTIES_SET, entities,
 };
-use super::search_schedules::{RANGE, RequestedTimes};
-use super::setting_capabilities::check_change;
+use super::search_schedules::{RANGE, RequestedTimes, schedule_of, zone_of};
+use super::setting_capabilities::{check_change, check_removal};
 use super::setting_types::json_value;
 use super::shape::Shape;
 use super::stored_searches::check_search;
@@ -286,9 +286,6 @@ impl Request {
         if kind.is_by_name && kind.conf == SERVER_CONF {
             kind.node_name = node_name(state).await?;
         }
-        if kind.conf == saved_searches::CONF && !kind.is_by_name {
-            kind.times = Some(RequestedTimes::of(state, &caller, &parts, &parameters).await?);
-        }
         let scope = match kind.is_of_node {
             true => Scope::for_namespace(NOBODY, APP_SYSTEM)?,
             false => scope_of(&parts, &caller)?,
@@ -342,11 +339,52 @@ impl Request {
         entry(&self.kind, object)
     }
 
-    /// An entity as an answer.
-    fn answer(&self, state: &ApiState, object: &ConfObject) -> Response {
+    /// The collection with the times that its entities show. Without a valid configuration of searches, saved searches
+    /// show no times, so that they can still be read and changed.
+    async fn kind_with_times(&self, state: &ApiState, range: &Parameters) -> Result<Kind, ApiError> {
+        let mut kind = self.kind.clone();
+        if kind.conf == saved_searches::CONF
+            && !kind.is_by_name
+            && let Ok(zone) = zone_of(state, &self.caller).await
+        {
+            kind.times = Some(RequestedTimes::of(state.auth.now(), zone, range)?);
+        }
+        Ok(kind)
+    }
+
+    /// The page of these objects that the parameters select. The times of schedules are computed off the async threads,
+    /// and the times in a range only for the objects of the page.
+    async fn select(
+        &self,
+        state: &ApiState,
+        objects: Vec<ConfObject>,
+        parameters: Parameters,
+    ) -> Result<Feed, ApiError> {
+        let kind = self.kind_with_times(state, &self.parameters).await?;
+        run_blocking(move || {
+            let entries: Vec<Entry> = objects.iter().map(|object| entry(&kind, object)).collect();
+            let paths = entries.iter().map(|entry| entry.path.clone());
+            let by_path: HashMap<String, &ConfObject> = paths.zip(&objects).collect();
+            let mut feed = select_page(kind.title.clone(), format!("/services/{}", kind.path), entries, &parameters)?;
+            if let Some(times) = &kind.times {
+                times.add_scheduled_times(&mut feed.entries, &by_path);
+                select_members(&mut feed.entries, &parameters.list("f"));
+            }
+            Ok::<Feed, ApiError>(feed)
+        })
+        .await?
+    }
+
+    /// An entity as an answer to a change.
+    async fn answer(&self, state: &ApiState, object: &ConfObject) -> Result<Response, ApiError> {
         let form = Form::of(self.parameters.get("output_mode"));
-        let feed = Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)]);
-        Feed { notice: self.kind.notice.about(state, &object.name), ..feed }.answer(form)
+        // The change has made the cached search services invalid, so only an entity with a schedule needs a new one.
+        let kind = match schedule_of(object) {
+            Some(_) => self.kind_with_times(state, &Parameters::default()).await?,
+            None => self.kind.clone(),
+        };
+        let feed = Feed::of(kind.title.clone(), format!("/services/{}", kind.path), vec![entry(&kind, object)]);
+        Ok(Feed { notice: kind.notice.about(state, &object.name), ..feed }.answer(form))
     }
 }
 
@@ -441,8 +479,7 @@ async fn list_feed(state: &ApiState, request: &Request) -> Result<Feed, ApiError
     if objects.is_empty() {
         objects.extend(kind.default_entity(&request.caller.permissions));
     }
-    let entries = objects.iter().map(|object| entry(&kind, object)).collect();
-    select_page(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
+    request.select(state, objects, request.parameters.clone()).await
 }
 
 async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
@@ -454,9 +491,7 @@ async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, 
             }
             found => found?,
         };
-        // Stanzas that the collection does not list are not found, except `default`.
-        let is_one = name == DEFAULT_STANZA || kind.includes(&object);
-        if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
+        kind.check_includes(&object).map(|()| object)
     };
     with_objects(state, &request.caller, show).await
 }
@@ -480,7 +515,6 @@ async fn find_targets(state: &ApiState, request: &Request) -> Result<Vec<ConfObj
 
 async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let objects = find_targets(&state, &request).await?;
-    let path = format!("/services/{}", request.kind.path);
     let chosen: Vec<(String, String)> = request
         .parameters
         .clone()
@@ -488,8 +522,8 @@ async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
         .into_iter()
         .filter(|(key, _)| matches!(key.as_str(), "f" | "output_mode"))
         .collect();
-    let entries = objects.iter().map(|object| request.entry(object)).collect();
-    page(request.kind.title.clone(), path, entries, &Parameters::of(chosen))
+    let form = Form::of(request.parameters.get("output_mode"));
+    Ok(request.select(&state, objects, Parameters::of(chosen)).await?.answer(form))
 }
 
 /// `POST …/_new` creates an entity if it has a name. Splunk's SDK for JavaScript posts changes of the defaults here
@@ -555,7 +589,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         )))
     };
     let made = change(&state, &request.caller, &conf, make).await?;
-    Ok((StatusCode::CREATED, request.answer(&state, &made)).into_response())
+    Ok((StatusCode::CREATED, request.answer(&state, &made).await?).into_response())
 }
 
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -589,16 +623,17 @@ async fn write(state: ApiState, request: Request, settings: Vec<(String, String)
     request.check_capability(&request.name, &settings)?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
-    let make = move |objects: &Objects, viewer: &Permissions| match objects
-        .edit(&kind.conf, &name, &settings, &scope, viewer)
-    {
+    let make = move |objects: &Objects, viewer: &Permissions| match objects.get(&kind.conf, &name, &scope, viewer) {
         Err(ObjectError::Unknown(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
             objects.create(&kind.conf, &name, &settings, &scope, viewer)
         }
-        edited => edited,
+        found => {
+            kind.check_includes(&found?)?;
+            objects.edit(&kind.conf, &name, &settings, &scope, viewer)
+        }
     };
     let made = change(&state, &request.caller, &conf, make).await?;
-    Ok(request.answer(&state, &made))
+    request.answer(&state, &made).await
 }
 
 async fn enable(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -614,6 +649,11 @@ async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError>
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let (conf, of_data) = (kind.conf.clone(), state.clone());
     let gone = move |objects: &Objects, viewer: &Permissions| {
+        let object = objects.get(&kind.conf, &name, &scope, viewer)?;
+        kind.check_includes(&object)?;
+        if let Err(refused) = check_removal(viewer, &object) {
+            return Ok(Err(refused));
+        }
         let remove_data = |object: &ConfObject| (kind.move_data)(&of_data, object, None);
         Ok(objects.remove_with_data(&kind.conf, &name, &scope, viewer, remove_data))
     };
@@ -647,6 +687,7 @@ async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange)
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
         let before = objects.get(&kind.conf, &name, &scope, viewer)?;
+        kind.check_includes(&before)?;
         Ok((before, objects.set_acl(&kind.conf, &name, &asked, &scope, viewer)?))
     };
     let (before, moved) = change(state, &request.caller, &conf, make).await?;
@@ -659,7 +700,7 @@ async fn move_entity(state: ApiState, request: Request) -> Result<Response, ApiE
     let object = find_object(&state, &request).await?;
     let asked = required_move(&state.auth, &request.parameters, &object)?;
     let moved = apply_acl_change(&state, &request, asked).await?;
-    Ok(request.answer(&state, &moved))
+    request.answer(&state, &moved).await
 }
 
 /// An object as an entity of a collection.
@@ -690,9 +731,6 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     (kind.fill)(kind, object, &mut settings);
     let mut content: Map<String, Value> = settings.into_iter().map(value).collect();
     content.entry("disabled").or_insert(Value::Bool(false));
-    if let Some(times) = kind.times.as_ref().and_then(|times| times.scheduled_times(object)) {
-        content.insert("scheduled_times".to_owned(), times.into());
-    }
     content.insert("eai:appName".to_owned(), app.into());
     content.insert("eai:userName".to_owned(), owner.into());
     let acl = acl_of(object);

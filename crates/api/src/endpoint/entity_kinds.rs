@@ -11,6 +11,7 @@ use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectLocation, Obje
 use quarry_auth::ADMIN_ROLE;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
+use quarry_conf::text::DEFAULT_STANZA;
 use quarry_engine::check_regex;
 use quarry_event::time::Cron;
 
@@ -657,6 +658,14 @@ impl Kind {
         object.name.starts_with(self.prefix.as_ref())
             && self.only.is_none_or(|(_, stanza)| stanza == object.name)
             && (self.is_entity)(object)
+    }
+
+    /// Fails if the collection does not list the stanza. The stanza `default` is found in every collection.
+    pub(super) fn check_includes(&self, object: &ConfObject) -> Result<(), ObjectError> {
+        match object.name == DEFAULT_STANZA || self.includes(object) {
+            true => Ok(()),
+            false => Err(ObjectError::Unknown(object.name.clone())),
+        }
     }
 
     /// The collection's only entity, if it has no stanza yet.

@@ -244,11 +244,13 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
                 (_, value) => drop(content.insert(key.clone(), json_value(&key, &value))),
             }
         }
-        for (key, value) in settings.get(&name).into_iter().flatten() {
+        let is_shown = |key: &str, value: &str| is_folder_shown || !names_place(key, value);
+        for (key, value) in settings.get(&name).into_iter().flatten().filter(|(key, value)| is_shown(key, value)) {
             content.entry(key.clone()).or_insert_with(|| json_value(key, value));
         }
         for (key, otherwise) in DEFAULTS {
             let of_all = settings.get(DEFAULT_STANZA).and_then(|of_all| of_all.get(key));
+            let of_all = of_all.filter(|value| is_shown(key, value));
             content.entry(key).or_insert_with(|| json_value(key, of_all.map_or(otherwise, String::as_str)));
         }
         content.insert("lastInitTime".to_owned(), started.as_str().into());
@@ -276,6 +278,11 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
         Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content }
     };
     with_permissions(state, caller, facts.into_iter().map(entry).collect()).await
+}
+
+/// Whether a setting names a place of the machine: an absolute path, or the program or folder of frozen events.
+fn names_place(key: &str, value: &str) -> bool {
+    value.trim_start().starts_with('/') || key.starts_with("coldToFrozen") || key == "warmToColdScript"
 }
 
 /// Adds the paths of an index as settings, and below the folder of the data directory if it is given.

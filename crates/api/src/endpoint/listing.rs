@@ -64,7 +64,7 @@ pub(super) fn page_in_order(
 }
 
 /// Keeps only the requested members, if any are named.
-fn select_members(entries: &mut [Entry], wanted: &[String]) {
+pub(super) fn select_members(entries: &mut [Entry], wanted: &[String]) {
     if !wanted.is_empty() {
         for entry in entries {
             entry.content.retain(|name, _| wanted.iter().any(|pattern| matches(pattern, name)));

@@ -31,7 +31,7 @@ use super::request_times::{arrival_range, in_format};
 use super::row::{Access, Endpoint};
 use super::run_blocking;
 use super::search_jobs::{parse_now, service_of};
-use super::search_schedules::{RANGE, RequestedTimes};
+use super::search_schedules::{RANGE, RequestedTimes, zone_of};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
@@ -334,8 +334,8 @@ async fn scheduled(
     for bound in RANGE {
         parameters.required(bound)?;
     }
-    let asked = RequestedTimes::of(&state, &caller, &parts, &parameters).await?;
-    let times = asked.scheduled_times(&object).unwrap_or_default();
+    let asked = RequestedTimes::of(state.auth.now(), zone_of(&state, &caller).await?, &parameters)?;
+    let (times, object) = run_blocking(move || (asked.scheduled_times(&object).unwrap_or_default(), object)).await?;
     let told = "Scheduled searches do not run yet: these are the times at which they would run.";
     Ok(message_response(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
 }

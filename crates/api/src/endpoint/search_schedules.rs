@@ -1,14 +1,17 @@
 //! Schedules of saved searches as answers show them: the next scheduled time, and the scheduled times in a requested
 //! range. Not here: running searches on a schedule, which the node does not do yet.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use quarry_apps::objects::ConfObject;
 use quarry_event::TimeNs;
 use quarry_event::time::{Cron, NS_PER_SEC, parse_time, strftime};
 
-use super::path_parts::PathParts;
-use super::search_jobs::service_of;
+use super::run_blocking;
 use crate::ApiState;
+use crate::atom::Entry;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
@@ -16,8 +19,19 @@ use crate::parameters::Parameters;
 
 /// Parameters with the requested range.
 pub(super) const RANGE: [&str; 2] = ["earliest_time", "latest_time"];
+/// The member with the scheduled times.
+const SCHEDULED_TIMES: &str = "scheduled_times";
 /// Maximum scheduled times of a search in an answer.
 const TIMES_MAX: usize = 1_000;
+
+/// The time zone of the caller's searches.
+pub(super) async fn zone_of(state: &ApiState, caller: &Caller) -> Result<TimeZone, ApiError> {
+    if let Some(service) = state.node.cached_search_service_of(&caller.permissions) {
+        return Ok(service.zone());
+    }
+    let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
+    Ok(run_blocking(move || node.search_service_of(&viewer)).await??.zone())
+}
 
 /// The times that a request asks for.
 #[derive(Clone, Debug)]
@@ -29,13 +43,7 @@ pub(super) struct RequestedTimes {
 }
 
 impl RequestedTimes {
-    pub(super) async fn of(
-        state: &ApiState,
-        caller: &Caller,
-        parts: &PathParts,
-        parameters: &Parameters,
-    ) -> Result<RequestedTimes, ApiError> {
-        let (now, zone) = (state.auth.now(), service_of(state, caller, parts).await?.zone());
+    pub(super) fn of(now: TimeNs, zone: TimeZone, parameters: &Parameters) -> Result<RequestedTimes, ApiError> {
         let bound = |name: &str| -> Result<Option<TimeNs>, ApiError> {
             let Some(text) = parameters.get(name).map(str::trim).filter(|text| !text.is_empty()) else {
                 return Ok(None);
@@ -63,10 +71,20 @@ impl RequestedTimes {
         let times = std::iter::successors(after(earliest.saturating_sub(1)), |at| after(*at));
         Some(times.take(TIMES_MAX).map(|time| time.div_euclid(NS_PER_SEC)).collect())
     }
+
+    /// Adds the scheduled times in the requested range, if any, to the entries of saved searches, which have the paths
+    /// of the entries as keys.
+    pub(super) fn add_scheduled_times(&self, entries: &mut [Entry], searches: &HashMap<String, &ConfObject>) {
+        for entry in entries {
+            if let Some(times) = searches.get(&entry.path).and_then(|search| self.scheduled_times(search)) {
+                entry.content.insert(SCHEDULED_TIMES.to_owned(), times.into());
+            }
+        }
+    }
 }
 
 /// The schedule of a saved search; `None` if the search is disabled or not scheduled.
-fn schedule_of(object: &ConfObject) -> Option<Cron> {
+pub(super) fn schedule_of(object: &ConfObject) -> Option<Cron> {
     let is_on = |name: &&str| object.get(name).and_then(parse_flag) == Some(true);
     let is_scheduled = ["is_scheduled", "enableSched"].iter().any(is_on) && !object.is_disabled();
     object.get("cron_schedule").filter(|_| is_scheduled).and_then(Cron::parse)

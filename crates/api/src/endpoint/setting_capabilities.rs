@@ -3,6 +3,7 @@
 //! A stanza can be changed in its collection, at `configs/conf-NAME` and at `properties`. All three check the change
 //! here, so that no path permits what another path refuses.
 
+use quarry_apps::objects::ConfObject;
 use quarry_conf::Permissions;
 
 use super::row::{EDIT_BANNER, EDIT_BOOKMARKS, EDIT_METRIC_SCHEMA, EDIT_STATSD, METRIC_ALERTS};
@@ -36,7 +37,7 @@ const ACCELERATION: &str = "acceleration";
 const DEFAULT_PRIORITY: &str = "default";
 
 /// Fails if a change of a stanza requires a capability that the user does not have. `settings` are the new values; they
-/// are empty if the stanza is removed or moved.
+/// are empty if the stanza is moved.
 pub(super) fn check_change(
     viewer: &Permissions,
     conf: &str,
@@ -49,6 +50,15 @@ pub(super) fn check_change(
         Some(missing) => Err(ApiError::missing_capability(&viewer.user, missing)),
         None => Ok(()),
     }
+}
+
+/// Fails if the removal of a stanza requires a capability that the user does not have. Removing a stanza that
+/// accelerates a data model removes the acceleration, too.
+pub(super) fn check_removal(viewer: &Permissions, object: &ConfObject) -> Result<(), ApiError> {
+    let is_acceleration = |key: &str| object.conf == MODELS_CONF && key.starts_with(ACCELERATION);
+    let removed = object.settings.iter().filter(|(key, _)| is_acceleration(key));
+    let removed: Vec<_> = removed.map(|(key, value)| (key.clone(), value.clone())).collect();
+    check_change(viewer, &object.conf, &object.name, &removed)
 }
 
 /// The capability that every change of a stanza requires.

@@ -16,6 +16,8 @@ const MONTH_MINUTES: u32 = 31 * DAY_MINUTES;
 /// Seconds of a minute.
 const MINUTE_SECS: i64 = 60;
 
+/// Maximum hours by which a clock change sets the local time back.
+const CLOCK_CHANGE_HOURS_MAX: u32 = 3;
 /// Number of days searched for the next run; every such period includes a 29th of February.
 const SEARCHED_DAYS_MAX: usize = 9 * 366;
 /// Names of months, whose numbers start at 1, and of weekdays, whose numbers start at 0.
@@ -57,10 +59,14 @@ impl Cron {
     /// The first minute after `now` at which the schedule runs; `None` if it never runs, as on a 30th of February.
     pub fn next_after(&self, now: TimeNs, zone: &TimeZone) -> Option<TimeNs> {
         let now = jiff::Timestamp::from_nanosecond(i128::from(now)).ok()?;
-        let mut date = now.to_zoned(zone.clone()).date();
+        let local = now.to_zoned(zone.clone());
+        let mut date = local.date();
+        // Earlier hours of the first day are over, and their conversion to UTC would take most of the time.
+        let mut first_hour = u32::try_from(local.hour()).ok()?.saturating_sub(CLOCK_CHANGE_HOURS_MAX);
         for _ in 0..SEARCHED_DAYS_MAX {
             if self.matches_date(date) {
-                for time in self.hours.iter().flat_map(|hour| self.minutes.iter().map(move |minute| (*hour, *minute))) {
+                let hours = self.hours.iter().filter(|hour| **hour >= first_hour);
+                for time in hours.flat_map(|hour| self.minutes.iter().map(move |minute| (*hour, *minute))) {
                     let time = Time::new(i8::try_from(time.0).ok()?, i8::try_from(time.1).ok()?, 0, 0).ok()?;
                     let run = date.to_datetime(time).to_zoned(zone.clone()).ok()?.timestamp();
                     if run > now {
@@ -68,6 +74,7 @@ impl Cron {
                     }
                 }
             }
+            first_hour = 0;
             date = date.checked_add(1.day()).ok()?;
         }
         None
@@ -165,6 +172,8 @@ mod tests {
             ("0 0 13 * 6", "2026-11-21T00:00:00Z"),
             ("0 0 29 feb *", "2028-02-29T00:00:00Z"),
             ("0 0 */2 * *", "2026-11-21T00:00:00Z"),
+            ("59 3,6-10 * * *", "2026-11-20T10:59:00Z"),
+            ("0 3 * * *", "2026-11-21T03:00:00Z"),
         ] {
             let now = i64::try_from(at("2026-11-20T10:00:20Z").as_nanosecond()).unwrap();
             let found = Cron::parse(schedule).unwrap().next_after(now, &TimeZone::UTC);

@@ -1,25 +1,30 @@
 //! Copies of a data directory, and printed commands: every command works on the directory that it names.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::server::Server;
 use crate::support::{Place, RunOutput, lines, wait_until};
 
-/// Copies a directory as `cp -r` does, at a moment at which no file changes: a server that has just started still writes.
-fn copy(from: &Path, to: &Path) {
-    let files = || {
-        let found = Command::new("find").arg(from).args(["-printf", "%P %s %T@\n"]).output().unwrap();
-        String::from_utf8(found.stdout).unwrap()
+/// Copies a directory as `cp -r` does; returns whether all files were copied.
+fn copies(from: &Path, to: &Path) -> bool {
+    Command::new("cp").arg("-r").args([from, to]).status().unwrap().success()
+}
+
+/// Copies the directory of a running server. Copies are repeated until the server has written nothing during one: its
+/// own events may reach the log while the log is copied, and such a copy lacks records.
+fn copy_served(from: &Path, to: &Path) {
+    let log = || -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = std::fs::read_dir(from.join("wal")).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default())).collect()
     };
-    let is_copied = wait_until(|| {
-        let before = files();
-        assert!(Command::new("rm").arg("-rf").arg(to).status().unwrap().success());
-        assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
-        files() == before
-    });
-    assert!(is_copied, "the server keeps writing");
+    assert!(wait_until(|| {
+        let before = log();
+        drop(std::fs::remove_dir_all(to));
+        copies(from, to) && log() == before
+    }));
 }
 
 fn run_on(place: &Place, folder: &str, arguments: &[&str]) -> RunOutput {
@@ -45,7 +50,7 @@ fn copies_of_a_served_directory_are_independent() {
     let old = place.write("old.log", old);
     place.run(&["add", "oneshot", &old]).expect_success();
     let server = Server::start(&place);
-    copy(&place.data(), &place.path("copy"));
+    copy_served(&place.data(), &place.path("copy"));
     assert!(place.path("copy/run/server.json").exists());
     let new = place.write("new.log", new);
     place.run(&["add", "oneshot", &new]).expect_success();
@@ -59,7 +64,7 @@ fn copies_of_a_served_directory_are_independent() {
     assert_eq!(run_on(&place, "copy", &["bucket", "verify"]).code, 5);
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
     assert_eq!(server.stop("-KILL"), -1);
-    copy(&place.data(), &place.path("killed"));
+    assert!(copies(&place.data(), &place.path("killed")));
     // Both run files name the port of the killed server, which another server may have by now.
     assert_eq!((count(&place, "killed"), count(&place, "data")), ("15\n".to_owned(), "15\n".to_owned()));
     let _server = Server::start(&place);
