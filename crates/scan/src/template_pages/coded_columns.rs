@@ -11,6 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringViewArray, U
 use arrow::compute::concat;
 use arrow::datatypes::UInt32Type;
 use quarry_eval::EngineError;
+use quarry_event::template::{ColumnValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
 use super::coded_fields::{CodedField, LocationCodes};
@@ -42,9 +43,11 @@ pub(super) fn coded_column(
     let Some(coded) = page.slab.coded_field(field)? else { return Ok(None) };
     let keys = keys_of_rows(field, rows, page)?;
     let mut cursors = Cursors::new(page);
-    let mut codes: Vec<u32> = Vec::with_capacity(rows.len());
     let mut exceptions = Vec::new();
-    for row in rows.iter() {
+    let known = codes_of_one_column(&coded, rows, &keys, page)?;
+    let rows_left: &[Rows] = if known.is_some() { &[] } else { std::slice::from_ref(rows) };
+    let mut codes: Vec<u32> = known.unwrap_or_else(|| Vec::with_capacity(rows.len()));
+    for row in rows_left.iter().flat_map(Rows::iter) {
         let place = coded.place_of.get(keys[row as usize] as usize);
         codes.push(match place.and_then(|place| coded.places.get(*place as usize)) {
             None | Some(LocationCodes::Absent) => ABSENT,
@@ -90,6 +93,31 @@ pub(super) fn coded_column(
         false => codes.into(),
     };
     Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, texts)?)))
+}
+
+/// The codes of the rows if all values of the field are in one dictionary column that every row has.
+fn codes_of_one_column(
+    coded: &CodedField,
+    rows: &Rows,
+    keys: &[u32],
+    page: &mut PageReader<'_>,
+) -> Result<Option<Vec<u32>>, EngineError> {
+    let mut places = coded.places.iter().filter(|place| !matches!(place, LocationCodes::Absent));
+    let (Some(LocationCodes::Composite { columns, codes }), None) = (places.next(), places.next()) else {
+        return Ok(None);
+    };
+    let [(column, _)] = **columns else { return Ok(None) };
+    let column = page.column(column)?;
+    let PageColumn { rows: None, values: ColumnValues::Codes(values) } = &*column else { return Ok(None) };
+    let is_absent = |row: usize| {
+        let place = coded.place_of.get(keys[row] as usize).and_then(|place| coded.places.get(*place as usize));
+        matches!(place, None | Some(LocationCodes::Absent))
+    };
+    let code_of = |row: u32| match is_absent(row as usize) {
+        true => Some(ABSENT),
+        false => codes.get(*values.get(row as usize)? as usize).copied(),
+    };
+    rows.iter().map(code_of).collect::<Option<_>>().map(Some).ok_or_else(missing)
 }
 
 /// Sets the codes of the exceptions among these rows, whose values have been read. The dictionary is extended by the

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
+use quarry_event::template::{ColumnValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
 use super::cursors::Cursors;
@@ -29,6 +30,15 @@ pub(super) fn keys_of_rows(
     let Some(split) = &field.split else { return Ok(keys) };
     if let Some((_, known)) = page.divided_keys.iter().find(|(known, _)| Arc::ptr_eq(known, split)) {
         return Ok(Arc::clone(known));
+    }
+    if rows.len() == page.len()
+        && let Some(column) = split.code_column()
+        && let PageColumn { rows: None, values: ColumnValues::Codes(codes) } = &*page.column(column)?
+        && codes.len() == keys.len()
+    {
+        let divided: Arc<[u32]> = codes.as_slice().into();
+        page.divided_keys.push((Arc::clone(split), Arc::clone(&divided)));
+        return Ok(divided);
     }
     let mut cursors = match rows {
         Rows::Some(some) if some.len() * FEW_ROWS_DIVISOR <= keys.len() => Cursors::of_rows(page, some),

@@ -114,6 +114,14 @@ impl KeySplit {
         }
     }
 
+    /// The column whose codes are the keys, if the rows are divided by [`KeySplit::by_code`].
+    pub(super) fn code_column(&self) -> Option<u32> {
+        match self.nodes.first()? {
+            KeyNode::Codes { columns, .. } if self.is_common => columns.first().map(|(column, _)| *column),
+            _ => None,
+        }
+    }
+
     /// The node of a division, after adding the nodes of its parts. The recursion is as deep as columns are nested.
     fn node_of<T>(&mut self, undivided: u32, division: Division<T>, results: &mut Vec<T>) -> KeyNode {
         match division {
