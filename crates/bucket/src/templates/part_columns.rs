@@ -2,9 +2,9 @@
 //!
 //! Nearly unique values, such as ids, would take as much space again as in the texts. Most of these values begin and
 //! end at an edge of a literal or variable, or within a literal, so few codes are enough. Other values are stored in a
-//! column of their own. Values that repeat are stored like this if nearly all of them are a single part, or a slice of
-//! one: then the codes differ only in the few events that a pattern does not match, and fields of the same pattern share
-//! the column of codes.
+//! column of their own. Values that repeat are stored like this if nearly all of them are a single whole part: then the
+//! codes differ only in the few events that a pattern does not match, and fields of the same pattern share the column of
+//! codes.
 //!
 //! Not here: when fields are stored like this (`crate::columns`).
 
@@ -47,7 +47,7 @@ pub(crate) struct PartLimits {
     own_values_divisor: usize,
     /// Maximum number of different sequences of parts.
     sequences: usize,
-    /// Whether a value may consist of several parts.
+    /// Whether a value may consist of several parts, or be a slice of one.
     may_be_composed: bool,
 }
 
@@ -128,7 +128,8 @@ impl<'f> Locator<'f> {
         }
         let found = match self.field.is_list {
             true => list_parts_of(self.field, value, reader),
-            false => parts_of(value, reader).or_else(|| slice_of(value, reader)),
+            false if self.limits.may_be_composed => parts_of(value, reader).or_else(|| slice_of(value, reader)),
+            false => parts_of(value, reader),
         };
         let parts_max = if self.limits.may_be_composed { MAX_VALUE_PARTS } else { 1 };
         let Some(parts) = found.filter(|found| found.parts.len() <= parts_max) else { return OWN };
