@@ -170,7 +170,7 @@ const SEARCHES: &[&str] = &[
     "* | timechart span=10m count by f35",
     "* | rename log as _raw | extract | stats count by level",
     "* | rename log as _raw | extract | stats count dc(user) by x_id",
-    "* | rename log as _raw | extract limit=3 | stats count by user, msg",
+    "* | rename log as _raw | extract limit=3 | stats count by level, user",
     "* | rename log as _raw | extract clean_keys=f | stats count by x-id",
     "* | rename log as _raw | extract mv_add=t | stats count by level",
     "* | rename log as _raw | extract pairdelim=\" \" kvdelim=\"=\" | stats count by msg",

@@ -113,7 +113,7 @@ const SEARCHES: &[&str] = &[
     "linecount=1 | stats count by sourcetype",
     "linecount>1 | table _time linecount _raw",
     "* | stats count(digit) values(digit) by linecount",
-    "* | stats count by linecount date_hour punct",
+    "* | stats count by linecount punct",
     "* | stats count by twice count",
     "* | where linecount=2 | stats count by sourcetype",
     "* | rex field=linecount \"(?<first>\\d)\" | stats count by first",
