@@ -133,8 +133,9 @@ mod tests {
             column(ColumnKind::Texts, "ab", 1),
             column(ColumnKind::Texts, "ab", 0),
             column(ColumnKind::Texts, "ab\n", 1),
-            column(nested(&[&["a\n", "#1"], &["b\nc"]]), "abc\n", 2),
-            column(nested(&[&["a\n", "#1"], &["bc"]]), "abc\n", 2),
+            column(nested(&[&["a\n", "#6"], &["b\nc"]]), "abc\n", 2),
+            column(nested(&[&["a\n", "#6"], &["bc"]]), "abc\n", 2),
+            column(ColumnKind::Texts, "ab", 1),
         ];
         let set = TemplateSet { columns, ..TemplateSet::default() };
         let counts = LineCounts::of(&set);

@@ -187,7 +187,9 @@ fn only_rows_without_a_separator_before_the_key_are_ambiguous() {
         // A division that would divide its own last part again.
         ("a|k=@|", &[&["", "x;"]], (ValueLocation::Text, vec![])),
     ] {
-        let (template_set, template) = template_of(text, values);
+        let (mut template_set, template) = template_of(text, values);
+        let texts = template_set.columns.iter_mut().skip(1).filter(|column| column.kind == ColumnKind::Texts);
+        texts.for_each(|column| column.kind = ColumnKind::Dictionary { len: 2 });
         let json = JsonColumns::new(&template_set, &|_| None);
         let found = template_locations(&template_set, &template, KV, &["f".to_owned()], &json).remove(0);
         assert_eq!((found.place, found.ambiguous_columns.to_vec()), expected, "{text} {values:?}");
