@@ -7,9 +7,8 @@
 //! field with one value per event, it is the number of its column. For a field with several values per event, the count
 //! of all columns is added, even if the column has codes for parts of the texts. For a field whose parts follow from
 //! the template of the text, the number is twice the count of all columns, plus one if the field has several values per
-//! event, or plus two if a value is a slice of its part, which is then stored after each sequence of parts. If the parts
-//! have codes and a value is a slice, the number is that of the column of codes plus twice the count of all columns plus
-//! three. Blocks of older versions, and of slabs without such fields and names, end before the list.
+//! event, or plus two if a value is a slice of its part, which is then stored after each sequence of parts. Blocks of
+//! older versions, and of slabs without such fields and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 
@@ -32,9 +31,6 @@ use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 const RULES_BYTES: usize = size_of::<u128>();
 /// Form of a field whose parts follow from the template of the text, if some values are slices of their parts.
 const SLICES_FORM: u64 = 2;
-/// Distance from twice the count of all columns to the number of a field with codes if some values are slices of their
-/// parts; the column of codes is added.
-const FIRST_SLICED_CODES: u64 = SLICES_FORM + 1;
 /// Stands for a column if no event has the field. The text column, which has this number, contains no field.
 const NO_COLUMN: u64 = 0;
 
@@ -61,15 +57,10 @@ pub(super) fn put(template_set: &TemplateSet, out: &mut Vec<u8>) {
                 put_template_parts(&parts.parts, has_slices, out);
             }
             StoredValues::Parts(parts) => {
-                let columns = template_set.columns.len() as u64;
-                let has_slices = has_slices(parts);
-                let before = match (parts.is_list, has_slices) {
-                    (_, true) => 2 * columns + FIRST_SLICED_CODES,
-                    (true, false) => columns,
-                    (false, false) => 0,
-                };
-                put_varint(out, before + u64::from(parts.codes));
-                parts.parts.iter().for_each(|value| put_value(value.as_ref(), has_slices, out));
+                assert!(!has_slices(parts), "slices follow from the template of the text");
+                let lists = if parts.is_list { template_set.columns.len() as u64 } else { 0 };
+                put_varint(out, lists + u64::from(parts.codes));
+                parts.parts.iter().for_each(|value| put_sequence(value.as_ref(), out));
             }
         }
     }
@@ -81,14 +72,6 @@ fn has_slices(parts: &TextParts) -> bool {
     let has_slices = parts.parts.iter().flatten().any(|value| value.slice != TextSlice::Whole);
     assert!(!(has_slices && parts.is_list), "lists consist of whole parts");
     has_slices
-}
-
-/// Appends the parts of a value, if there is one, and its slice.
-fn put_value(value: Option<&ValueParts>, has_slices: bool, out: &mut Vec<u8>) {
-    put_sequence(value, out);
-    if has_slices && let Some(value) = value {
-        put_slice(value.slice, out);
-    }
 }
 
 /// Appends the parts of a value, if there is one.
@@ -112,7 +95,12 @@ fn put_template_parts(of_templates: &[Option<ValueParts>], has_slices: bool, out
         numbers.push(number as u64);
     }
     put_varint(out, sequences.len() as u64);
-    sequences.into_iter().for_each(|value| put_value(value, has_slices, out));
+    for value in sequences {
+        put_sequence(value, out);
+        if has_slices && let Some(value) = value {
+            put_slice(value.slice, out);
+        }
+    }
     numbers.into_iter().for_each(|number| put_varint(out, number));
 }
 
@@ -194,9 +182,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
         let name = cursor.text("name of a search-time field", MAX_EXTRACTION_NAME_BYTES)?;
         let rules = read_rules(cursor)?;
         let columns = template_set.columns.len();
-        let number = cursor.count("column of a search-time field", 3 * columns - 1 + FIRST_SLICED_CODES as usize)?;
-        let sliced_codes = number.checked_sub(2 * columns + FIRST_SLICED_CODES as usize);
-        if let Some(form) = number.checked_sub(2 * columns).filter(|_| sliced_codes.is_none()) {
+        let number = cursor.count("column of a search-time field", 2 * columns + SLICES_FORM as usize)?;
+        if let Some(form) = number.checked_sub(2 * columns) {
             if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
                 return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
             }
@@ -206,24 +193,19 @@ pub(super) fn read(cursor: &mut Cursor<'_>, template_set: &TemplateSet) -> Resul
             extractions.push(StoredExtraction { name: name.into(), rules, values });
             continue;
         }
-        let (column, is_list) = match sliced_codes {
-            Some(codes) => (codes, false),
-            None if number < columns => (number, false),
-            None => (number - columns, true),
-        };
+        let (column, is_list) = if number < columns { (number, false) } else { (number - columns, true) };
         if extractions.iter().any(|stored| stored.rules == rules && *stored.name == *name) {
             return Err(Malformed(format!("the search-time field {name:?} is stored twice")));
         }
         let values = match u32_of(column) {
-            0 if !is_list && sliced_codes.is_none() => StoredValues::Absent,
-            codes if codes != TEXT_COLUMN && is_code_column(template_set, codes) => {
-                let parts = read_text_parts(cursor, template_set, codes, sliced_codes.is_some())?;
+            0 if !is_list => StoredValues::Absent,
+            codes if is_code_column(template_set, codes) => {
+                let parts = read_text_parts(cursor, template_set, codes)?;
                 if is_list && parts.own.is_some() {
                     return Err(Malformed::new("lists of parts have values that are not in the texts"));
                 }
                 StoredValues::Parts(TextParts { is_list, ..parts })
             }
-            _ if sliced_codes.is_some() => return Err(Malformed::new("slices need a column of codes")),
             column if is_list => StoredValues::Lists(column),
             column => StoredValues::Column(column),
         };
@@ -323,12 +305,7 @@ fn is_code_column(template_set: &TemplateSet, column: u32) -> bool {
 }
 
 /// Reads the parts of each code of a column.
-fn read_text_parts(
-    cursor: &mut Cursor<'_>,
-    template_set: &TemplateSet,
-    codes: u32,
-    has_slices: bool,
-) -> Result<TextParts, Malformed> {
+fn read_text_parts(cursor: &mut Cursor<'_>, template_set: &TemplateSet, codes: u32) -> Result<TextParts, Malformed> {
     let ColumnKind::Templates(templates) = &template_set.columns[codes as usize].kind else {
         return Err(Malformed::new("a column of codes has no templates"));
     };
@@ -340,7 +317,7 @@ fn read_text_parts(
     };
     let mut parts = Vec::with_capacity(templates.len());
     for template in templates.iter() {
-        let Some(found) = read_value(cursor, template_set, has_slices)? else {
+        let Some(found) = read_sequence(cursor, template_set)? else {
             parts.push(None);
             continue;
         };
@@ -348,13 +325,13 @@ fn read_text_parts(
         let is_own =
             |part: &TemplatePart| matches!((part, own), (TemplatePart::Variable(column), Some(own)) if *column == own);
         let is_right = match template.variables().next() {
-            Some(_) => matches!(&*found.parts, [part] if is_own(part)) && found.slice == TextSlice::Whole,
-            None => found.parts.iter().all(is_known) && !found.parts.iter().any(is_own),
+            Some(_) => matches!(&*found, [part] if is_own(part)),
+            None => found.iter().all(is_known) && !found.iter().any(is_own),
         };
         if !is_right {
             return Err(Malformed::new("a value of a search-time field cannot consist of these parts"));
         }
-        parts.push(Some(found));
+        parts.push(Some(found.into()));
     }
     Ok(TextParts { codes, own, parts: parts.into(), is_list: false })
 }

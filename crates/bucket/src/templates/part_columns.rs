@@ -9,7 +9,6 @@
 //! Not here: when fields are stored like this (`crate::columns`).
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -47,7 +46,7 @@ pub(crate) struct PartLimits {
     own_values_divisor: usize,
     /// Maximum number of different sequences of parts.
     sequences: usize,
-    /// Whether a value may consist of several parts, or be a slice of one.
+    /// Whether a value may consist of several parts.
     may_be_composed: bool,
 }
 
@@ -76,8 +75,8 @@ struct Locator<'f> {
     own_max: usize,
     /// Code of each event.
     codes: Vec<u32>,
-    sequences: Vec<ValueParts>,
-    known: HashMap<ValueParts, u32, FixedState>,
+    sequences: Vec<Vec<TemplatePart>>,
+    known: HashMap<Vec<TemplatePart>, u32, FixedState>,
     /// Codes found for each template, most recently used first.
     recent: HashMap<u32, Vec<u32>, FixedState>,
 }
@@ -121,18 +120,15 @@ impl<'f> Locator<'f> {
 
     fn code_of(&mut self, value: &[u8], reader: &PartReader<'_>) -> u32 {
         let recent = self.recent.entry(reader.template()).or_default();
-        let is_found = |code: &u32| reader.is_value_of(&self.sequences[(*code - FIRST) as usize], value);
+        let is_found = |code: &u32| reader.is_composed_of(&self.sequences[(*code - FIRST) as usize], value);
         if let Some(at) = recent.iter().position(is_found) {
             recent[..=at].rotate_right(1);
             return recent[0];
         }
-        let found = match self.field.is_list {
-            true => list_parts_of(self.field, value, reader),
-            false if self.limits.may_be_composed => parts_of(value, reader).or_else(|| slice_of(value, reader)),
-            false => parts_of(value, reader),
-        };
+        let values: Option<Vec<_>> = values_of(self.field, value).map(|value| parts_of(value, reader)).collect();
+        let joined = values.and_then(|values| join_values(values.iter().map(Vec::as_slice)));
         let parts_max = if self.limits.may_be_composed { MAX_VALUE_PARTS } else { 1 };
-        let Some(parts) = found.filter(|found| found.parts.len() <= parts_max) else { return OWN };
+        let Some(parts) = joined.filter(|parts| parts.len() <= parts_max) else { return OWN };
         let code = match self.known.get(&parts) {
             Some(code) => *code,
             None if self.sequences.len() == self.limits.sequences => return OWN,
@@ -169,34 +165,16 @@ impl<'f> Locator<'f> {
 
 /// The parts of the text that have this value, preferably with variables, because other events then have the same
 /// parts.
-fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<ValueParts> {
+fn parts_of(value: &[u8], reader: &PartReader<'_>) -> Option<Vec<TemplatePart>> {
     if value.is_empty() {
-        return Some(Vec::new().into());
+        return Some(Vec::new());
     }
-    let mut located = occurrences(value, reader).filter_map(|bytes| reader.locate(bytes));
+    let occurrences = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
+    let mut located = occurrences.filter_map(|start| reader.locate(start..start + value.len()));
     let first = located.next()?;
     let is_variable = |parts: &Vec<TemplatePart>| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_)));
     let found = if is_variable(&first) { first } else { located.find(is_variable).unwrap_or(first) };
-    (found.len() <= MAX_VALUE_PARTS).then(|| found.into())
-}
-
-/// The slice of a variable that has this value.
-fn slice_of(value: &[u8], reader: &PartReader<'_>) -> Option<ValueParts> {
-    let mut found = Vec::new();
-    occurrences(value, reader).for_each(|bytes| reader.add_slices(&bytes, &mut found));
-    found.into_iter().next()
-}
-
-/// The parts of the text that have the values of an event, joined.
-fn list_parts_of(field: &ExtractedField, joined: &[u8], reader: &PartReader<'_>) -> Option<ValueParts> {
-    let values = values_of(field, joined).map(|value| parts_of(value, reader)).collect::<Option<Vec<_>>>()?;
-    join_values(values.iter().map(|value| &*value.parts)).map(ValueParts::from)
-}
-
-/// Ranges of the text that have this value, as far as they are tried.
-fn occurrences<'t>(value: &'t [u8], reader: &'t PartReader<'_>) -> impl Iterator<Item = Range<usize>> + 't {
-    let starts = memmem::find_iter(reader.text(), value).take(OCCURRENCES_MAX);
-    starts.map(|start| start..start + value.len())
+    (found.len() <= MAX_VALUE_PARTS).then_some(found)
 }
 
 impl TemplateSlab {
@@ -228,7 +206,7 @@ impl TemplateSlab {
                 ABSENT => (Vec::new(), None),
                 OWN => {
                     let own = vec![TemplatePart::Variable(own_column)];
-                    (own.clone(), Some(ValueParts::from(own)))
+                    (own.clone(), Some(own))
                 }
                 code => {
                     let literal = number.to_string().into_bytes().into();
@@ -236,7 +214,7 @@ impl TemplateSlab {
                 }
             };
             templates.push(Template { parts: template });
-            parts.push(value);
+            parts.push(value.map(ValueParts::from));
         }
         if self.part_codes() + parts.len() > MAX_PART_CODES {
             return;

@@ -31,7 +31,8 @@ pub(super) fn keys_of_rows(
     if let Some((_, known)) = page.divided_keys.iter().find(|(known, _)| Arc::ptr_eq(known, split)) {
         return Ok(Arc::clone(known));
     }
-    if rows.len() == page.len()
+    let are_few = matches!(rows, Rows::Some(some) if some.len() * FEW_ROWS_DIVISOR <= keys.len());
+    if !are_few
         && let Some(column) = split.code_column()
         && let PageColumn { rows: None, values: ColumnValues::Codes(codes) } = &*page.column(column)?
         && codes.len() == keys.len()
@@ -41,7 +42,7 @@ pub(super) fn keys_of_rows(
         return Ok(divided);
     }
     let mut cursors = match rows {
-        Rows::Some(some) if some.len() * FEW_ROWS_DIVISOR <= keys.len() => Cursors::of_rows(page, some),
+        Rows::Some(some) if are_few => Cursors::of_rows(page, some),
         _ => Cursors::new(page),
     };
     let mut divided = vec![NO_KEY; keys.len()];
