@@ -35,6 +35,13 @@ fn field<T: AsRef<str>>(name: &str, values: impl IntoIterator<Item = (u32, T)>) 
     field
 }
 
+/// Rows and values of a field.
+fn values_of(field: &ExtractedField) -> Vec<(u32, String)> {
+    let starts = std::iter::once(&0).chain(&field.ends);
+    let values = starts.zip(&field.ends).map(|(start, end)| &field.bytes[*start as usize..*end as usize]);
+    field.rows.iter().copied().zip(values.map(|value| String::from_utf8(value.to_vec()).unwrap())).collect()
+}
+
 fn encode_with(batch: &EventBatch, extractions: &[ExtractedField], zstd_level: i32) -> EncodedBucket {
     let options = EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) };
     let slabs = [SlabSource { extractions, ..SlabSource::of(batch) }];
@@ -115,12 +122,7 @@ fn fields_of_every_kind_round_trip() {
         let set = template_set(&encoded);
         assert_eq!(set.extractions.len(), given.len());
         for field in &given {
-            let text = |at: usize| {
-                let start = if at == 0 { 0 } else { field.ends[at - 1] };
-                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
-            };
-            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
-            assert_eq!(read_values(&encoded, &field.name), values, "{}", field.name);
+            assert_eq!(read_values(&encoded, &field.name), values_of(field), "{}", field.name);
             assert_eq!(set.extraction(&field.name, 8), None, "other rules");
         }
         assert_eq!(set.extraction("none", 7), Some(&StoredValues::Absent));
@@ -265,12 +267,7 @@ fn large_fields_that_are_parts_of_the_texts_take_little_space() {
         let encoded = encode_with(&batch, &given, zstd_level);
         assert_eq!(names(&encoded), ["id", "longer", "some", "mixed", "empty", "small"]);
         for field in &given[..5] {
-            let text = |at: usize| {
-                let start = if at == 0 { 0 } else { field.ends[at - 1] };
-                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
-            };
-            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
-            assert_eq!(read_parts(&encoded, &field.name), values, "{}", field.name);
+            assert_eq!(read_parts(&encoded, &field.name), values_of(field), "{}", field.name);
         }
         let (texts, added) = column_bytes(&encoded);
         assert!(added * 10 < texts, "{added} beside {texts}");
@@ -318,12 +315,7 @@ fn fields_that_templates_determine_take_no_space_in_the_events() {
         let all = [&given[..], &[partial.clone(), moved.clone()]].concat();
         let encoded = encode_with(&batch, &all, zstd_level);
         for field in &all {
-            let text = |at: usize| {
-                let start = if at == 0 { 0 } else { field.ends[at - 1] };
-                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
-            };
-            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
-            assert_eq!(read_values(&encoded, &field.name), values, "{}", field.name);
+            assert_eq!(read_values(&encoded, &field.name), values_of(field), "{}", field.name);
         }
         let set = template_set(&encoded);
         let by_template = |name: &str| match set.extraction(name, 7) {
@@ -395,12 +387,7 @@ fn slices_of_variables_take_no_space_in_the_events() {
         let given = [&sliced[..], &others].concat();
         let encoded = encode_with(&batch, &given, zstd_level);
         for field in &given {
-            let text = |at: usize| {
-                let start = if at == 0 { 0 } else { field.ends[at - 1] };
-                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
-            };
-            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
-            assert_eq!(read_values(&encoded, &field.name), values, "{}", field.name);
+            assert_eq!(read_values(&encoded, &field.name), values_of(field), "{}", field.name);
         }
         let set = template_set(&encoded);
         let codes = |name: &str| match set.extraction(name, 7).unwrap() {
@@ -462,12 +449,7 @@ fn lists_of_nearly_unique_values_are_parts_of_the_texts() {
         assert!(kinds[3..5].iter().all(|kind| kind.is_none_or(|kind| kind == "lists")), "{kinds:?}");
         assert_eq!(kinds[5], Some("lists"));
         for field in &given[..3] {
-            let text = |at: usize| {
-                let start = if at == 0 { 0 } else { field.ends[at - 1] };
-                String::from_utf8(field.bytes[start as usize..field.ends[at] as usize].to_vec()).unwrap()
-            };
-            let values: Vec<(u32, String)> = field.rows.iter().enumerate().map(|(at, row)| (*row, text(at))).collect();
-            assert_eq!(read_parts(&encoded, &field.name), values, "{}", field.name);
+            assert_eq!(read_parts(&encoded, &field.name), values_of(field), "{}", field.name);
         }
     }
 }

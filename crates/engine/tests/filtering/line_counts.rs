@@ -1,15 +1,13 @@
 //! `linecount` is the same whether texts, templates or fields of the events and rules determine it.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions};
-use quarry_event::{EventBatch, Metadata};
-use quarry_stdx::ManualClock;
-use quarry_store::{AppendRequest, Store, StoreOptions};
+use quarry_store::Store;
 use quarry_testworld::{NoTables, lines, request, rows_of};
 
+use super::quantities::store;
 use super::{Form, times};
 
 const PROPS: &str = r#"
@@ -61,32 +59,6 @@ fn events() -> Vec<(&'static str, String)> {
     (0..EVENTS).map(event).collect()
 }
 
-fn store(form: Form, place: &Path) -> Arc<Store> {
-    let store = Store::open(StoreOptions::at(place), ManualClock::shared(1_000_000_000)).unwrap();
-    let mut time = 0;
-    for part in events().chunks(EVENTS / 2) {
-        let mut batch = EventBatch::default();
-        for (sourcetype, text) in part {
-            let (host, source) = ("web".into(), "/logs/x".into());
-            let meta = Metadata { index: "main".into(), host, source, sourcetype: (*sourcetype).into() };
-            let meta = batch.intern(&meta);
-            time += 1_000_000_000;
-            batch.push(text.as_bytes(), time, meta);
-        }
-        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-        if form == Form::Compacted {
-            store.seal_all().unwrap();
-        }
-    }
-    if form != Form::Hot {
-        store.seal_all().unwrap();
-    }
-    if form == Form::Compacted {
-        store.compact_all().unwrap();
-    }
-    store
-}
-
 const CONDITIONS: &[&str] = &[
     "linecount=1",
     "linecount=2 sourcetype=java",
@@ -133,7 +105,8 @@ fn line_counts_do_not_depend_on_their_storage() {
     let engine =
         Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap();
     let forms = [Form::Hot, Form::Sealed, Form::Compacted];
-    let stores = forms.map(|form| store(form, &folder.path().join(format!("{form:?}"))));
+    let events = events();
+    let stores = forms.map(|form| store(&events, form, &folder.path().join(format!("{form:?}"))));
     let mut found = 0;
     for condition in CONDITIONS {
         let expected = times(&engine, &stores[0], &format!("* | eval later=1 | search {condition}"));

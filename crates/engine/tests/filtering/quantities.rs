@@ -98,10 +98,11 @@ fn events() -> Vec<(&'static str, String)> {
     all
 }
 
+/// A store with these events in three batches, which are three buckets before compaction.
 pub(super) fn store(events: &[(&'static str, String)], form: Form, place: &Path) -> Arc<Store> {
     let store = Store::open(StoreOptions::at(place), ManualClock::shared(1_000_000_000)).unwrap();
     let mut time = 0;
-    for part in events.chunks(EVENTS / 3) {
+    for part in events.chunks(events.len() / 3) {
         let mut batch = EventBatch::default();
         for (sourcetype, line) in part {
             let meta = batch.intern(&Metadata {
