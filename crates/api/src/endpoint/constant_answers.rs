@@ -13,7 +13,7 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::answer_shape::Content;
+use super::answer_shape::{AnswerShape, Content, MESSAGES};
 use super::entities::{scope_of, with_objects};
 use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
@@ -175,7 +175,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         };
         names.iter().map(move |name| {
             let what = "Refuses, because the node is not part of a cluster.";
-            Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse)).refuses()
+            let row = Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse));
+            row.answers_with(StatusCode::SERVICE_UNAVAILABLE, AnswerShape::JsonOrXml(MESSAGES))
         })
     });
     let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {

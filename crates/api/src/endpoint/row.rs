@@ -166,8 +166,8 @@ pub struct EndpointRow {
     pub needs: &'static [&'static str],
     /// Kind of the body.
     pub body: RequestBody,
-    /// Answers of successful requests, by status; empty if the endpoint refuses all requests, `None` if the row does
-    /// not state the answers.
+    /// Answers of successful requests, by status, or the only answer of an unavailable endpoint; empty if the endpoint
+    /// refuses all requests, `None` if the row does not state the answers.
     pub(crate) answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Path of the row that this row repeats at another path, if this row is an alias.
     pub alias_of: Option<String>,
