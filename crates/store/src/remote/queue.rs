@@ -29,9 +29,11 @@ pub(super) struct UploadQueueState {
     pub(super) buckets: BTreeSet<u64>,
     /// Numbers of damaged buckets, which are not uploaded.
     pub(super) damaged: BTreeSet<u64>,
-    /// Locations whose last uploads failed; buckets for other locations are uploaded first.
+    /// Numbers of waiting buckets whose last upload failed; other buckets are uploaded first.
+    pub(super) failed: BTreeSet<u64>,
+    /// Locations to which all of the last uploads failed; buckets for other locations are uploaded first.
     pub(super) postponed: BTreeSet<RemotePath>,
-    /// Whether a failure was reported since the last successful upload.
+    /// Whether a failed upload was reported since all waiting buckets could be uploaded.
     pub(super) is_damage_reported: bool,
     /// Whether a failure to delete a copy was reported since the last success.
     pub(super) is_kept_copy_reported: bool,

@@ -1,8 +1,8 @@
 //! Uploads sealed buckets to the volumes of their indexes, each with its receipt.
 //!
-//! The oldest buckets are uploaded first, several at once. Before upload, objects are read back from disk and verified
-//! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
-//! uploads and evictions. Uploads are retried after a few seconds at first and later after up to a minute; deletions of
+//! The oldest buckets are uploaded first, several at once; those whose upload failed are tried again after the others.
+//! Before upload, objects are read back from disk and verified against their checksums, so that local damage is reported
+//! and never uploaded. An unreachable volume delays only uploads and evictions. Uploads are retried after a few seconds at first and later after up to a minute; deletions of
 //! copies are retried every minute.
 
 use std::collections::BTreeSet;
@@ -55,12 +55,7 @@ pub(crate) fn run(shared: &Shared) {
                 shared.uploads.pause(IDLE_PAUSE, false);
             }
             Err(error) => {
-                let first = !std::mem::replace(&mut shared.uploads.lock_queue().is_damage_reported, true);
-                if first {
-                    shared.report_message(format!(
-                        "buckets cannot be uploaded; they stay on the local disk, and the upload is retried: {error}"
-                    ));
-                }
+                shared.report_failed_upload(&error);
                 shared.uploads.pause(retry, true);
                 retry = (retry * 2).min(RETRY_MAX);
             }
@@ -136,7 +131,8 @@ impl Shared {
         }
     }
 
-    /// Uploads some of the oldest waiting buckets; `false` if none waits.
+    /// Uploads some of the oldest waiting buckets; `false` if none waits. Fails if none of them could be uploaded: a
+    /// bucket that fails by itself does not keep the others from being uploaded.
     pub(super) fn upload_next_group(&self) -> Result<bool, StoreError> {
         let _turn = self.uploads.lock_transfers();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
@@ -163,24 +159,44 @@ impl Shared {
                 .collect()
         });
         let failed = buckets.iter().zip(&done).filter(|(_, done)| done.is_err());
-        let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
-        {
+        let failed: BTreeSet<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
+        let is_any_uploaded = failed.len() < numbers.len();
+        let has_failures = {
             let mut queue = self.uploads.lock_queue();
-            if failed.is_empty() {
+            queue.failed.retain(|number| !numbers.contains(number));
+            queue.failed.extend(&failed);
+            queue.buckets.extend(failed);
+            if is_any_uploaded {
                 queue.postponed.remove(&place);
             } else {
                 queue.postponed.insert(place);
             }
-            queue.buckets.extend(failed);
-        }
+            !queue.failed.is_empty()
+        };
         drop(buckets);
         // Retired inputs of a merge may have waited for the upload of the merged bucket.
         self.delete_retired();
-        done.into_iter().collect::<Result<(), StoreError>>()?;
-        if std::mem::take(&mut self.uploads.lock_queue().is_damage_reported) {
-            self.report_message("buckets are uploaded again".to_owned());
+        match done.into_iter().collect::<Result<(), StoreError>>() {
+            Err(error) if is_any_uploaded => self.report_failed_upload(&error),
+            Err(error) => return Err(error),
+            Ok(()) if has_failures => {}
+            Ok(()) => {
+                if std::mem::take(&mut self.uploads.lock_queue().is_damage_reported) {
+                    self.report_message("buckets are uploaded again".to_owned());
+                }
+            }
         }
         Ok(true)
+    }
+
+    /// Reports a failed upload, unless one was reported since all waiting buckets could be uploaded.
+    fn report_failed_upload(&self, error: &StoreError) {
+        let was_reported = std::mem::replace(&mut self.uploads.lock_queue().is_damage_reported, true);
+        if !was_reported {
+            self.report_message(format!(
+                "buckets cannot be uploaded; they stay on the local disk, and the upload is retried: {error}"
+            ));
+        }
     }
 
     /// The oldest waiting buckets of one location; those of locations whose last uploads failed come last, so that a
@@ -200,7 +216,12 @@ impl Shared {
     fn oldest_uploads(&self, postponed: &BTreeSet<RemotePath>) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let own_folder = self.upload_folder()?;
-        let numbers: Vec<u64> = self.uploads.lock_queue().buckets.iter().copied().collect();
+        let numbers: Vec<u64> = {
+            let queue = self.uploads.lock_queue();
+            let (failed, others): (Vec<u64>, Vec<u64>) =
+                queue.buckets.iter().partition(|number| queue.failed.contains(number));
+            [others, failed].concat()
+        };
         let (mut together, mut bytes): (Option<UploadGroup>, u64) = (None, 0);
         let mut done = Vec::new();
         for number in numbers {
@@ -234,6 +255,7 @@ impl Shared {
         let mut waiting = self.uploads.lock_queue();
         for number in done {
             waiting.buckets.remove(&number);
+            waiting.failed.remove(&number);
         }
         Ok(together)
     }

@@ -1,7 +1,7 @@
 //! Buckets move to another volume and back, even if searches, merges, deletions or crashes happen in between.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobStore, DirectoryStore, MemoryBlobStore};
@@ -243,6 +243,36 @@ fn an_unreachable_volume_does_not_delay_uploads_to_others() {
     down.is_down.store(false, Ordering::SeqCst);
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 2]);
+}
+
+#[test]
+fn a_bucket_that_cannot_be_uploaded_does_not_delay_others() {
+    for uploads_max in [1, 3] {
+        let dir = tempdir().unwrap();
+        let is_refused = Arc::new(AtomicBool::new(true));
+        let refuses = Arc::clone(&is_refused);
+        // The store accepts every bucket except the oldest one, for example because it is too large.
+        let volume = Objects::watched(move |request| match request {
+            Request::Put(name, _) if name.contains("/0000000001-") && refuses.load(Ordering::SeqCst) => {
+                Err(request.unreachable("it refuses this bucket"))
+            }
+            _ => Ok(()),
+        });
+        let options = options(dir.path(), volume, u64::MAX);
+        let remote = RemoteOptions { uploads_max, ..RemoteOptions::clone(options.remote.as_ref().unwrap()) };
+        let store = open(&StoreOptions { remote: Some(Arc::new(remote)), ..options });
+        store.shared.uploads.stop();
+        seal(&store, &["main"], 4, 5);
+        // The first call of the two fails at once if a single bucket is uploaded at a time.
+        for _ in 0..2 {
+            store.upload_all().unwrap_err();
+        }
+        let uploaded = Some(RemoteState::Uploaded);
+        assert_eq!(states(&store), [Some(RemoteState::Uploading), uploaded, uploaded, uploaded], "{uploads_max}");
+        is_refused.store(false, Ordering::SeqCst);
+        store.upload_all().unwrap();
+        assert_eq!(states(&store), [uploaded; 4]);
+    }
 }
 
 /// A volume that receives every request to delete twice, the second time late.
