@@ -52,6 +52,8 @@ pub(super) struct RequestContext<'a> {
     action: &'static str,
     name: &'a str,
     timeout: Duration,
+    /// Part of the retry budget that retries of this request may not spend.
+    reserve: i64,
 }
 
 /// A received part of an object.
@@ -141,7 +143,7 @@ impl Requests {
     }
 
     pub(super) fn context_of<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
-        RequestContext { action, name, timeout: self.settings.request_timeout }
+        RequestContext { action, name, timeout: self.settings.request_timeout, reserve: retry::READ_RESERVE }
     }
 
     /// Sends a request until it is answered or fails permanently, or until no attempt or no retry budget is left.
@@ -162,7 +164,7 @@ impl Requests {
                 Err((Failure::Permanent(error), _)) => return Err(error),
                 Err((Failure::Transient { reason, .. }, url)) => (reason, url),
             };
-            if attempt >= self.settings.attempts_max || !self.budget.spend() {
+            if attempt >= self.settings.attempts_max || !self.budget.spend(ask.reserve) {
                 return Err(self.unavailable(ask, attempt, &reason));
             }
             count(&self.counters.repetitions, 1);
@@ -355,7 +357,8 @@ impl Requests {
                 Err(object_store::Error::Generic { store: "S3", source: reason.into() })
             }
         };
-        let part = self.send(self.context_of("read", name), get).await?;
+        let ask = RequestContext { reserve: 0, ..self.context_of("read", name) };
+        let part = self.send(ask, get).await?;
         count(&self.counters.bytes_received, part.bytes.len() as u64);
         Ok(part)
     }

@@ -4,7 +4,8 @@
 //! failed together do not retry together ([exponential backoff and
 //! jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)). A *budget* shared by all
 //! requests bounds the share of retries: when a store is down and the budget is spent, requests fail after their first
-//! attempt, instead of multiplying the load when the store comes back.
+//! attempt, instead of multiplying the load when the store comes back. A part of the budget is reserved for reads, so
+//! that uploads that fail in the background do not keep searches from retrying.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -17,6 +18,8 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum budget.
 const BUDGET_MAX: i64 = 500;
+/// Part of the budget that only reads may spend.
+pub(super) const READ_RESERVE: i64 = BUDGET_MAX / 2;
 /// Cost of a retry. Each request that succeeds at its first attempt earns 1.
 const RETRY_COST: i64 = 5;
 
@@ -31,16 +34,16 @@ impl Budget {
 
     /// Adds to the budget for a request that succeeded at its first attempt.
     pub(crate) fn earn(&self) {
-        self.adjust(1);
+        self.adjust(1, 0);
     }
 
-    /// Deducts a retry from the budget; `false` if the budget is too small.
-    pub(crate) fn spend(&self) -> bool {
-        self.adjust(-RETRY_COST)
+    /// Deducts a retry from the budget; `false` if less than `reserve` would be left.
+    pub(crate) fn spend(&self, reserve: i64) -> bool {
+        self.adjust(-RETRY_COST, reserve)
     }
 
-    fn adjust(&self, by: i64) -> bool {
-        let changed = |left: i64| (left + by >= 0).then_some((left + by).min(BUDGET_MAX));
+    fn adjust(&self, by: i64, reserve: i64) -> bool {
+        let changed = |left: i64| (left + by >= reserve).then_some((left + by).min(BUDGET_MAX));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
     }
 }
@@ -69,11 +72,19 @@ mod tests {
     #[test]
     fn retries_are_limited_to_a_fifth_of_successes() {
         let budget = Budget::full();
-        assert_eq!((0..1000).filter(|_| budget.spend()).count(), 100);
-        assert!(!budget.spend());
+        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 100);
+        assert!(!budget.spend(0));
         (0..50).for_each(|_| budget.earn());
-        assert_eq!((0..1000).filter(|_| budget.spend()).count(), 10);
+        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 10);
         (0..10_000).for_each(|_| budget.earn());
-        assert_eq!((0..1000).filter(|_| budget.spend()).count(), 100);
+        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 100);
+    }
+    #[test]
+    fn failing_writes_leave_half_of_the_budget_to_reads() {
+        let budget = Budget::full();
+        assert_eq!((0..1000).filter(|_| budget.spend(READ_RESERVE)).count(), 50);
+        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 50);
+        (0..50).for_each(|_| budget.earn());
+        assert!(!budget.spend(READ_RESERVE) && budget.spend(0));
     }
 }
