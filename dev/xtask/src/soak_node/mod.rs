@@ -155,6 +155,7 @@ fn run_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> 
     drop(std::fs::remove_dir_all(&folder));
     let totals = total.into_inner().map_err(|_| "a thread of the soak failed")?;
     print(&totals);
+    totals.volumes.check_coverage()?;
     let is_too_often = totals.doubled * DOUBLED_KILL_IN > totals.kills.max(DOUBLED_KILL_IN) * senders::EVENTS_MAX;
     if is_too_often || totals.doubled_unrecorded * DOUBLED_IN > totals.repeated {
         let (doubled, unrecorded, repeated) = (totals.doubled, totals.doubled_unrecorded, totals.repeated);
