@@ -24,8 +24,9 @@ const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
 /// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap
-/// may span a whole column: many columns of 64 pages take about 32 KiB each.
-const FEW_GAP_BYTES: u64 = 48 << 10;
+/// may span a few whole columns: many columns of 64 pages take about 32 KiB each. Such a search waits for all pieces
+/// together, and a request takes about a millisecond of CPU time in client and store, more than the bytes of a gap.
+const FEW_GAP_BYTES: u64 = 128 << 10;
 /// Maximum number of pages that a search of few events reads; such a search fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
