@@ -21,7 +21,7 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["doc", "--release", "--locked", "--workspace", "--no-deps", "--document-private-items", "--quiet"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
     crate::python::DIFFERENTIAL.run()?;
-    crate::python::DIFFERENTIAL.run_on_s3()?;
+    crate::python::DIFFERENTIAL.run_on_s3(None)?;
     crate::python::SEARCH_COMMANDS.run()?;
     cargo(&["check", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml"])?;
     if succeeds(&["nextest", "--version"]) {

@@ -29,7 +29,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --remote DIR [--latency MS] [--requests NAME] [--bandwidth MB] | bench --users DIR | counts [--save] |
        soak-node [--rounds N] [--seed S] [--volumes] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
-       differential [--s3] | search-commands | s3";
+       differential [--s3 [--megabytes N]] | search-commands | s3";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,7 +45,10 @@ fn main() -> ExitCode {
         "quick" => quick::run(&arguments[1..]),
         "counts" => counts::run(&arguments[1..]),
         "soak-node" => soak_node::run(&arguments[1..]),
-        "differential" if arguments.iter().any(|argument| argument == "--s3") => python::DIFFERENTIAL.run_on_s3(),
+        "differential" if arguments.iter().any(|argument| argument == "--s3") => {
+            let named = arguments.iter().position(|argument| argument == "--megabytes");
+            python::DIFFERENTIAL.run_on_s3(named.and_then(|at| arguments.get(at + 1)).map(String::as_str))
+        }
         "differential" => python::DIFFERENTIAL.run(),
         "search-commands" => python::SEARCH_COMMANDS.run(),
         "s3" => s3::run(),

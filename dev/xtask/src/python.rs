@@ -24,23 +24,24 @@ pub(crate) const SEARCH_COMMANDS: PythonCheck = PythonCheck { folder: "clients/s
 impl PythonCheck {
     /// Runs the check with the release binary, which must be built.
     pub(crate) fn run(&self) -> Result<(), String> {
-        self.run_with(None)
+        self.run_with(None, None)
     }
 
     /// Like [`PythonCheck::run`], with the data on an S3 server and without a cache; skipped if no such server is
-    /// installed.
-    pub(crate) fn run_on_s3(&self) -> Result<(), String> {
+    /// installed. With a size of the data in megabytes, a server with a cache of a hundredth of the data answers.
+    pub(crate) fn run_on_s3(&self, megabytes: Option<&str>) -> Result<(), String> {
         let Some(gateway) = Gateway::start() else { return Ok(()) };
         let url = gateway.url();
         let volume = format!(
             "[volume:far]\nstorageType = remote\npath = s3://{CONTAINER}/differential\nremote.s3.endpoint = {url}\n\
              remote.s3.access_key = {KEY_ID}\nremote.s3.secret_key = {SECRET}\n"
         );
-        self.run_with(Some(&volume))
+        self.run_with(Some(&volume), megabytes)
     }
 
-    /// Runs the check; `volume` is a stanza of indexes.conf, which the program receives in a file.
-    fn run_with(&self, volume: Option<&str>) -> Result<(), String> {
+    /// Runs the check; `volume` is a stanza of indexes.conf, which the program receives in a file, and `megabytes` the size
+    /// of the data.
+    fn run_with(&self, volume: Option<&str>, megabytes: Option<&str>) -> Result<(), String> {
         let (here, target) = (root().join("tests").join(self.folder), target_folder());
         let work = target.join("python").join(self.folder.replace('/', "-"));
         let environment = work.join("venv");
@@ -61,7 +62,7 @@ impl PythonCheck {
         if let Some(volume) = volume {
             let file = work.join("volume.conf");
             std::fs::write(&file, volume).map_err(|error| format!("{}: {error}", file.display()))?;
-            program.arg(file);
+            program.arg(file).args(megabytes);
         }
         succeeds(&mut program).map_err(|reason| format!("tests/{}: {reason}", self.folder))
     }

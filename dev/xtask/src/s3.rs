@@ -17,6 +17,6 @@ pub(crate) fn run() -> Result<(), String> {
     let mut tests = vec!["test", "--release", "--locked", "--workspace", "--tests", "--"];
     tests.extend(NAMES);
     cargo(&tests)?;
-    crate::python::DIFFERENTIAL.run_on_s3()?;
+    crate::python::DIFFERENTIAL.run_on_s3(None)?;
     crate::soak_node::run_on_volumes(ROUNDS, 1)
 }
