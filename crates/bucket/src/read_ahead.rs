@@ -26,7 +26,7 @@ const GAP_BYTES_MAX: u64 = 32 << 10;
 /// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap
 /// may span a few whole columns: many columns of 64 pages take about 32 KiB each. Such a search waits for all pieces
 /// together, and a request takes about a millisecond of CPU time in client and store, more than the bytes of a gap.
-const FEW_GAP_BYTES: u64 = 128 << 10;
+const FEW_GAP_BYTES: u64 = 112 << 10;
 /// Maximum number of pages that a search of few events reads; such a search fetches each page as a whole.
 const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
