@@ -30,8 +30,8 @@ const FIRST_NS: i64 = 1_704_067_200_000_000_000;
 const DAYS: i64 = 730;
 const HOUR_NS: i64 = 3_600_000_000_000;
 /// Hours that the events of a bucket cover at most: those of a merged bucket, and of any other.
-const MERGED_HOURS: u64 = 72;
-const SEALED_HOURS: u64 = 6;
+const MERGED_HOURS: u64 = 24;
+const SEALED_HOURS: u64 = 2;
 /// Days for which buckets are looked up, evenly distributed.
 const QUERIES: i64 = 21;
 /// Maximum median time of a query for a day of one index, or of all indexes.
