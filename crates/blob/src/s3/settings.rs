@@ -12,6 +12,10 @@ use super::server_clock::DatedConnector;
 use super::unfinished_uploads::UploadLister;
 use crate::BlobError;
 
+/// Default maximum of concurrent requests: more than a search for some tens of events sends at once for their pages, so
+/// that none of these requests waits for the answer to another.
+const REQUESTS_MAX: usize = 128;
+
 /// Settings of a remote store.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
@@ -66,7 +70,7 @@ impl S3Settings {
             headers: Vec::new(),
             request_timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(5),
-            requests_max: 64,
+            requests_max: REQUESTS_MAX,
             attempts_max: 8,
             part_bytes: 16 << 20,
             parts_max: 4,

@@ -50,8 +50,8 @@ pub(crate) const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
 /// The count restarts when the cache evicts the filter; otherwise, filters that evict each other would be read whole
 /// for each term.
 const LOOKUPS_BEFORE_WHOLE: u64 = 64;
-/// Maximum number of remote buckets that one search opens concurrently: two objects each, as many as a node requests
-/// from a store at a time.
+/// Maximum number of remote buckets that one search opens concurrently: two objects each, which is half of the requests
+/// that a node sends to a store at a time.
 const CONCURRENT_OPENS_MAX: usize = 32;
 
 /// A live bucket.
