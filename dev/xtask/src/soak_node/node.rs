@@ -379,10 +379,10 @@ impl Running<'_> {
                 }
             }
         }
+        let seen = look();
         if matches!(fault, Fault::Kill { .. }) && !self.is_alive() {
             return Err(format!("the node ended by itself; see {}", self.node.log.display()));
         }
-        let seen = look();
         self.kill();
         Ok(seen)
     }

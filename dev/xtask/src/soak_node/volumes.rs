@@ -26,6 +26,12 @@ use super::{Ledger, Rng, Sent, verdict};
 /// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end while the node's
 /// background threads start, others during a migration.
 const ROUND_MS_MAX: u64 = 900;
+/// Kinds of requests that kills wait for, because a request is rarely under way at a random time, and a deletion hardly
+/// ever; `None` for a kill at a random time.
+const AWAITED: [Option<&str>; 4] = [None, None, Some("PUT "), Some("DELETE ")];
+/// Maximum number of checks whether such a request is under way, and the pause between two checks.
+const AWAITED_CHECKS_MAX: usize = 1_500;
+const AWAITED_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum time until an offline command is killed, in milliseconds.
 const SEAL_MS_MAX: u64 = 250;
 /// Age in seconds at which an object that belongs to no bucket is deleted.
@@ -90,6 +96,7 @@ impl VolumeTotals {
         let needed = [
             ("kill while adding and sealing", self.in_seal),
             ("kill with a put under way", self.in_put),
+            ("kill with a deletion under way", self.in_delete),
             ("request that the proxy failed", self.faulty),
             ("event removed by retention", self.old_removed),
         ];
@@ -245,6 +252,7 @@ impl World<'_> {
             [rng.next(), rng.next(), rng.next(), rng.next()].map(Rng);
         let running = self.node.start(&fault)?;
         let (hec, over) = (running.hec(), AtomicBool::new(false));
+        let awaited = AWAITED[rng.below(AWAITED.len() as u64) as usize];
         let (node, main, folder) = (&self.node, self.main, self.place);
         let old = &mut self.old;
         let proxy = &self.proxy;
@@ -255,7 +263,7 @@ impl World<'_> {
             }
             scope.spawn(|| writer.write(of_writer, &over));
             let operator = scope.spawn(|| operate(node, main, folder, old, &mut of_operator, &over));
-            let open = running.end_observed(&fault, || proxy.open_requests());
+            let open = running.end_observed(&fault, || wait_for_request(proxy, awaited));
             over.store(true, Ordering::SeqCst);
             let operated = operator.join().map_err(|_| "the operator's thread failed".to_owned());
             let open = open?;
@@ -434,6 +442,19 @@ impl World<'_> {
         }
         Ok(())
     }
+}
+
+/// Waits until a request of this kind is under way; returns the requests that are under way at the end.
+fn wait_for_request(proxy: &FaultProxy, awaited: Option<&str>) -> Vec<String> {
+    let mut open = proxy.open_requests();
+    for _ in 0..AWAITED_CHECKS_MAX {
+        if awaited.is_none_or(|method| open.iter().any(|line| line.starts_with(method))) {
+            break;
+        }
+        pause(AWAITED_INTERVAL);
+        open = proxy.open_requests();
+    }
+    open
 }
 
 /// Runs commands until the round is over; failures are expected, because the node is killed or a volume does not
