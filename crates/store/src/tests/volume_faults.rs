@@ -1,6 +1,7 @@
 //! A machine dies at random points of seals, uploads, evictions, merges, migrations and retention, while its volumes
-//! lose, repeat and delay requests. Every event is stored once, and no object outlives its bucket by more than the
-//! grace period. In the end, a lost catalog is rebuilt from the volumes with all events.
+//! lose, repeat and delay requests, and every other listing shows the objects as they were before. Every event is stored
+//! once, and no object outlives its bucket by more than the grace period. In the end, a lost catalog is rebuilt from the
+//! volumes with all events.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,6 +66,9 @@ struct FaultyVolume {
     is_calm: AtomicBool,
     /// Puts with their bytes, and deletes without, that reach the volume later.
     under_way: Mutex<Vec<(String, Option<Vec<u8>>)>>,
+    /// The objects at the end of the last life, which a late listing returns.
+    earlier: Mutex<Vec<ListedObject>>,
+    is_listing_late: AtomicBool,
     now_ns: AtomicI64,
 }
 
@@ -76,6 +80,8 @@ impl FaultyVolume {
             acts: Mutex::default(),
             is_calm: AtomicBool::new(false),
             under_way: Mutex::default(),
+            earlier: Mutex::default(),
+            is_listing_late: AtomicBool::new(false),
             now_ns: AtomicI64::new(0),
         })
     }
@@ -86,6 +92,7 @@ impl FaultyVolume {
 
     /// Completes some of the requests under way, or all.
     fn land(&self, all: bool) {
+        *self.earlier.lock().unwrap() = self.objects.list();
         let under_way = std::mem::take(&mut *self.under_way.lock().unwrap());
         for (name, bytes) in under_way {
             match bytes {
@@ -160,7 +167,9 @@ impl BlobStore for FaultyVolume {
     }
 
     fn list_each(&self, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
-        self.objects.list().into_iter().for_each(visit);
+        let is_late = !self.is_calm.load(Ordering::SeqCst) && self.is_listing_late.fetch_not(Ordering::SeqCst);
+        let listed = if is_late { self.earlier.lock().unwrap().clone() } else { self.objects.list() };
+        listed.into_iter().for_each(visit);
         Ok(())
     }
 }
