@@ -2,8 +2,8 @@
 //!
 //! Local copies and cached blocks share the configured space. Each of the two may use at least half of the space, and
 //! more if the other uses less. The least recently used copies are evicted first, and copies with recent events last. The
-//! term filter of an evicted copy stays in the cache, unless the disk is full. Searches that hold a bucket are not affected: open files stay readable, and later reads use the volume. Copies can
-//! also be evicted on request.
+//! term filter of an evicted copy stays in the cache, unless the disk is full. Searches that hold a bucket are not
+//! affected: open files stay readable, and later reads use the volume. Copies can also be evicted on request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
