@@ -220,7 +220,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let changes = UNAVAILABLE_CHANGES.iter().flat_map(|(folder, names, capability, why)| {
         let row = move |name| {
             let (path, access) = (format!("{folder}/{name}"), Access::Capability(capability));
-            Endpoint::new(Method::POST, path, access, what, post(refuse(why)))
+            // Reading the parameters sets the format of the error.
+            let serve = move |_: Parameters| refuse(why)();
+            Endpoint::new(Method::POST, path, access, what, post(serve))
         };
         names.iter().map(row)
     });
