@@ -17,6 +17,8 @@ pub(crate) enum ParameterType {
     Count,
     /// A number of entries or rows; 0 or -1 is all.
     Limit,
+    /// The number of an entry or row, from 0 on; a negative number counts from the end.
+    Offset,
     /// A non-negative number.
     Number,
     /// A time: absolute, relative, or in seconds since 1970.
@@ -28,7 +30,7 @@ pub(crate) enum ParameterType {
     Word(&'static [&'static str]),
 }
 
-use ParameterType::{Count, Flag, Limit, Number, SearchTime, Time, Word, Zone};
+use ParameterType::{Count, Flag, Limit, Number, Offset, SearchTime, Time, Word, Zone};
 
 /// Parameters and their types, by name.
 pub(crate) const TYPES: &[(&str, ParameterType)] = &[
@@ -58,6 +60,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("force_bundle_replication", Flag),
     ("head", Count),
     ("hints", Flag),
+    ("histogram", Flag),
     ("implied_search", Flag),
     ("index_earliest", Time),
     ("index_latest", Time),
@@ -72,7 +75,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("min_freq", Number),
     ("modified", Number),
     ("now", Time),
-    ("offset", Count),
+    ("offset", Offset),
     ("output_mode", Word(&["atom", "csv", "csv-safe", "json", "json_cols", "json_rows", "raw", "text", "xml"])),
     ("positions", Word(&["bytes", "utf-16"])),
     ("preview", Flag),
@@ -122,6 +125,7 @@ pub(crate) fn value_error(name: &str, value: &str) -> Option<String> {
             Flag => parse_flag(value).is_some(),
             Count => value.parse::<usize>().is_ok(),
             Limit => value == UNLIMITED || value.parse::<usize>().is_ok(),
+            Offset => value.parse::<isize>().is_ok(),
             Number => value.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0),
             Time => is_time(value),
             SearchTime => {
@@ -138,6 +142,7 @@ pub(crate) fn value_error(name: &str, value: &str) -> Option<String> {
         Flag => format!("{name}={shown}: give 1 or 0"),
         Count => format!("{name}={shown}: give a whole number, 0 or more"),
         Limit => format!("{name}={shown}: give a whole number, 0 or more, or {UNLIMITED} for all"),
+        Offset => format!("{name}={shown}: give a whole number; negative numbers count from the end"),
         Number => format!("{name}={shown}: give a number from 0"),
         Time | SearchTime => {
             format!(
@@ -177,7 +182,8 @@ mod tests {
         for (name, good, bad) in [
             ("again", "1 0 t f true FALSE yes no", "2 maybe"),
             ("count", "0 1 100 -1", "abc -2 1.5 1e3 0x10 99999999999999999999"),
-            ("offset", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
+            ("max_count", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
+            ("offset", "0 1 100 -1", "abc 1.5 1e3 0x10 99999999999999999999"),
             ("replay_speed", "0 1 1.5", "-1 nan inf fast"),
             (
                 "earliest_time",

@@ -36,6 +36,25 @@ pub(crate) const LIST_ONLY: [&str; 8] =
 /// Parameters of an endpoint with a single entity.
 pub(crate) const ONE_ENTITY: &[&str] = &["f", "search"];
 
+/// The number of the first entry or row to return; a negative number counts from the end, as in Splunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offset(isize);
+
+impl Offset {
+    /// The number among `total` entries or rows, from 0 on.
+    pub(crate) fn in_total(self, total: usize) -> usize {
+        match usize::try_from(self.0) {
+            Ok(offset) => offset,
+            Err(_) => total.saturating_sub(self.0.unsigned_abs()),
+        }
+    }
+
+    /// Whether the number counts from the end.
+    pub(crate) fn is_from_end(self) -> bool {
+        self.0 < 0
+    }
+}
+
 /// Settings that are lists: values of parameters with the same name are joined by commas.
 const LISTS: &[&str] = &[
     "FIELDS",
@@ -104,6 +123,16 @@ impl Parameters {
             ApiError::bad_request(value_error(name, text).unwrap_or_else(|| format!("{name}={text} is not a number")))
         };
         text.parse().map(Some).map_err(wrong)
+    }
+
+    /// The number of the first entry or row to return.
+    pub(crate) fn offset(&self) -> Result<Offset, ApiError> {
+        let Some(text) = self.get("offset").map(str::trim).filter(|text| !text.is_empty()) else {
+            return Ok(Offset::default());
+        };
+        text.parse().map(Offset).map_err(|_| {
+            ApiError::bad_request(value_error("offset", text).unwrap_or_else(|| format!("offset={text} is no number")))
+        })
     }
 
     /// All values of a name, split at commas.
@@ -332,7 +361,12 @@ mod tests {
         let parameters = read_well.await.unwrap();
         assert_eq!((parameters.get("a"), parameters.get("b")), (Some("1"), Some("+ x")));
         assert_eq!(parameters.list("a"), ["1", "2", "3", "4"]);
-        assert_eq!((parameters.number("count").unwrap(), parameters.number("offset").unwrap()), (Some(12), None));
+        assert_eq!((parameters.number("count").unwrap(), parameters.number("max_count").unwrap()), (Some(12), None));
+        assert_eq!(parameters.offset().unwrap(), Offset(0));
+        for (text, total, expected) in [("2", 5, 2), ("9", 5, 9), ("-1", 5, 4), ("-5", 5, 0), ("-9", 5, 0)] {
+            let offset = Parameters::from_query(&format!("offset={text}")).offset().unwrap();
+            assert_eq!(offset.in_total(total), expected, "{text}");
+        }
         assert!(parameters.reject_unknown(&[&["a", "b"], &["cou*", "again"]]).is_ok());
         assert!(parameters.reject_unknown(&[&["a", "b", "count"]]).is_err());
         assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));

@@ -19,6 +19,10 @@ use crate::term_dictionary::truncate_term;
 /// Maximum number of conditions of a conjunction that are looked up before the rows count as unknown.
 const LOOKED_UP_TOKENS_MAX: usize = 2;
 
+/// Maximum number of alternatives that are looked up. Each lookup reads a column, so that testing the condition itself
+/// is faster for more alternatives.
+const ALTERNATIVES_MAX: usize = 8;
+
 impl BucketReader {
     /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if the rows are unknown, or
     /// if there are more than `most`. Panics if there is no such page, as slice indexing does.
@@ -79,6 +83,7 @@ impl BucketReader {
                 }
                 Ok(None)
             }
+            TermQuery::Or(parts) if parts.len() > ALTERNATIVES_MAX => Ok(None),
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
                 // Conditions that search columns come last; any other condition may end the search early.

@@ -19,6 +19,9 @@ use crate::volumes::remote_options;
 
 /// Time in seconds between the expiry of an index's last events and their removal.
 const EMPTYING_DELAY_SECS: u64 = 24 * 60 * 60;
+/// Age limit in seconds with which Splunk's SDKs empty an index (`clean`). Nobody sets it by mistake, so nothing is
+/// delayed.
+const CLEANING_AGE_SECS: u64 = 1;
 /// A merged bucket holds at most this fraction (1/n) of an index's retained size and time span.
 const RETENTION_DIVISOR: u64 = 8;
 /// Maximum length of a cluster's name.
@@ -43,7 +46,10 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
             max_age_secs: settings.frozen_time_period_seconds,
             max_stored_bytes: limit(settings.max_data_size_mb),
             max_raw_bytes: limit(settings.max_raw_data_size_mb),
-            empties_after_secs: EMPTYING_DELAY_SECS,
+            empties_after_secs: match settings.frozen_time_period_seconds {
+                CLEANING_AGE_SECS => 0,
+                _ => EMPTYING_DELAY_SECS,
+            },
             archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
         }
     };
@@ -271,6 +277,16 @@ mod tests {
     use quarry_conf::{ConfSource, Layer};
 
     use super::*;
+
+    #[test]
+    fn only_cleaned_indexes_are_emptied_at_once() {
+        let text = "[cleaned]\nfrozenTimePeriodInSecs = 1\n[short]\nfrozenTimePeriodInSecs = 60\n".to_owned();
+        let (layer, file) = (Layer::SystemLocal, "indexes.conf".to_owned());
+        let layers = Layers::new([ConfSource { layer, app: None, file, text }]);
+        let rules = retention(&layers, ["cleaned", "short", "main"].map(str::to_owned));
+        let delays: Vec<u64> = rules.iter().map(|rule| rule.empties_after_secs).collect();
+        assert_eq!(delays, [0, EMPTYING_DELAY_SECS, EMPTYING_DELAY_SECS]);
+    }
 
     #[test]
     fn merged_buckets_are_small_relative_to_the_retained_size() {

@@ -233,6 +233,16 @@ impl EarlyTest {
         }
     }
 
+    /// Whether the text is searched for the value of a field.
+    fn has_value(&self) -> bool {
+        match self {
+            EarlyTest::Value(_) => true,
+            EarlyTest::And(parts) | EarlyTest::Or(parts) => parts.iter().any(EarlyTest::has_value),
+            EarlyTest::Not(part) => part.has_value(),
+            EarlyTest::Undecided | EarlyTest::Word(_) | EarlyTest::Meta(..) => false,
+        }
+    }
+
     fn may_match(&self, events: &Page, row: usize) -> bool {
         match self {
             EarlyTest::Undecided => true,
@@ -313,19 +323,26 @@ impl ExtractedValueTest {
     }
 }
 
+/// Maximum number of alternatives with field values that are tested on the text, because each test searches the text for
+/// a value. With more alternatives, only the fields are tested.
+const VALUE_ALTERNATIVES_MAX: usize = 32;
+
+/// The early test that one of these tests passes.
+fn early_test_of_any(tests: Vec<EarlyTest>) -> EarlyTest {
+    let of_values = tests.iter().filter(|test| test.has_value()).count();
+    if of_values > VALUE_ALTERNATIVES_MAX || tests.iter().any(|test| matches!(test, EarlyTest::Undecided)) {
+        EarlyTest::Undecided
+    } else {
+        EarlyTest::Or(tests)
+    }
+}
+
 fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
     let word = |pattern: &SearchPattern, bound, case| EarlyTest::Word(WordPattern::new(&pattern.text, bound, case));
     match expr {
         SearchExpr::All => EarlyTest::And(Vec::new()),
         SearchExpr::And(parts) => EarlyTest::And(parts.iter().map(|part| early_test(part, rules)).collect()),
-        SearchExpr::Or(parts) => {
-            let parts: Vec<EarlyTest> = parts.iter().map(|part| early_test(part, rules)).collect();
-            if parts.iter().any(|part| matches!(part, EarlyTest::Undecided)) {
-                EarlyTest::Undecided
-            } else {
-                EarlyTest::Or(parts)
-            }
-        }
+        SearchExpr::Or(parts) => early_test_of_any(parts.iter().map(|part| early_test(part, rules)).collect()),
         SearchExpr::Not(part) => match early_test(part, rules) {
             test if test.is_exact() => EarlyTest::Not(Box::new(test)),
             _ => EarlyTest::Undecided,
@@ -349,12 +366,7 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
                 Some(meta) => metadata_test(meta, value, false),
                 None => value_test(&field.text, value, rules),
             });
-            let tests: Vec<EarlyTest> = tests.collect();
-            if tests.iter().any(|test| matches!(test, EarlyTest::Undecided)) {
-                EarlyTest::Undecided
-            } else {
-                EarlyTest::Or(tests)
-            }
+            early_test_of_any(tests.collect())
         }
         SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
             Some(meta) => EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),

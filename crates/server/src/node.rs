@@ -28,6 +28,7 @@ use quarry_search::summaries::BuilderSignal;
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 use quarry_store::IndexSelector;
+use tokio::sync::Notify;
 
 use crate::data_directory::{self, Settings};
 use crate::live_inputs::{Effect, InputChanges};
@@ -73,6 +74,8 @@ pub(crate) struct LocalNode {
     management: OnceLock<SocketAddr>,
     /// Requests to restart the server.
     pub(crate) restart: RestartSignal,
+    /// Requests for a round of maintenance.
+    pub(crate) maintenance_requested: Notify,
 }
 
 /// Bytes from the line `NAME: N kB` of a proc(5) file.
@@ -109,6 +112,7 @@ impl LocalNode {
             started,
             management: OnceLock::new(),
             restart: RestartSignal::of_process(),
+            maintenance_requested: Notify::new(),
         }
     }
 
@@ -217,7 +221,10 @@ impl Node for LocalNode {
 
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault> {
         let rolled = self.ingest.store.seal_selected(&IndexSelector::new([index.to_owned()]));
-        rolled.map_err(|error| Fault::unavailable(error.to_string()))
+        rolled.map_err(|error| Fault::unavailable(error.to_string()))?;
+        // Splunk's SDKs empty an index by short limits and this request, and then wait until it is empty.
+        self.maintenance_requested.notify_one();
+        Ok(())
     }
 
     fn notify_configuration_changed(&self, conf: &str) {

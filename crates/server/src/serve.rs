@@ -354,14 +354,15 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
 /// node that is often restarted is maintained too. The store's messages up to `logged_until` have been logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
-        let (node, data_dir) = (node.clone(), data_dir.clone());
+        let (maintained, data_dir) = (Arc::clone(&node), data_dir.clone());
         let round = tokio::task::spawn_blocking(move || {
-            node.settings().open_job_store(&data_dir).remove_expired();
-            maintenance_round(&node, &data_dir, logged_until)
+            maintained.settings().open_job_store(&data_dir).remove_expired();
+            maintenance_round(&maintained, &data_dir, logged_until)
         });
         let round = round.await;
         logged_until = round.unwrap_or(logged_until);
-        tokio::time::sleep(MAINTENANCE_INTERVAL).await;
+        // A request may ask for a round before the interval has passed.
+        drop(tokio::time::timeout(MAINTENANCE_INTERVAL, node.maintenance_requested.notified()).await);
     }
 }
 

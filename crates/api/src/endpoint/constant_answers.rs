@@ -19,8 +19,9 @@ use super::listing::{LIST_PARAMETERS, page};
 use super::path_parts::PathParts;
 use super::row::{
     Access, CHANGE_AUTHENTICATION, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_KVSTORE,
-    EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SCHEDULER, EDIT_SEARCH_SERVER, EDIT_SERVER, Endpoint, LICENSE_EDIT,
-    LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
+    EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SCHEDULER, EDIT_SEARCH_SERVER, EDIT_SERVER, EDIT_WORKLOAD_POLICY,
+    EDIT_WORKLOAD_POOLS, EDIT_WORKLOAD_RULES, Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION,
+    RESTART, entities,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -113,6 +114,8 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("server/security", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),
+    ("workloads/config/get-base-dirname", &[("general", &[("workload_pool_base_dir_name", "")])]),
+    ("workloads/config/preflight-checks", &[]),
     ("workloads/pools", &[]),
     ("workloads/rules", &[]),
     ("workloads/status", &[("general", &[("enabled", "0")])]),
@@ -139,6 +142,40 @@ const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("shcluster/captain", &["artifacts", "info", "jobs", "members", "peers"], NO_HEADS),
     ("shcluster/member", &["artifacts", "info", "members"], NO_HEADS),
 ];
+/// Changes of a cluster: folder, names in it, required capability, error.
+const UNAVAILABLE_CHANGES: &[(&str, &[&str], &str, &str)] = &[
+    ("cluster/manager/buckets/{name}", BUCKET_CHANGES, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/manager/control/control", MANAGER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/manager/control/default", BUNDLE_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/master/buckets/{name}", BUCKET_CHANGES, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/master/control/control", MANAGER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/master/control/default", BUNDLE_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/peer/control/control", PEER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/slave/control/control", PEER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    (
+        "shcluster/captain/control/control",
+        &["restart", "rotate-splunk-secret", "upgrade-finalize", "upgrade-init"],
+        EDIT_SEARCH_HEAD_CLUSTERING,
+        NO_HEADS,
+    ),
+    ("shcluster/member/control/control", &["set_manual_detention"], EDIT_SEARCH_HEAD_CLUSTERING, NO_HEADS),
+];
+/// Changes of a bucket of a cluster.
+const BUCKET_CHANGES: &[&str] = &["fix", "fix_corrupt_bucket", "freeze", "remove_all", "remove_from_peer"];
+/// Actions of the manager of an indexer cluster.
+const MANAGER_CONTROLS: &[&str] = &[
+    "prune_index",
+    "rebalance_primaries",
+    "resync_bucket_from_peer",
+    "rolling_upgrade_finalize",
+    "rolling_upgrade_init",
+];
+/// Actions of the manager on the configuration that it sends to its peers.
+const BUNDLE_CONTROLS: &[&str] =
+    &["apply", "cancel_bundle_push", "maintenance", "restart", "rollback", "validate_bundle"];
+/// Actions of a peer of an indexer cluster.
+const PEER_CONTROLS: &[&str] = &["decommission", "re-add-peer", "set_manual_detention"];
+
 /// Endpoints of the manager of an indexer cluster.
 const MANAGER_ENDPOINTS: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
@@ -162,23 +199,36 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let members: BTreeSet<&str> = facts.iter().flat_map(|(_, members)| *members).map(|(name, _)| *name).collect();
         entities(rows, &Content::for_path(path, Shape::Texts(members.into_iter().collect())))
     };
-    let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
-        let refuse = move || async {
-            let mut refusal = ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why).into_response();
+    let what = "Refuses, because the node is not part of a cluster.";
+    let refuse = |why: &'static str| {
+        move || async move {
+            let mut refusal = ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
             refusal.extensions_mut().insert(LackedPart);
             refusal
-        };
+        }
+    };
+    let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
         let access = match *why {
             NO_CLUSTER => Access::Capability(LIST_INDEXER_CLUSTER),
             NO_REPLICAS => Access::Capability(LIST_INTROSPECTION),
             _ => Access::LoggedIn,
         };
-        names.iter().map(move |name| {
-            let what = "Refuses, because the node is not part of a cluster.";
-            let row = Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse));
-            row.answers_with(StatusCode::SERVICE_UNAVAILABLE, AnswerShape::JsonOrXml(MESSAGES))
-        })
+        let paths =
+            names.iter().flat_map(move |name| [format!("{folder}/{name}"), format!("{folder}/{name}/{{name}}")]);
+        paths.map(move |path| Endpoint::new(Method::GET, path, access, what, get(refuse(why))))
     });
+    let changes = UNAVAILABLE_CHANGES.iter().flat_map(|(folder, names, capability, why)| {
+        let row = move |name| {
+            let (path, access) = (format!("{folder}/{name}"), Access::Capability(capability));
+            // Reading the parameters sets the format of the error.
+            let serve = move |_: Parameters| refuse(why)();
+            Endpoint::new(Method::POST, path, access, what, post(serve))
+        };
+        names.iter().map(row)
+    });
+    let unavailable = unavailable
+        .chain(changes)
+        .map(|row| row.answers_with(StatusCode::SERVICE_UNAVAILABLE, AnswerShape::JsonOrXml(MESSAGES)));
     let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {
         // Reading the parameters sets the format of the error.
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
@@ -210,6 +260,9 @@ const NO_BACKUPS: &str =
     "the node has no backups of its own: its collections are files of the data directory, which are saved with it";
 const NO_SCHEDULER: &str = "the node does not run scheduled searches yet; dispatch them";
 const NO_PROXY: &str = "no request of the node goes through a proxy";
+const NO_MAINTENANCE: &str =
+    "the node has no maintenance mode of the KV store, because it does not replicate its collections";
+const NO_POOLS: &str = "the node has no workload pools: it limits searches by the roles of their users";
 const NO_ROTATION: &str =
     "the key with which the node encrypts passwords cannot be replaced while passwords are encrypted with it";
 
@@ -230,6 +283,7 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
     ),
     ("kvstore/backup/create", EDIT_KVSTORE, "Refuses to save the collections.", NO_BACKUPS),
     ("kvstore/backup/restore", EDIT_KVSTORE, "Refuses to restore collections.", NO_BACKUPS),
+    ("kvstore/control/maintenance", EDIT_KVSTORE, "Refuses to change the mode of the KV store.", NO_MAINTENANCE),
     ("licenser/groups/{name}", LICENSE_EDIT, "Refuses to change the licence group.", NO_LICENSES),
     ("licenser/licenses", LICENSE_EDIT, "Refuses to add a licence.", NO_LICENSES),
     ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change the licence server.", NO_LICENSES),
@@ -239,6 +293,11 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
     ("server/httpsettings/proxysettings", EDIT_SERVER, "Refuses to use a proxy.", NO_PROXY),
     ("server/security/rotate-splunk-secret", EDIT_SERVER, "Refuses to replace the key of passwords.", NO_ROTATION),
     ("shcluster/config/{name}", EDIT_SEARCH_HEAD_CLUSTERING, "Refuses to join a cluster.", STANDALONE),
+    ("workloads/config/disable", EDIT_WORKLOAD_POLICY, "Refuses to switch workload pools off.", NO_POOLS),
+    ("workloads/config/enable", EDIT_WORKLOAD_POLICY, "Refuses to switch workload pools on.", NO_POOLS),
+    ("workloads/config/set-base-dirname", EDIT_WORKLOAD_POOLS, "Refuses to use a folder of workload pools.", NO_POOLS),
+    ("workloads/pools", EDIT_WORKLOAD_POOLS, "Refuses to create a workload pool.", NO_POOLS),
+    ("workloads/rules", EDIT_WORKLOAD_RULES, "Refuses to create a workload rule.", NO_POOLS),
 ];
 
 async fn show(
@@ -293,6 +352,7 @@ mod tests {
     fn collections_are_unique_and_sorted() {
         assert!(FACTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(UNAVAILABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(UNAVAILABLE_CHANGES.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(REFUSALS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

@@ -352,22 +352,25 @@ impl Request {
         Ok(kind)
     }
 
-    /// The page of these objects that the parameters select. The times of schedules are computed off the async threads,
-    /// and the times in a range only for the objects of the page.
+    /// The page of these objects that the parameters select. The times of schedules are computed off the async threads
+    /// and only for the objects of the page, unless a filter or an order may need the next times of all objects.
     async fn select(
         &self,
         state: &ApiState,
         objects: Vec<ConfObject>,
         parameters: Parameters,
     ) -> Result<Feed, ApiError> {
-        let kind = self.kind_with_times(state, &self.parameters).await?;
+        let mut kind = self.kind_with_times(state, &self.parameters).await?;
         run_blocking(move || {
+            let is_given = |name: &&str| parameters.get(name).is_some_and(|value| !value.is_empty());
+            let times = kind.times.clone();
+            kind.times = times.clone().filter(|_| ["search", "sort_key"].iter().any(is_given));
             let entries: Vec<Entry> = objects.iter().map(|object| entry(&kind, object)).collect();
             let paths = entries.iter().map(|entry| entry.path.clone());
             let by_path: HashMap<String, &ConfObject> = paths.zip(&objects).collect();
             let mut feed = select_page(kind.title.clone(), format!("/services/{}", kind.path), entries, &parameters)?;
-            if let Some(times) = &kind.times {
-                times.add_scheduled_times(&mut feed.entries, &by_path);
+            if let Some(times) = &times {
+                times.add_to(&mut feed.entries, &by_path);
                 select_members(&mut feed.entries, &parameters.list("f"));
             }
             Ok::<Feed, ApiError>(feed)

@@ -21,7 +21,9 @@ use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone, strftime};
 use quarry_search::cell::format_iso_time;
-use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, Timeline};
+use quarry_search::jobs::{
+    FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, SummaryRequest, TimeSpan, Timeline,
+};
 use quarry_search::{EventFormat, ResultTable, SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
@@ -43,7 +45,7 @@ use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::outlet::{ClientGone, Outlet};
 use crate::parameter_types::parse_flag;
-use crate::parameters::Parameters;
+use crate::parameters::{Offset, Parameters};
 use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
@@ -91,7 +93,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .takes(TIME_FORMATS)
                 .answers(AnswerShape::JsonOrXml(TIMELINE)),
             row(Method::GET, "summary", "Summarises the fields of a job's events.", get(summary))
-                .takes(&["f", "top_count", "min_freq"])
+                .takes(&[
+                    "f",
+                    "top_count",
+                    "min_freq",
+                    "histogram",
+                    "earliest_time",
+                    "latest_time",
+                    "time_format",
+                    "zone",
+                ])
                 .answers(AnswerShape::JsonOrXml(SUMMARY)),
             row(Method::GET, "search.log", "Shows the log of a job.", get(log))
                 .takes(&[ATTACHMENT])
@@ -146,6 +157,14 @@ const SUMMARY: Shape = Shape::Object(&[
                     ("count", Shape::Count),
                     ("is_exact", Shape::Flag),
                 ])),
+            ),
+            (
+                "histogram",
+                Shape::Optional(&Shape::List(&Shape::Object(&[
+                    ("earliest_time", Shape::Integer),
+                    ("duration", Shape::Integer),
+                    ("count", Shape::Count),
+                ]))),
             ),
         ])),
     ),
@@ -202,7 +221,8 @@ async fn events(
             ));
         }
         let (offset, count, fields) = requested_page(&parameters)?;
-        let most = offset.saturating_add(count).min(COUNT_MAX);
+        let most =
+            if offset.is_from_end() { COUNT_MAX } else { offset.in_total(0).saturating_add(count).min(COUNT_MAX) };
         let mut params = job.source_events_search(Arc::clone(&caller.permissions), most);
         if let Some(range) = requested_range(&parameters, state.auth.now(), &zone_of(&parameters, &job)?)? {
             params.range = Some(params.range.map_or(range, |whole| whole.intersect(&range)));
@@ -247,9 +267,13 @@ async fn rows_of(
     let (offset, count, wanted) = requested_page(parameters)?;
     let status = job.status();
     let read = Arc::clone(job);
-    let view = run_blocking(move || match range {
-        Some(range) => Ok(rows(&read, 0, usize::MAX)?.within(range, offset, count)),
-        None => rows(&read, offset, count),
+    let view = run_blocking(move || {
+        let page = |offset, count| match range {
+            Some(range) => Ok(rows(&read, 0, usize::MAX)?.within(range, offset, count)),
+            None => rows(&read, offset, count),
+        };
+        let total = if offset.is_from_end() { page(0, usize::MAX)?.count_rows()? } else { 0 };
+        page(offset.in_total(total), count)
     });
     let view = view.await?.map_err(|error| unreadable_rows(job, &error))?;
     let view = match select_fields(view.fields(), &wanted) {
@@ -272,8 +296,8 @@ async fn rows_of(
 }
 
 /// Requested offset, count and columns.
-fn requested_page(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), ApiError> {
-    let offset = parameters.number("offset")?.unwrap_or(0);
+fn requested_page(parameters: &Parameters) -> Result<(Offset, usize, Vec<String>), ApiError> {
+    let offset = parameters.offset()?;
     let count = parameters.number("count")?.unwrap_or(COUNT_DEFAULT);
     let wanted = wanted_fields(parameters);
     Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
@@ -469,7 +493,7 @@ fn shown_spans(timeline: &Timeline) -> Vec<ShownSpan> {
             vec![ShownSpan { start, duration: json!(0.001), count: span.count, time }]
         }
         _ => {
-            let shown = |span: &quarry_search::jobs::TimeSpan| ShownSpan {
+            let shown = |span: &TimeSpan| ShownSpan {
                 start: json!(span.start),
                 duration: json!(span.seconds),
                 count: span.count,
@@ -512,8 +536,8 @@ fn timeline_xml(timeline: &Timeline, is_final: bool, time_text: impl Fn(TimeNs) 
     out
 }
 
-/// Field statistics of the job's rows: `f` selects fields, `top_count` limits their values, `min_freq` is the minimum
-/// share of rows with the field.
+/// Field statistics of the job's rows, or of those in a time range: `f` selects fields, `top_count` limits their values,
+/// `min_freq` is the minimum share of rows with the field, and `histogram` adds counts by time.
 async fn summary(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -524,8 +548,10 @@ async fn summary(
     let wanted = wanted_fields(&parameters);
     let most = parameters.number("top_count")?.unwrap_or(TOP_COUNT);
     let least = parameters.get("min_freq").and_then(|share| share.parse::<f64>().ok()).unwrap_or(0.0);
+    let range = requested_range(&parameters, state.auth.now(), &zone_of(&parameters, &job)?)?;
+    let request = SummaryRequest { range, has_histograms: parameters.is_set("histogram") };
     let read = Arc::clone(&job);
-    let summary = run_blocking(move || read.summary()).await?;
+    let summary = run_blocking(move || read.summary(&request)).await?;
     let mut summary = summary.map_err(|error| unreadable_rows(&job, &error))?;
     let rows = summary.rows as f64;
     summary.fields.retain(|name, field| {
@@ -563,6 +589,12 @@ fn summary_json(summary: &JobSummary) -> Value {
             {
                 told[name] = value.into();
             }
+        }
+        if let Some(histogram) = &field.histogram {
+            told["histogram"] = histogram
+                .spans()
+                .map(|span| json!({ "earliest_time": span.start, "duration": span.seconds, "count": span.count }))
+                .collect();
         }
         told
     };
@@ -602,7 +634,13 @@ fn summary_xml(summary: &JobSummary) -> String {
             let (count, text) = (value.count, escape_xml(&value.value));
             out.push_str(&format!("<value c=\"{count}\" exact=\"{is_exact}\"><text>{text}</text></value>\n"));
         }
-        out.push_str("</modes>\n</field>\n");
+        out.push_str("</modes>\n");
+        if let Some(histogram) = &field.histogram {
+            let bucket =
+                |TimeSpan { start, seconds, count }| format!("<bucket t=\"{start}\" d=\"{seconds}\" c=\"{count}\"/>\n");
+            out.push_str(&format!("<histogram>\n{}</histogram>\n", histogram.spans().map(bucket).collect::<String>()));
+        }
+        out.push_str("</field>\n");
     }
     out.push_str("</summary>\n");
     out

@@ -33,7 +33,7 @@ use super::job_arguments::{argument_messages, count_message, custom_fields, pars
 use super::job_costs::performance;
 use super::job_keywords::keywords_of;
 use super::job_results::COUNT_MAX;
-use super::listing::{LIST_PARAMETERS, page_in_order};
+use super::listing::{LIST_PARAMETERS, page_in_order, select_members};
 use super::path_parts::PathParts;
 use super::real_time::{is_backfilled, parse_window, reject_window};
 use super::row::{Access, Endpoint};
@@ -110,6 +110,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID))
                 .or_answers(StatusCode::OK, AnswerShape::Rows),
             Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show))
+                .takes(&["f"])
                 .answers(AnswerShape::Entities(JOB)),
             Endpoint::new(Method::DELETE, one, search, "Cancels and deletes a job.", delete(remove))
                 .answers(AnswerShape::JsonOrXml(MESSAGES)),
@@ -407,7 +408,9 @@ async fn show(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let job = find_job(&state, &caller, &parts).await?;
-    Ok(entry(&job.status(), &caller, &state.node.name()).answer("jobs", Form::of(parameters.get("output_mode"))))
+    let mut entry = entry(&job.status(), &caller, &state.node.name());
+    select_members(std::slice::from_mut(&mut entry), &parameters.list("f"));
+    Ok(entry.answer("jobs", Form::of(parameters.get("output_mode"))))
 }
 
 async fn remove(
@@ -598,7 +601,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
     });
     let of_rows = json!({
         "cursorTime": time(status.event_times.map_or(0, |(first, _)| first)), "dropCount": 0,
-        "eventAvailableCount": available, "eventCount": events, "eventFieldCount": 0, "eventIsStreaming": true,
+        "eventAvailableCount": available, "eventCount": events, "eventFieldCount": status.event_fields, "eventIsStreaming": true,
         "eventIsTruncated": status.is_truncated, "eventSorting": if status.is_events { "desc" } else { "none" },
         "isEventsPreviewEnabled": status.is_events, "isRemoteTimeline": false, "isTimeCursored": status.is_events,
         "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows_shown,

@@ -54,9 +54,9 @@ pub(super) fn page_in_order(
         let filter = CollectionFilter::of(text)?;
         entries.retain(|entry| filter.accepts(entry));
     }
-    let (count, offset) =
-        (parameters.number("count")?.unwrap_or(PAGE_SIZE_DEFAULT), parameters.number("offset")?.unwrap_or(0));
     let total = entries.len();
+    let (count, offset) =
+        (parameters.number("count")?.unwrap_or(PAGE_SIZE_DEFAULT), parameters.offset()?.in_total(total));
     let per_page = if count == 0 { total } else { count };
     let mut entries: Vec<Entry> = entries.into_iter().skip(offset).take(per_page).collect();
     select_members(&mut entries, &parameters.list("f"));

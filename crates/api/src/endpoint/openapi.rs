@@ -144,6 +144,7 @@ fn schema(name: &str) -> Value {
         Some(ParameterType::Flag) => json!({ "type": "boolean" }),
         Some(ParameterType::Count) => json!({ "type": "integer", "minimum": 0 }),
         Some(ParameterType::Limit) => json!({ "type": "integer", "minimum": -1 }),
+        Some(ParameterType::Offset) => json!({ "type": "integer" }),
         Some(ParameterType::Number) => json!({ "type": "number", "minimum": 0 }),
         Some(ParameterType::Word(words)) => json!({ "type": "string", "enum": words }),
     }

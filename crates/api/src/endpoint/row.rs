@@ -54,6 +54,12 @@ pub(super) const EDIT_DEPLOYMENT_SERVER: &str = "edit_deployment_server";
 pub(super) const CHANGE_AUTHENTICATION: &str = "change_authentication";
 /// Saving and restoring collections of the KV store.
 pub(super) const EDIT_KVSTORE: &str = "edit_kvstore";
+/// Switching the limits of searches by workload pools on and off.
+pub(super) const EDIT_WORKLOAD_POLICY: &str = "edit_workload_policy";
+/// Changing workload pools.
+pub(super) const EDIT_WORKLOAD_POOLS: &str = "edit_workload_pools";
+/// Changing the rules that assign searches to workload pools.
+pub(super) const EDIT_WORKLOAD_RULES: &str = "edit_workload_rules";
 /// Switching scheduled searches on and off.
 pub(super) const EDIT_SEARCH_SCHEDULER: &str = "edit_search_scheduler";
 /// Restarting the node.

@@ -11,6 +11,7 @@ use quarry_conf::parse_bool;
 use quarry_event::time::Cron;
 
 use super::entity_kinds::Kind;
+use super::search_schedules::NEXT_TIME;
 use super::setting_types::expected_instead;
 use crate::ApiState;
 use crate::message::ApiError;
@@ -24,8 +25,6 @@ const ACTIONS: &str = "actions";
 const KNOWN_ACTIONS: [&str; 5] = ["email", "populate_lookup", "rss", "script", "summary_index"];
 /// The search with the leading command `search`, which its text may omit.
 const QUALIFIED: &str = "qualifiedSearch";
-/// The next scheduled time, which is computed.
-const NEXT_TIME: &str = "next_scheduled_time";
 
 /// Default values of settings.
 const DEFAULTS: &[(&str, &str)] = &[

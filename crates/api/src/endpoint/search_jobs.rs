@@ -38,7 +38,7 @@ use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch};
 use crate::outlet::{Chunks, ClientGone, Outlet};
-use crate::parameters::Parameters;
+use crate::parameters::{Offset, Parameters};
 use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
@@ -270,7 +270,7 @@ pub(super) struct RowPresentation {
     /// Format of the answer.
     mode: OutputMode,
     /// Number of the first row returned.
-    offset: usize,
+    offset: Offset,
     /// Maximum rows returned.
     count: usize,
     /// Columns returned; all if empty.
@@ -290,7 +290,7 @@ impl RowPresentation {
     pub(super) fn all(mode: OutputMode) -> RowPresentation {
         RowPresentation {
             mode,
-            offset: 0,
+            offset: Offset::default(),
             count: usize::MAX,
             fields: Vec::new(),
             is_post_processed: false,
@@ -301,7 +301,7 @@ impl RowPresentation {
     }
 
     /// Shows a page of rows.
-    pub(super) fn page(mode: OutputMode, offset: usize, count: usize, fields: Vec<String>) -> RowPresentation {
+    pub(super) fn page(mode: OutputMode, offset: Offset, count: usize, fields: Vec<String>) -> RowPresentation {
         RowPresentation { offset, count, fields, ..RowPresentation::all(mode) }
     }
 
@@ -323,17 +323,18 @@ impl RowPresentation {
         }
     }
 
-    /// Passes the selected rows with their numbers to the consumer until it fails.
+    /// Passes the selected rows, from number `offset` on, with their numbers to the consumer until it fails.
     fn for_each_row(
         &self,
         rows: &CollectedRows,
+        offset: usize,
         mut take: impl FnMut(Row<'_>, usize) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
-        let end = self.offset.saturating_add(self.count);
+        let end = offset.saturating_add(self.count);
         let mut at = 0;
         for part in rows.parts_to_send() {
             for row in part?.with_format(&self.format).rows() {
-                if (self.offset..end).contains(&at) {
+                if (offset..end).contains(&at) {
                     take(row, at)?;
                 }
                 at += 1;
@@ -602,29 +603,29 @@ fn write_collected(
     shown: &RowPresentation,
     take: RowSink<'_>,
 ) -> Result<(), WriteError> {
-    let (mode, offset) = (shown.mode, shown.offset);
+    let (mode, offset) = (shown.mode, shown.offset.in_total(rows.len()));
     let post_processed = shown.is_post_processed.then(|| rows.len());
     let head = ResultsHead { is_preview: false, offset, fields: rows.fields(), messages, post_processed };
     take(&|out| mode.write_head(&head, out))?;
     if mode == OutputMode::JsonCols {
         for column in 0..rows.fields().len() {
-            write_column(rows, shown, column, take)?;
+            write_column(rows, (shown, offset), column, take)?;
         }
     } else {
-        shown.for_each_row(rows, |row, at| Ok(take(&|out| mode.write_row(row, at, at == offset, out))?))?;
+        shown.for_each_row(rows, offset, |row, at| Ok(take(&|out| mode.write_row(row, at, at == offset, out))?))?;
     }
     Ok(take(&|out| mode.write_end(out))?)
 }
 
-/// Writes a column of the rows.
+/// Writes a column of the rows from number `offset` on.
 fn write_column(
     rows: &CollectedRows,
-    shown: &RowPresentation,
+    (shown, offset): (&RowPresentation, usize),
     column: usize,
     take: RowSink<'_>,
 ) -> Result<(), WriteError> {
     take(&|out| out.push_str(if column == 0 { "[" } else { ",[" }))?;
-    shown.for_each_row(rows, |row, at| Ok(take(&|out| column_cell(row, column, at == shown.offset, out))?))?;
+    shown.for_each_row(rows, offset, |row, at| Ok(take(&|out| column_cell(row, column, at == offset, out))?))?;
     Ok(take(&|out| out.push(']'))?)
 }
 

@@ -19,6 +19,8 @@ use crate::parameters::Parameters;
 
 /// Parameters with the requested range.
 pub(super) const RANGE: [&str; 2] = ["earliest_time", "latest_time"];
+/// The member with the next scheduled time.
+pub(super) const NEXT_TIME: &str = "next_scheduled_time";
 /// The member with the scheduled times.
 const SCHEDULED_TIMES: &str = "scheduled_times";
 /// Maximum scheduled times of a search in an answer.
@@ -72,11 +74,13 @@ impl RequestedTimes {
         Some(times.take(TIMES_MAX).map(|time| time.div_euclid(NS_PER_SEC)).collect())
     }
 
-    /// Adds the scheduled times in the requested range, if any, to the entries of saved searches, which have the paths
-    /// of the entries as keys.
-    pub(super) fn add_scheduled_times(&self, entries: &mut [Entry], searches: &HashMap<String, &ConfObject>) {
+    /// Adds the next scheduled time, and the scheduled times in the requested range, if any, to the entries of saved
+    /// searches, which have the paths of the entries as keys.
+    pub(super) fn add_to(&self, entries: &mut [Entry], searches: &HashMap<String, &ConfObject>) {
         for entry in entries {
-            if let Some(times) = searches.get(&entry.path).and_then(|search| self.scheduled_times(search)) {
+            let Some(search) = searches.get(&entry.path) else { continue };
+            entry.content.insert(NEXT_TIME.to_owned(), self.next_time(search).unwrap_or_default().into());
+            if let Some(times) = self.scheduled_times(search) {
                 entry.content.insert(SCHEDULED_TIMES.to_owned(), times.into());
             }
         }

@@ -92,7 +92,7 @@ const MEMBERS: AnswerShape = AnswerShape::Json(Shape::Map(&Shape::Any));
 async fn history(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(HISTORY_DEFAULT).min(HISTORY_MAX);
-    let offset = parameters.number("offset")?.unwrap_or(0);
+    let offset = parameters.offset()?;
     let filter = parameters.text("filter").unwrap_or_default().to_lowercase();
     let permissions = Arc::clone(&request.caller.permissions);
     let entries = request.with(move |service| service.engine().node().history(&permissions)).await?;
@@ -105,7 +105,7 @@ async fn history(request: SearchCall) -> Result<Response, ApiError> {
     };
     let found: Vec<Map<String, Value>> = entries.into_iter().map(of_entry).filter(is_wanted).collect();
     let total = found.len();
-    let page: Vec<Map<String, Value>> = found.into_iter().skip(offset).take(count).collect();
+    let page: Vec<Map<String, Value>> = found.into_iter().skip(offset.in_total(total)).take(count).collect();
     Ok(answer(json!({ "total": total, "searches": page }).to_string()))
 }
 

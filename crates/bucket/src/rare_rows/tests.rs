@@ -125,6 +125,18 @@ fn metadata_is_looked_up_by_page() {
     }
 }
 
+#[test]
+fn rows_are_unknown_for_many_alternatives() {
+    let events = log(15, 500);
+    let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
+    let absent =
+        |count: usize| TermQuery::Or((0..count).map(|at| TermQuery::Token(format!("zz9{at}qq").into())).collect());
+    for (count, expected) in [(ALTERNATIVES_MAX, Some(vec![])), (ALTERNATIVES_MAX + 1, None)] {
+        assert_eq!(reader.candidate_rows(0, 0, &absent(count), &AnyColumn, 16).unwrap(), expected, "{count}");
+    }
+}
+
 /// Locates the values of every field in one column.
 struct SingleColumn(u32);
 

@@ -105,7 +105,7 @@ impl Map {
 impl Blocking for Map {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let mut made = RowBuffer::new("map", &context.dataflow);
-        let mut number = 0;
+        let (mut number, work) = (0, context.stop.begin_work());
         for batch in rows {
             let batch = batch?;
             for row in 0..batch.num_rows() {
@@ -114,7 +114,7 @@ impl Blocking for Map {
                     context.messages.push(message);
                     return Ok(made.into_rows());
                 }
-                if context.stop.is_cancelled() {
+                if context.stop.should_end_rows(work) {
                     return Ok(made.into_rows());
                 }
                 if made.num_rows() >= self.rows_max {

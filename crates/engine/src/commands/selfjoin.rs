@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, is_hidden, rows_in_memory};
 use quarry_spl::ast::SelfJoinCommand;
@@ -15,6 +15,8 @@ use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of rows of a join.
 const ROWS_MAX: usize = 1_000_000;
+/// Number of rows between two checks whether the search is to end.
+const CHECKED_ROWS: usize = 1_024;
 
 impl Execute for SelfJoinCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -26,12 +28,18 @@ impl Execute for SelfJoinCommand {
 struct SelfJoin(SelfJoinCommand);
 
 impl SelfJoin {
-    /// Numbers of the joined rows, in pairs; a row that is kept without a partner is paired with `None`.
-    fn pairs(&self, all: &RecordBatch) -> Result<Vec<(usize, Option<usize>)>, EngineError> {
+    /// Numbers of the joined rows, in pairs; a row that is kept without a partner is paired with `None`. A search that
+    /// is finalised gets the pairs of the first rows.
+    fn pairs(&self, all: &RecordBatch, stop: &Stop) -> Result<Vec<(usize, Option<usize>)>, EngineError> {
+        let work = stop.begin_work();
+        let should_end = |row: usize| row.is_multiple_of(CHECKED_ROWS) && stop.should_end_rows(work);
         let readers: Vec<ColumnReader> = self.0.fields.iter().map(|field| rows::reader(all, &field.text)).collect();
         let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
         let mut keys: Vec<Option<Vec<String>>> = Vec::with_capacity(all.num_rows());
         for row in 0..all.num_rows() {
+            if should_end(row) {
+                break;
+            }
             let key: Option<Vec<String>> =
                 readers.iter().map(|reader| reader.value(row).into_text().map(|text| text.into_owned())).collect();
             if let Some(key) = &key {
@@ -41,6 +49,9 @@ impl SelfJoin {
         }
         let mut pairs = Vec::new();
         for (row, key) in keys.iter().enumerate() {
+            if should_end(row) {
+                break;
+            }
             let group = key.as_ref().and_then(|key| groups.get(key)).map(Vec::as_slice).unwrap_or_default();
             let others = group.iter().copied().filter(|other| *other > row);
             let most = if self.0.max == 0 { usize::MAX } else { self.0.max };
@@ -60,18 +71,43 @@ impl SelfJoin {
 impl BlockingTable for SelfJoin {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("selfjoin", rows, context)?;
-        let pairs = self.pairs(&all)?;
+        let pairs = self.pairs(&all, &context.stop)?;
         let names: Vec<String> = names_of(&all).into_iter().filter(|name| !is_hidden(name)).collect();
-        let columns = names.iter().map(|name| {
-            let reader = rows::reader(&all, name);
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            context.stop.check_cancelled()?;
+            let reader = rows::reader(&all, &name);
             let mut column = ColumnBuilder::new(pairs.len());
             for (row, other) in &pairs {
                 let (own, other) = (reader.value(*row), other.map_or(Value::Null, |other| reader.value(other)));
                 let (first, second) = if self.0.overwrites { (other, own) } else { (own, other) };
                 column.push(if first.is_null() { second } else { first });
             }
-            (name.clone(), column.finish())
-        });
+            columns.push((name, column.finish()));
+        }
         Ok(vec![batch_of(columns, pairs.len())?])
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, StringViewArray};
+    use quarry_spl::ast::{FieldPattern, Span};
+
+    use super::*;
+
+    #[test]
+    fn cancelled_searches_join_no_rows() {
+        let fields = vec![FieldPattern { text: "user".to_owned(), span: Span::default() }];
+        let join = SelfJoin(SelfJoinCommand { overwrites: true, max: 1, keeps_single: true, fields });
+        let users: ArrayRef = Arc::new(StringViewArray::from_iter_values(["eva", "tom", "eva"]));
+        let rows = batch_of([("user", users)], 3).unwrap();
+        let stop = Stop::default();
+        assert_eq!(join.pairs(&rows, &stop).unwrap(), [(0, Some(2)), (1, None)]);
+        stop.cancel();
+        assert!(join.pairs(&rows, &stop).unwrap().is_empty());
     }
 }

@@ -8,6 +8,7 @@ use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{SearchCommand, SearchExpr, TimeText};
 use quarry_stdx::Fault;
 
+use super::comparisons::merge_comparisons;
 use super::search_filter::parse_filter;
 use super::time_windows::{TimeWindows, intersection};
 use super::{Planner, Subsearches};
@@ -24,7 +25,7 @@ impl Planner<'_> {
         let default = self.range_of(search)?;
         let (expr, range) = TimeWindows { context: &self.runner.context, default }.extract(expr)?;
         let is_bounded = search.time.earliest.is_some() || search.time.latest.is_some();
-        Ok((expr, if is_bounded { intersection(range, default) } else { range }))
+        Ok((merge_comparisons(expr), if is_bounded { intersection(range, default) } else { range }))
     }
 
     /// Applies the limits of the user's roles: the search filter, and the start of the time window. Every search over

@@ -1,7 +1,6 @@
 //! Hash functions; results are lower-case hexadecimal.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use md5::Digest;
 
@@ -15,13 +14,15 @@ pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("sha512", hash::<sha2::Sha512>),
 ];
 
+/// The hexadecimal digits.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 fn hash<'a, D: Digest>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     map_texts(take(args, 0), |text| {
         let digest = D::digest(text.as_bytes());
         let mut hex = String::with_capacity(digest.len() * 2);
         for byte in digest.iter() {
-            // Writing to a String cannot fail.
-            let _ignored = write!(hex, "{byte:02x}");
+            hex.extend([byte >> 4, byte & 0xf].map(|digit| char::from(DIGITS[usize::from(digit)])));
         }
         Cow::Owned(hex)
     })

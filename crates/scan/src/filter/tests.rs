@@ -36,3 +36,21 @@ fn hosts_are_compared_with_networks() {
         assert_eq!(found.values().iter().collect::<Vec<bool>>(), expected, "{condition:?}");
     }
 }
+
+#[test]
+fn many_values_are_not_searched_for_in_texts() {
+    let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
+    let (derived, span) = (DerivedNames::default(), Span { start: 0, end: 0 });
+    let list = |name: &str, count: usize| SearchExpr::In {
+        field: FieldPattern { text: name.to_owned(), span },
+        values: (0..count).map(|at| SearchPattern { text: format!("value{at}"), quoted: false, span }).collect(),
+    };
+    let test_of = |expr: &SearchExpr| early_test(expr, &Origins::new(&rules, &derived));
+    for (name, count, is_tested) in
+        [("user", VALUE_ALTERNATIVES_MAX, true), ("user", VALUE_ALTERNATIVES_MAX + 1, false), ("host", 1_000, true)]
+    {
+        let test = test_of(&list(name, count));
+        assert_eq!(matches!(test, EarlyTest::Or(_)), is_tested, "{name} {count}");
+        assert_eq!(matches!(test, EarlyTest::Undecided), !is_tested, "{name} {count}");
+    }
+}

@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
 use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows;
 
 use super::preview::{PreviewRounds, Previewer, WorkerRound};
@@ -147,6 +147,18 @@ impl FoldWork<'_> {
         Ok(())
     }
 
+    /// Passes rows through the commands and folds the result.
+    fn pass(
+        &mut self,
+        mut commands: Vec<Box<dyn RowCommand>>,
+        rows: RecordBatch,
+    ) -> Result<Vec<Box<dyn RowCommand>>, EngineError> {
+        let context = self.context;
+        pass_rows(&mut commands, rows, &context.stop, &mut |rows| self.fold(rows))?;
+        self.contribute();
+        Ok(commands)
+    }
+
     /// Contributes to a preview if one is due.
     fn contribute(&mut self) {
         let Some((rounds, worker_round)) = &mut self.rounds else { return };
@@ -157,15 +169,37 @@ impl FoldWork<'_> {
     }
 }
 
-/// Passes rows through the commands; stops early if no rows are left.
-fn run_commands(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-    for command in commands {
-        rows = command.apply(rows)?;
+/// Maximum number of rows that a command receives at once if the command before it has made several rows of each row.
+/// `mvexpand` can make millions of rows of a page.
+const STEP_ROWS_MAX: usize = 16_384;
+
+/// Passes rows through the commands, and folds the result. Many rows made of few are passed on in portions, between which
+/// the search can be paused and ended.
+fn pass_rows(
+    commands: &mut [Box<dyn RowCommand>],
+    mut rows: RecordBatch,
+    stop: &Stop,
+    fold: &mut dyn FnMut(&RecordBatch) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let most = rows.num_rows().max(STEP_ROWS_MAX);
+    for at in 0..commands.len() {
+        rows = commands[at].apply(rows)?;
         if rows.num_rows() == 0 {
-            break;
+            return Ok(());
+        }
+        if rows.num_rows() > most {
+            for start in (0..rows.num_rows()).step_by(STEP_ROWS_MAX) {
+                stop.wait_while_paused();
+                if stop.should_end_input() {
+                    return Ok(());
+                }
+                let part = rows.slice(start, STEP_ROWS_MAX.min(rows.num_rows() - start));
+                pass_rows(&mut commands[at + 1..], part, stop, fold)?;
+            }
+            return Ok(());
         }
     }
-    Ok(rows)
+    fold(&rows)
 }
 
 impl SliceWork for FoldWork<'_> {
@@ -188,9 +222,8 @@ impl SliceWork for FoldWork<'_> {
 
     fn process_page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows::event_count(&rows);
-        let rows = run_commands(&mut self.commands, rows)?;
-        self.fold(&rows)?;
-        self.contribute();
+        let commands = std::mem::take(&mut self.commands);
+        self.commands = self.pass(commands, rows)?;
         Ok(())
     }
 
@@ -200,9 +233,8 @@ impl SliceWork for FoldWork<'_> {
 
     fn process_summary(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows.num_rows() as u64;
-        let rows = run_commands(&mut self.summary_commands, rows)?;
-        self.fold(&rows)?;
-        self.contribute();
+        let commands = std::mem::take(&mut self.summary_commands);
+        self.summary_commands = self.pass(commands, rows)?;
         Ok(())
     }
 
@@ -227,5 +259,65 @@ impl SliceWork for FoldWork<'_> {
             keeping.add(key, WindowPart { folded, pages, scanned, matched: self.matched });
         }
         self.apart.take().map_or(Ok(()), |apart| self.folder.add_folder(apart))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use quarry_eval::rows::batch_of;
+
+    /// A command that makes several rows of each row, and one that records how many rows it receives at once.
+    enum TestCommand {
+        Repeat(usize),
+        Record { received_rows: Arc<Mutex<Vec<usize>>>, stop: Arc<Stop>, cancels: bool },
+    }
+
+    impl RowCommand for TestCommand {
+        fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+            match self {
+                TestCommand::Repeat(times) => no_columns(rows.num_rows() * *times),
+                TestCommand::Record { received_rows, stop, cancels } => {
+                    received_rows.lock().unwrap().push(rows.num_rows());
+                    if *cancels {
+                        stop.cancel();
+                    }
+                    Ok(rows)
+                }
+            }
+        }
+    }
+
+    fn no_columns(rows: usize) -> Result<RecordBatch, EngineError> {
+        batch_of(Vec::<(String, _)>::new(), rows)
+    }
+
+    /// Repeats each of `rows` rows; returns the rows that the next command received at once, and those folded.
+    fn pass_repeated(rows: usize, times: usize, cancels: bool) -> (Vec<usize>, usize) {
+        let (stop, received_rows, mut folded) = (Arc::<Stop>::default(), Arc::<Mutex<Vec<usize>>>::default(), 0);
+        let record =
+            TestCommand::Record { received_rows: Arc::clone(&received_rows), stop: Arc::clone(&stop), cancels };
+        let mut commands: Vec<Box<dyn RowCommand>> = vec![Box::new(TestCommand::Repeat(times)), Box::new(record)];
+        let mut fold = |rows: &RecordBatch| {
+            folded += rows.num_rows();
+            Ok(())
+        };
+        pass_rows(&mut commands, no_columns(rows).unwrap(), &stop, &mut fold).unwrap();
+        (std::mem::take(&mut *received_rows.lock().unwrap()), folded)
+    }
+
+    #[test]
+    fn many_rows_made_of_few_are_passed_on_in_portions() {
+        assert_eq!(pass_repeated(4_096, 9, false), (vec![16_384, 16_384, 4_096], 36_864));
+        assert_eq!(
+            pass_repeated(40_000, 1, false),
+            (vec![40_000], 40_000),
+            "large batches that do not grow stay whole"
+        );
+        assert_eq!(pass_repeated(4_096, 0, false), (vec![], 0));
+        assert_eq!(pass_repeated(4_096, 9, true).0, [16_384], "a cancelled search processes no further portion");
     }
 }

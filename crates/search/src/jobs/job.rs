@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arrow::array::AsArray;
-use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
@@ -21,10 +19,10 @@ use super::costs;
 use super::counts::Counts;
 use super::record::JobRecord;
 use super::rounds::{Round, Rounds};
-use super::rows::{Capacity, JobRows, RESULT_BYTES_MAX, RowsView};
+use super::rows::{Capacity, JobRows, RESULT_BYTES_MAX, RowsView, times_of};
 use super::run_clock::RunClock;
 use super::search_slot::SearchSlot;
-use super::summary::{JobSummary, summarise};
+use super::summary::{JobSummary, SummaryRequest};
 use super::timeline::Timeline;
 use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
@@ -93,6 +91,8 @@ pub struct JobStatus {
     pub rows: usize,
     /// Whether the rows are events.
     pub is_events: bool,
+    /// Number of fields of the events; 0 if the rows are not events.
+    pub event_fields: usize,
     /// Whether rows beyond the limit were dropped.
     pub is_truncated: bool,
     /// Whether the job is paused, or was asked to pause after its end.
@@ -422,8 +422,7 @@ impl MutableState {
 
     /// Records the times of events.
     fn count_times(&mut self, rows: &RecordBatch) {
-        let times = rows.column_by_name("_time");
-        let Some(times) = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>()) else { return };
+        let Some(times) = times_of(rows) else { return };
         times.iter().flatten().for_each(|time| self.timeline.add(time));
     }
 }
@@ -436,7 +435,10 @@ impl SearchJob {
         let path = kept.rows_path(sid);
         let number = |name: &str| facts[name].as_u64().unwrap_or(0);
         let rows = match (&failure, number("rows")) {
-            (None, rows @ 1..) => JobRows::from_file(path, usize::try_from(rows).ok()?, number("bytes")),
+            (None, rows @ 1..) => {
+                let fields = usize::try_from(number("fields")).unwrap_or(0);
+                JobRows::from_file(path, usize::try_from(rows).ok()?, fields, number("bytes"))
+            }
             _ => JobRows::new(path),
         };
         let state = if failure.is_some() { JobState::Failed } else { JobState::Done };
@@ -596,6 +598,11 @@ impl SearchJob {
             done: done.min(1.0),
             rows: changing.rows.len(),
             is_events: self.is_events,
+            event_fields: match changing.live_rows() {
+                _ if !self.is_events => 0,
+                Some(rows) => RowsView::from_batches(rows, 0, 0).field_count(),
+                None => changing.rows.field_count(),
+            },
             is_truncated: changing.is_truncated,
             is_paused: changing.state == JobState::Paused || changing.is_paused_late,
             is_finalized: changing.is_finalized || changing.is_finalized_late,
@@ -662,14 +669,14 @@ impl SearchJob {
     }
 
     /// Field statistics of the rows so far; for a running report, statistics of the latest preview.
-    pub fn summary(&self) -> Result<JobSummary, SearchError> {
+    pub fn summary(&self, request: &SummaryRequest) -> Result<JobSummary, SearchError> {
         let (live, times) = {
             let changing = self.lock();
             let live = changing.live_rows().map(|rows| RowsView::from_batches(rows, 0, usize::MAX));
             (live, changing.timeline.bounds())
         };
         let view = live.map_or_else(|| self.preview(0, usize::MAX), Ok)?;
-        summarise(&view, times, &self.zone)
+        request.summarise(view, times, &self.zone)
     }
 
     fn mark_started(&self) {
@@ -774,7 +781,10 @@ impl SearchJob {
         }
         match &changing.failure {
             Some(failure) => more["failure"] = failure.as_str().into(),
-            None => more["bytes"] = changing.rows.bytes().into(),
+            None => {
+                more["bytes"] = changing.rows.bytes().into();
+                more["fields"] = changing.rows.field_count().into();
+            }
         }
         if let Err(error) = self.job_store.end_job(&facts, changing.until_s.unwrap_or(0), &more) {
             changing.messages.push(format!("the job will not survive a restart of the server: {error}"));

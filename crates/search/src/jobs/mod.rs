@@ -39,7 +39,7 @@ pub use self::rounds::ROUND_ROWS_MAX;
 pub(crate) use self::rounds::{ROUND_BYTES_MAX, Rounds, pause_after};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::search_slot::SearchSlot;
-pub use self::summary::{FieldSummary, FieldValue, JobSummary, RunningSummary};
+pub use self::summary::{FieldSummary, FieldValue, JobSummary, RunningSummary, SummaryRequest};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
 use crate::answer_hints::{AnswerWatch, AnsweredSearch};
 use crate::dispatch::JobStore;

@@ -12,7 +12,7 @@ use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray};
+use arrow::array::{AsArray, BooleanArray, TimestampNanosecondArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::error::ArrowError;
@@ -57,6 +57,8 @@ pub(crate) struct JobRows {
     known: HashSet<String>,
     /// Whether the file is from an earlier process and its index has not been read yet.
     is_unread: bool,
+    /// Number of fields of a file whose index has not been read yet.
+    unread_fields: usize,
     /// Maximum size of the file in bytes.
     bytes_max: u64,
 }
@@ -84,6 +86,7 @@ impl JobRows {
             fields: Vec::new(),
             known: HashSet::new(),
             is_unread: false,
+            unread_fields: 0,
             bytes_max: RESULT_BYTES_MAX,
         }
     }
@@ -98,9 +101,9 @@ impl JobRows {
         self.bytes_max
     }
 
-    /// Rows in a file of an earlier process. The file is read on first access.
-    pub(crate) fn from_file(path: PathBuf, rows: usize, bytes: u64) -> JobRows {
-        JobRows { rows, bytes, is_unread: true, ..JobRows::new(path) }
+    /// Rows in a file of an earlier process, with `unread_fields` fields. The file is read on first access.
+    pub(crate) fn from_file(path: PathBuf, rows: usize, unread_fields: usize, bytes: u64) -> JobRows {
+        JobRows { rows, bytes, is_unread: true, unread_fields, ..JobRows::new(path) }
     }
 
     /// Reads the parts and columns of a file of an earlier process.
@@ -139,6 +142,11 @@ impl JobRows {
     /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows
+    }
+
+    /// Number of fields.
+    pub(crate) fn field_count(&self) -> usize {
+        if self.is_unread { self.unread_fields } else { count_fields(&self.fields) }
     }
 
     /// Size of the file including buffered rows.
@@ -220,6 +228,16 @@ impl JobRows {
     }
 }
 
+/// The times of rows, if they have any.
+pub(super) fn times_of(rows: &RecordBatch) -> Option<&TimestampNanosecondArray> {
+    rows.column_by_name("_time")?.as_primitive_opt::<TimestampNanosecondType>()
+}
+
+/// Number of columns that are fields of events, and not internal as `_time` and `_raw` are.
+fn count_fields(columns: &[String]) -> usize {
+    columns.iter().filter(|name| !name.starts_with('_')).count()
+}
+
 /// A page of the rows in a time range.
 #[derive(Clone, Copy, Debug)]
 struct RangePage {
@@ -232,10 +250,8 @@ struct RangePage {
 impl RangePage {
     /// The rows of a batch that are on the page; `seen` counts the rows in the range so far.
     fn select(&self, batch: &RecordBatch, seen: &mut usize) -> Result<RecordBatch, ArrowError> {
-        let times = batch.column_by_name("_time");
-        let times = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>());
         // A row without a time is in no range.
-        let Some(times) = times else { return Ok(batch.slice(0, 0)) };
+        let Some(times) = times_of(batch) else { return Ok(batch.slice(0, 0)) };
         let is_on_page = |time: Option<i64>| {
             let is_in_range = time.is_some_and(|time| self.range.contains(time));
             let at = std::mem::replace(seen, *seen + usize::from(is_in_range));
@@ -274,6 +290,11 @@ impl RowsView {
         &self.fields
     }
 
+    /// Number of fields.
+    pub(crate) fn field_count(&self) -> usize {
+        count_fields(&self.fields)
+    }
+
     /// Number of the first row.
     pub fn offset(&self) -> usize {
         self.of_range.map_or(self.offset, |page| page.offset)
@@ -282,6 +303,14 @@ impl RowsView {
     /// Up to `count` rows of this view that are in a time range, after skipping `offset` such rows.
     pub fn within(self, range: TimeRange, offset: usize, count: usize) -> RowsView {
         RowsView { of_range: Some(RangePage { range, offset, end: offset.saturating_add(count) }), ..self }
+    }
+
+    /// Number of rows; reads the rows if the view is limited to a time range.
+    pub fn count_rows(&self) -> Result<usize, SearchError> {
+        match self.of_range {
+            Some(_) => Ok(self.batches().map(|rows| rows.map(|rows| rows.num_rows())).sum::<Result<usize, _>>()?),
+            None => Ok(self.len()),
+        }
     }
 
     /// Number of rows, regardless of a time range.
@@ -305,6 +334,19 @@ impl RowsView {
         let zone = zone.clone();
         let table = move |rows| ResultTable::with_fields(Arc::clone(&self.fields), vec![rows], zone.clone());
         self.batches().map(move |rows| Ok(table(rows?)))
+    }
+
+    /// Like [`RowsView::tables`], with the times of the rows of each table.
+    pub(crate) fn tables_with_times(
+        &self,
+        zone: &TimeZone,
+    ) -> impl Iterator<Item = Result<(ResultTable, Option<TimestampNanosecondArray>), SearchError>> + '_ {
+        let zone = zone.clone();
+        self.batches().map(move |rows| {
+            let rows = rows?;
+            let times = times_of(&rows).cloned();
+            Ok((ResultTable::with_fields(Arc::clone(&self.fields), vec![rows], zone.clone()), times))
+        })
     }
 
     /// The rows in order.
@@ -407,7 +449,7 @@ mod tests {
         let texts: StringViewArray = (0..40).map(|row| Some(text(row))).collect();
         let texts: ArrayRef = Arc::new(texts);
         rows.push(&RecordBatch::try_from_iter([("a", texts)]).unwrap()).unwrap();
-        for mut rows in [JobRows::from_file(path, rows.len(), rows.bytes()), rows] {
+        for mut rows in [JobRows::from_file(path, rows.len(), 0, rows.bytes()), rows] {
             let view = rows.view(5, 20).unwrap();
             let batches: Vec<RecordBatch> = view.batches().map(Result::unwrap).collect();
             assert!(batches.iter().all(|batch| batch.num_rows() <= 4), "a megabyte of them");
@@ -438,7 +480,7 @@ mod tests {
                 .batches()
                 .flat_map(|batch| batch.unwrap().column(0).as_primitive::<TimestampNanosecondType>().values().to_vec())
                 .collect();
-            assert_eq!((found, view.offset()), (expected, offset));
+            assert_eq!((view.count_rows().unwrap(), found, view.offset()), (expected.len(), expected, offset));
         }
     }
 
@@ -472,12 +514,15 @@ mod tests {
         rows.flush().unwrap();
         check(&mut rows);
         assert_eq!(numbers(&before), numbers(&rows.view(0, usize::MAX).unwrap()));
-        check(&mut JobRows::from_file(path.clone(), total, rows.bytes()));
-        assert!(JobRows::from_file(path.clone(), total + 1, rows.bytes()).view(0, 1).is_err());
+        let mut restored = JobRows::from_file(path.clone(), total, 2, rows.bytes());
+        assert_eq!((restored.field_count(), rows.field_count()), (2, 2));
+        check(&mut restored);
+        assert_eq!(restored.field_count(), 2, "as counted in the file");
+        assert!(JobRows::from_file(path.clone(), total + 1, 2, rows.bytes()).view(0, 1).is_err());
         let view = rows.view(0, 1).unwrap().with_fields(&["b".to_owned(), "c".to_owned()]);
         assert_eq!(view.fields(), ["b"]);
         std::fs::write(&path, &std::fs::read(&path).unwrap()[..1_000]).unwrap();
-        assert!(JobRows::from_file(path, total, 1_000).view(0, 1).is_err());
+        assert!(JobRows::from_file(path, total, 2, 1_000).view(0, 1).is_err());
         assert!(rows.view(0, usize::MAX).unwrap().batches().any(|batch| batch.is_err()));
     }
 }

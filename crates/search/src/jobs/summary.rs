@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use arrow::array::Array;
 use jiff::tz::TimeZone;
-use quarry_event::TimeNs;
 use quarry_event::value::parse_exact_number;
+use quarry_event::{TimeNs, TimeRange};
 
 use super::rows::RowsView;
+use super::timeline::Timeline;
 use crate::Cell;
 use crate::service::SearchError;
 
@@ -22,6 +24,18 @@ const FIELDS_MAX: usize = 1_000;
 const MODES_MAX: usize = 100;
 /// Maximum bytes of a counted value; of longer values, only this prefix is compared.
 const VALUE_BYTES_MAX: usize = 1_024;
+
+/// Maximum number of spans of a field's histogram.
+const HISTOGRAM_SPANS_MAX: usize = 100;
+
+/// The rows and statistics that a request selects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SummaryRequest {
+    /// Time range of the rows; all rows if absent.
+    pub range: Option<TimeRange>,
+    /// Whether the rows that have a field are counted by time.
+    pub has_histograms: bool,
+}
 
 /// Field statistics of some rows.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +69,8 @@ pub struct FieldSummary {
     pub deviation: f64,
     /// The most frequent values, most frequent first.
     pub values: Vec<FieldValue>,
+    /// Rows that have the field, by time, if requested.
+    pub histogram: Option<Timeline>,
 }
 
 /// A value and its frequency.
@@ -70,6 +86,7 @@ pub struct FieldValue {
 #[derive(Clone, Debug, Default)]
 pub struct RunningSummary {
     rows: u64,
+    has_histograms: bool,
     /// Statistics by field.
     fields: BTreeMap<String, FieldAccumulator>,
 }
@@ -80,7 +97,8 @@ impl RunningSummary {
         let names: Vec<&String> = view.fields().iter().collect();
         for name in &names {
             if self.fields.len() < FIELDS_MAX && !self.fields.contains_key(*name) {
-                self.fields.insert((*name).clone(), FieldAccumulator::default());
+                let histogram = self.has_histograms.then(|| Timeline::new(HISTOGRAM_SPANS_MAX));
+                self.fields.insert((*name).clone(), FieldAccumulator { histogram, ..FieldAccumulator::default() });
             }
         }
         let mut places: Vec<(usize, &mut FieldAccumulator)> = self
@@ -88,9 +106,11 @@ impl RunningSummary {
             .iter_mut()
             .filter_map(|(field, counted)| names.iter().position(|name| *name == field).map(|at| (at, counted)))
             .collect();
-        for table in view.tables(zone) {
-            for row in table?.rows() {
+        for part in view.tables_with_times(zone) {
+            let (table, times) = part?;
+            for (number, row) in table.rows().enumerate() {
                 self.rows += 1;
+                let time = times.as_ref().filter(|times| times.is_valid(number)).map(|times| times.value(number));
                 for (at, counted) in &mut places {
                     match row.cell(*at) {
                         Cell::Null => continue,
@@ -98,6 +118,9 @@ impl RunningSummary {
                         Cell::Multi(values) => values.iter().for_each(|value| counted.add(value)),
                     }
                     counted.rows += 1;
+                    if let Some((histogram, time)) = counted.histogram.as_mut().zip(time) {
+                        histogram.add(time);
+                    }
                 }
             }
         }
@@ -127,6 +150,7 @@ struct FieldAccumulator {
     mean: f64,
     /// Sum of squared distances from the mean, by Welford's method.
     squares: f64,
+    histogram: Option<Timeline>,
 }
 
 impl FieldAccumulator {
@@ -169,18 +193,30 @@ impl FieldAccumulator {
             mean: self.mean,
             deviation,
             values,
+            histogram: self.histogram,
         }
     }
 }
 
-/// Summarises all rows of a job.
-pub(super) fn summarise(
-    view: &RowsView,
-    times: Option<(TimeNs, TimeNs)>,
-    zone: &TimeZone,
-) -> Result<JobSummary, SearchError> {
-    let mut counted = RunningSummary::default();
-    counted.add(view, zone)?;
-    let fields = counted.fields.into_iter().map(|(name, counted)| (name, counted.finish())).collect();
-    Ok(JobSummary { rows: counted.rows, times, fields })
+impl SummaryRequest {
+    /// Summarises rows of a job whose events have these earliest and latest times.
+    pub(super) fn summarise(
+        &self,
+        view: RowsView,
+        times: Option<(TimeNs, TimeNs)>,
+        zone: &TimeZone,
+    ) -> Result<JobSummary, SearchError> {
+        let view = match self.range {
+            Some(range) => view.within(range, 0, usize::MAX),
+            None => view,
+        };
+        let mut counted = RunningSummary { has_histograms: self.has_histograms, ..RunningSummary::default() };
+        counted.add(&view, zone)?;
+        let fields = counted.fields.into_iter().map(|(name, counted)| (name, counted.finish())).collect();
+        let range = self.range.unwrap_or(TimeRange::ALL);
+        let times = times.map(|(first, last)| {
+            (range.earliest.map_or(first, |bound| first.max(bound)), range.latest.map_or(last, |bound| last.min(bound)))
+        });
+        Ok(JobSummary { rows: counted.rows, times: times.filter(|(first, last)| first <= last), fields })
+    }
 }

@@ -8,7 +8,7 @@ use quarry_conf::Reader;
 use quarry_conf::permissions::SearchLimits;
 use quarry_engine::SearchShape;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::{EventBatch, Metadata};
+use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::MemoryStore;
 
@@ -184,9 +184,19 @@ fn events_are_paged_with_timeline_and_fields() {
     let spans: Vec<TimeSpan> = job.timeline().spans().collect();
     assert!(spans.len() <= 100 && spans.iter().map(|span| span.count).sum::<u64>() == status.rows as u64);
     assert_eq!(status.event_times.map(|(_, last)| last), Some((START - 1) * NS_PER_SEC));
-    let summary = job.summary().unwrap();
+    assert_eq!(
+        status.event_fields,
+        job.rows(0, 1).unwrap().fields().iter().filter(|name| !name.starts_with('_')).count()
+    );
+    let summary = job.summary(&SummaryRequest { has_histograms: true, ..SummaryRequest::default() }).unwrap();
     let kind = &summary.fields["kind"];
     assert_eq!((kind.count, kind.distinct, kind.is_exact), (status.rows as u64, 1, true));
+    let histogram: Vec<TimeSpan> = kind.histogram.as_ref().unwrap().spans().collect();
+    assert!(histogram.len() <= 100 && histogram.iter().map(|span| span.count).sum::<u64>() == kind.count);
+    let (first, last) = (START - 10, START - 1);
+    let range = TimeRange { earliest: Some(first * NS_PER_SEC), latest: Some(last * NS_PER_SEC) };
+    let part = job.summary(&SummaryRequest { range: Some(range), ..SummaryRequest::default() }).unwrap();
+    assert!((1..=9).contains(&part.rows) && part.fields["kind"].histogram.is_none());
     assert_eq!(kind.values, [FieldValue { value: "k1".to_owned(), count: status.rows as u64 }]);
     let number = &summary.fields["number"];
     assert_eq!((number.numbers, number.min, number.is_exact), (status.rows as u64, 1.0, true));

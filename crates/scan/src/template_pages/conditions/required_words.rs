@@ -26,6 +26,8 @@ const RUN_BYTES_MIN: usize = 2;
 const RUNS_MAX: usize = 4;
 /// If fewer than one in this many rows of a page are undecided, their texts are rebuilt without searching for runs.
 const RARE_UNDECIDED_DIVISOR: usize = 8;
+/// Maximum number of values of a test whose words are searched for. For more values, testing the field itself is faster.
+const VALUES_MAX: usize = 32;
 /// Shortest word of a value that is searched for, in bytes.
 const WORD_BYTES_MIN: usize = 3;
 /// Minimum digits of a number that counts as rare.
@@ -84,7 +86,7 @@ impl Conditions {
     /// Compiles the words that events need to pass a test.
     pub(super) fn compile_required_words(&mut self, written: RequiredWords) -> CompiledWords {
         let RequiredWords { words: mut patterns, except, may_be_indexed, xml } = written;
-        if !patterns.iter().all(|pattern| is_cheap_to_search(pattern)) {
+        if patterns.len() > VALUES_MAX || !patterns.iter().all(|pattern| is_cheap_to_search(pattern)) {
             patterns.clear();
         }
         if !patterns.is_empty() {
@@ -357,6 +359,17 @@ mod tests {
             ("I", false),
         ] {
             assert_eq!(is_cheap_to_search(pattern), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn words_of_many_values_are_not_searched() {
+        for (count, expected) in [(VALUES_MAX, VALUES_MAX + 1), (VALUES_MAX + 1, 0)] {
+            let mut conditions =
+                Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
+            let words = (0..count).map(|number| format!("kubelet{number}")).collect();
+            let compiled = conditions.compile_required_words(RequiredWords { words, ..RequiredWords::default() });
+            assert_eq!(compiled.words.len(), expected, "the words and the backslash");
         }
     }
 
