@@ -106,11 +106,11 @@ impl BucketReader {
         Ok(())
     }
 
-    /// Reads both term dictionaries, passes each term's hash to `visit` and adds their blocks to `blocks`.
+    /// Reads both term dictionaries, passes the hashes of all terms to `visit` and adds their blocks to `blocks`.
     pub(crate) fn check_term_dictionaries(
         &self,
         slab: usize,
-        visit: &mut dyn FnMut(u64),
+        visit: &mut dyn FnMut(&[u64]),
         blocks: &mut Vec<BlockRef>,
     ) -> Result<(), BucketError> {
         let parts = &self.parts()[slab];
@@ -124,7 +124,7 @@ impl BucketReader {
                 assert!(pages & !every_page.0 == 0);
                 let hash = hash_term(namespace, term);
                 fingerprint = fingerprint.wrapping_add(term_fingerprint(hash, pages));
-                visit(hash);
+                visit(&[hash]);
             })?;
             if fingerprint != term_dictionary.fingerprint {
                 let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
@@ -146,27 +146,28 @@ impl BucketReader {
         self.check_locator_covers_rare_tokens(slab, true, &mut |_| {})
     }
 
-    /// Checks that the locator of a slab, if the slab has one, finds the pages of every rare token. Passes the hash of
-    /// every rare token to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens
+    /// Checks that the locator of a slab, if the slab has one, finds the pages of every rare token. Passes the hashes of
+    /// all rare tokens to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens
     /// of number columns are passed.
     pub(crate) fn check_locator_covers_rare_tokens(
         &self,
         slab: usize,
         texts: bool,
-        visit: &mut dyn FnMut(u64),
+        visit: &mut dyn FnMut(&[u64]),
     ) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
-            return self.for_each_rare_token(slab, (false, texts), &mut |hash, _| {
-                visit(hash);
+            return self.for_each_rare_token(slab, (false, texts), &mut |hashes, _| {
+                visit(hashes);
                 Ok(())
             });
         };
         let mut missing = 0;
         let tables = locator.read_tables(&self.source)?;
-        self.for_each_rare_token(slab, (true, true), &mut |hash, page| {
-            visit(hash);
-            if let Some(page) = page {
-                missing += usize::from(tables.find(hash)?.is_some_and(|pages| pages >> page & 1 == 0));
+        self.for_each_rare_token(slab, (true, true), &mut |hashes, page| {
+            visit(hashes);
+            let Some(page) = page else { return Ok(()) };
+            for hash in hashes {
+                missing += usize::from(tables.find(*hash)?.is_some_and(|pages| pages >> page & 1 == 0));
             }
             Ok(())
         })?;

@@ -214,6 +214,8 @@ impl BucketEncoder {
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
             self.layouts.extend(written.layout.map(block));
         }
+        // The term dictionaries and the filter reuse the memory of the columns, which the system need not zero again.
+        drop(template_slab);
         self.encode_term_dictionaries(slab_number, pages.len(), field_directory)?;
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();

@@ -14,10 +14,12 @@ use quarry_event::{FieldNames, FieldRef, FieldRun, IndexedFields};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{Block, BlockKind, BlockWriter};
+use crate::columns::{BATCH_CELLS, Cells};
 use crate::error::BucketError;
 use crate::limits::{
     MAX_FIELD_BLOCK_ENTRIES, MAX_FIELD_BLOCK_NAMES, MAX_FIELD_BYTES, MAX_PAGE_EVENTS, TARGET_FIELD_BLOCK_BYTES,
 };
+use crate::templates::texts_equal;
 use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
 /// Number of streams of a field block: dictionary names; rows and name numbers; value lengths; values; names beyond the
@@ -155,26 +157,6 @@ pub(crate) struct FieldValues {
 }
 
 impl FieldValues {
-    /// Whether value number `at` belongs to this row of the page.
-    fn is_of(&self, at: usize, row: u32) -> bool {
-        match &self.column.rows {
-            None => at == row as usize,
-            Some(rows) => rows.get(at) == Some(&row),
-        }
-    }
-
-    /// Whether value number `at` is this text; `scratch` is a buffer.
-    fn is_equal(&self, at: usize, text: &[u8], scratch: &mut Vec<u8>) -> bool {
-        match &self.column.values {
-            ColumnValues::Codes(codes) => self.dictionary.get(codes[at]) == text,
-            ColumnValues::Numbers(_) | ColumnValues::Texts { .. } => {
-                scratch.clear();
-                self.write(at, scratch);
-                scratch == text
-            }
-        }
-    }
-
     /// Writes value number `at` to `out`, which is empty.
     fn write(&self, at: usize, out: &mut Vec<u8>) {
         match &self.column.values {
@@ -183,6 +165,47 @@ impl FieldValues {
             ColumnValues::Texts { bytes, ends } => {
                 let start = if at == 0 { 0 } else { ends[at - 1] as usize };
                 out.extend_from_slice(&bytes[start..ends[at] as usize]);
+            }
+        }
+    }
+}
+
+/// The values of a column in order, while they are compared with given ones.
+struct ComparedValues<'a> {
+    field: &'a FieldValues,
+    /// Number of values compared so far.
+    next: usize,
+    /// The numbers around the next one, formatted; `None` before the first.
+    cells: Option<Box<Cells>>,
+}
+
+impl ComparedValues<'_> {
+    /// Whether the next value belongs to this row of the page.
+    #[inline]
+    fn is_of(&self, row: u32) -> bool {
+        match &self.field.column.rows {
+            None => self.next == row as usize,
+            Some(rows) => rows.get(self.next) == Some(&row),
+        }
+    }
+
+    /// Whether the next value is this text.
+    #[inline]
+    fn is_next(&mut self, text: &[u8]) -> bool {
+        let at = self.next;
+        self.next += 1;
+        match &self.field.column.values {
+            ColumnValues::Codes(codes) => texts_equal(self.field.dictionary.get(codes[at]), text),
+            ColumnValues::Numbers(numbers) => {
+                let (cells, cell) = (self.cells.get_or_insert_with(Cells::new), at % BATCH_CELLS);
+                if cell == 0 {
+                    cells.format_numbers(self.field.format, &numbers[at..numbers.len().min(at + BATCH_CELLS)]);
+                }
+                texts_equal(&cells.bytes[cell][..usize::from(cells.lens[cell])], text)
+            }
+            ColumnValues::Texts { bytes, ends } => {
+                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+                texts_equal(&bytes[start..ends[at] as usize], text)
             }
         }
     }
@@ -200,30 +223,26 @@ pub(crate) fn are_fields_equal(
         columns.iter().enumerate().map(|(number, column)| (&*column.name, number)).collect();
     // By code of a name: its column, if it has one and the name was met before.
     let mut column_of: Vec<Option<Option<usize>>> = vec![None; given.names().len()];
-    // Number of values compared so far, by column.
-    let mut next = vec![0; columns.len()];
-    let (mut by_row, mut given) = (by_row.iter(), given.iter().peekable());
-    let mut scratch = Vec::new();
-    for row in 0..u32_of(count) {
-        while let Some(field) = given.next_if(|field| field.row as usize == start + row as usize) {
-            let known = &mut column_of[field.code as usize];
-            let column = *known.get_or_insert_with(|| numbers.get(&**field.name).copied());
-            let is_same = match column.filter(|number| columns[*number].is_of(next[*number], row)) {
-                Some(number) => {
-                    next[number] += 1;
-                    columns[number].is_equal(next[number] - 1, field.value.as_bytes(), &mut scratch)
-                }
-                None => by_row
-                    .next()
-                    .is_some_and(|read| read.row == row && read.name == field.name && read.value == field.value),
-            };
-            if !is_same {
-                return false;
-            }
+    let compared = |field| ComparedValues { field, next: 0, cells: None };
+    let mut compared: Vec<ComparedValues<'_>> = columns.iter().map(compared).collect();
+    let mut by_row = by_row.iter();
+    for field in given.iter() {
+        let Some(row) = (field.row as usize).checked_sub(start).filter(|row| *row < count).map(u32_of) else {
+            return false;
+        };
+        let known = &mut column_of[field.code as usize];
+        let column = *known.get_or_insert_with(|| numbers.get(&**field.name).copied());
+        let is_same = match column.map(|number| &mut compared[number]).filter(|column| column.is_of(row)) {
+            Some(column) => column.is_next(field.value.as_bytes()),
+            None => by_row
+                .next()
+                .is_some_and(|read| read.row == row && read.name == field.name && read.value == field.value),
+        };
+        if !is_same {
+            return false;
         }
     }
-    let are_all_compared = columns.iter().zip(&next).all(|(column, next)| *next == column.column.values.len());
-    are_all_compared && given.next().is_none() && by_row.next().is_none()
+    compared.iter().all(|column| column.next == column.field.column.values.len()) && by_row.next().is_none()
 }
 
 /// Adds the fields that are stored as columns to the fields of a page that are stored by row.
@@ -278,6 +297,73 @@ mod tests {
         read_fields(&block, FieldNames::ALL, 100, &mut back).unwrap();
         moved.append(back.all(), 0, 10);
         assert_eq!(moved, fields);
+    }
+
+    /// Number of events of [`columns`]; their numbers take several batches of cells.
+    const EVENTS: u32 = 3 * BATCH_CELLS as u32 + 5;
+
+    /// A column of each kind: a dictionary and numbers for all events, texts for every second event.
+    fn columns() -> Vec<FieldValues> {
+        let column = |name: &str, rows: Option<Vec<u32>>, values: ColumnValues| FieldValues {
+            name: name.into(),
+            column: Arc::new(PageColumn { rows: rows.map(Arc::from), values }),
+            dictionary: Arc::new(Dictionary { bytes: "abb".into(), ends: vec![1, 3] }),
+            format: NumberFormat::Integer,
+        };
+        let odd: Vec<u32> = (0..EVENTS).filter(|row| row % 2 == 1).collect();
+        let texts = ColumnValues::Texts {
+            bytes: odd.iter().map(|row| format!("{row:03}")).collect::<String>().into(),
+            ends: (1..=u32_of(odd.len())).map(|count| count * 3).collect(),
+        };
+        vec![
+            column("code", None, ColumnValues::Codes((0..EVENTS).map(|row| row % 2).collect())),
+            column("number", None, ColumnValues::Numbers((0..i64::from(EVENTS)).map(|row| row * row).collect())),
+            column("text", Some(odd), texts),
+        ]
+    }
+
+    /// The fields of these columns and a field that is stored by row; row 0 is event `start`.
+    fn given(start: u32) -> Vec<(u32, &'static str, String)> {
+        let of_row = |row: u32| {
+            let mut fields = vec![
+                (start + row, "code", if row % 2 == 0 { "a".to_owned() } else { "bb".to_owned() }),
+                (start + row, "number", (row * row).to_string()),
+            ];
+            if row % 2 == 1 {
+                fields.push((start + row, "text", format!("{row:03}")));
+            }
+            if row == 7 {
+                fields.push((start + row, "rare", "x".to_owned()));
+            }
+            fields
+        };
+        (0..EVENTS).flat_map(of_row).collect()
+    }
+
+    fn are_equal(given: &[(u32, &'static str, String)], start: u32) -> bool {
+        let by_row: IndexedFields = [(7, "rare", "x")].into_iter().collect();
+        let given: IndexedFields = given.iter().map(|(row, name, value)| (*row, name, value)).collect();
+        are_fields_equal(&by_row, &columns(), (start as usize, EVENTS as usize), given.all())
+    }
+
+    #[test]
+    fn every_changed_missing_or_additional_field_is_found() {
+        for start in [0, 4_096] {
+            let given = given(start);
+            assert!(are_equal(&given, start));
+            for at in 0..given.len() {
+                let mut other = given.clone();
+                other[at].2.push('1');
+                assert!(!are_equal(&other, start), "another value of field {at}");
+                let mut other = given.clone();
+                other.remove(at);
+                assert!(!are_equal(&other, start), "no field {at}");
+                let mut other = given.clone();
+                other.insert(at, given[at].clone());
+                assert!(!are_equal(&other, start), "field {at} twice");
+            }
+        }
+        assert!(!are_equal(&given(0), 1) && !are_equal(&given(1), 0), "fields of other events");
     }
 
     #[test]

@@ -161,14 +161,14 @@ impl BucketReader {
         Ok(found)
     }
 
-    /// Reads the columns of a slab and passes the hash of every rare token to `visit`, with repetitions. With
-    /// `per_page`, the page of a token that a locator covers is passed, too. Without `texts`, only tokens of number
+    /// Reads the columns of a slab and passes the hashes of all rare tokens to `visit`, with repetitions. With
+    /// `per_page`, the page of tokens that a locator covers is passed, too. Without `texts`, only tokens of number
     /// columns are passed.
     pub(crate) fn for_each_rare_token(
         &self,
         slab: usize,
         (per_page, texts): (bool, bool),
-        visit: &mut dyn FnMut(u64, Option<usize>) -> Result<(), BucketError>,
+        visit: &mut dyn FnMut(&[u64], Option<usize>) -> Result<(), BucketError>,
     ) -> Result<(), BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(());
@@ -201,11 +201,13 @@ impl BucketReader {
                     (None, values) => add_text_tokens(&values, &mut hashes),
                     _ => {}
                 }
-                hashes.drain(..).try_for_each(|hash| visit(hash, per_page.then_some(page)))?;
+                visit(&hashes, per_page.then_some(page))?;
+                hashes.clear();
             }
             if let Some(noted) = noted {
                 noted.finish(&mut hashes);
-                hashes.drain(..).try_for_each(|hash| visit(hash, None))?;
+                visit(&hashes, None)?;
+                hashes.clear();
             }
         }
         Ok(())

@@ -91,7 +91,7 @@ impl BucketVerifier {
             return Err(mismatch(BlockPosition::outside_slabs("directory", 0), "the number of slabs"));
         }
         let mut missing = 0;
-        let mut look_up = |hash| missing += usize::from(!filter.may_contain(*number, hash));
+        let mut look_up = |hashes: &[u64]| missing += filter.count_missing(*number, hashes);
         // Without a locator, the tokens of texts are looked up while the columns are decoded for comparison. With a
         // locator, they are looked up later, when their pages are checked.
         let texts_first = reader.locator(*number)?.is_none();
@@ -122,12 +122,12 @@ fn mismatch(place: BlockPosition, what: impl Into<String>) -> BucketError {
     BucketError::Mismatch { place, what: what.into() }
 }
 
-/// Compares every event. If `visit` is given, passes it the hash of every rare token of text columns, with repetitions.
+/// Compares every event. If `visit` is given, passes it the hashes of all rare tokens of text columns, with repetitions.
 fn verify_slab(
     reader: &BucketReader,
     number: usize,
     slab: &SlabSource<'_>,
-    mut visit: Option<&mut dyn FnMut(u64)>,
+    mut visit: Option<&mut dyn FnMut(&[u64])>,
 ) -> Result<(), BucketError> {
     let pages = reader.slabs()[number].pages.len();
     let columns = reader.columns(number)?.map(|columns| &columns.layout.template_set.columns);
@@ -137,7 +137,8 @@ fn verify_slab(
         let column = columns.and_then(|columns| columns.get(number as usize));
         if let (Some(column), Some(visit)) = (column, &mut visit) {
             add_rare_text_tokens(column, values, &mut hashes);
-            hashes.drain(..).for_each(visit);
+            visit(&hashes);
+            hashes.clear();
         }
     };
     let mut buffer = TextBuffer::default();

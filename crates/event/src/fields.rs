@@ -147,15 +147,18 @@ impl IndexedFields {
             return;
         }
         assert!(run.rows().iter().all(|row| *row as usize >= from), "no field belongs to a row before the first one");
-        self.rows.extend(run.rows().iter().map(|row| u32_of(*row as usize - from + to)));
+        let most = run.rows().iter().max().map_or(from, |row| *row as usize);
+        assert!(u32::try_from(most - from + to).is_ok(), "the number of a row fits in 32 bits");
+        self.rows.extend(run.rows().iter().map(|row| (*row as usize - from + to) as u32));
         let mut codes = vec![UNKNOWN_CODE; run.fields.names().len()];
-        for code in run.codes() {
+        let IndexedFields { codes: own_codes, names, .. } = &mut *self;
+        own_codes.extend(run.codes().iter().map(|code| {
             let known = &mut codes[*code as usize];
             if *known == UNKNOWN_CODE {
-                *known = self.names.intern(&run.fields.names()[*code as usize]);
+                *known = names.intern(&run.fields.names()[*code as usize]);
             }
-            self.codes.push(*known);
-        }
+            *known
+        }));
         let (bytes, start) = (run.value_range(), self.values.len());
         self.ends.extend(run.fields.ends[run.start..run.end].iter().map(|end| end - bytes.start + start));
         self.values.push_str(&run.fields.values[bytes]);
@@ -217,6 +220,7 @@ impl IndexedFields {
     }
 
     /// The field at a position. Panics if the position is out of range, as slice indexing does.
+    #[inline]
     pub fn get(&self, at: usize) -> FieldRef<'_> {
         let code = self.codes[at];
         let start = self.value_start(at);
@@ -224,6 +228,7 @@ impl IndexedFields {
         FieldRef { row: self.rows[at], code, name, value }
     }
 
+    #[inline]
     fn value_start(&self, at: usize) -> usize {
         if at == 0 { 0 } else { self.ends[at - 1] }
     }

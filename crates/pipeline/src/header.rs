@@ -50,6 +50,10 @@ pub(crate) struct Header {
 /// The names in a header line: the text of the pattern's first group, or, if the pattern has no group, the text after
 /// the match.
 fn header_place(pattern: &Pattern, line: &[u8]) -> Option<Range<usize>> {
+    // Most lines are events, and a search for groups allocates memory.
+    if !pattern.is_match(line) {
+        return None;
+    }
     let mut groups = pattern.groups();
     let found = pattern.find_groups(line, 0, &mut groups)?;
     Some(groups.get(1).unwrap_or(found.end..line.len()))
@@ -178,6 +182,17 @@ fn split_once(text: &str, delimiter: char) -> Option<(&str, &str)> {
     }
 }
 
+/// The text after `first`, if the text begins with it. `str::strip_prefix` calls a comparison function even for one
+/// byte.
+#[inline]
+fn strip_char(text: &str, first: char) -> Option<&str> {
+    match u8::try_from(first).ok().filter(u8::is_ascii) {
+        Some(byte) if text.as_bytes().first() == Some(&byte) => Some(&text[1..]),
+        Some(_) => None,
+        None => text.strip_prefix(first),
+    }
+}
+
 /// Calls `take` with index and value of each column, until it breaks.
 fn split(
     line: &str,
@@ -193,7 +208,7 @@ fn split(
         if merges && text.is_empty() {
             return;
         }
-        let Some((quote, inside)) = quote.and_then(|quote| Some((quote, text.strip_prefix(quote)?))) else {
+        let Some((quote, inside)) = quote.and_then(|quote| Some((quote, strip_char(text, quote)?))) else {
             let (value, after) =
                 split_once(text, delimiter).map_or((text, None), |(value, after)| (value, Some(after)));
             if take(column, value).is_break() {
@@ -248,6 +263,16 @@ mod tests {
         assert_eq!(values("a\tb c\t", '\t'), ["a", "b c", ""]);
         assert_eq!(values("\"open", ','), ["open"]);
         assert_eq!(values(r#""""",x"#, ','), ["\"", "x"]);
+    }
+
+    #[test]
+    fn quotes_outside_ascii_protect_the_delimiter() {
+        let mut values = Vec::new();
+        split("\u{a7}a,b\u{a7},c,\u{a9}", ',', Some('\u{a7}'), false, |_, value| {
+            values.push(value.to_owned());
+            ControlFlow::Continue(())
+        });
+        assert_eq!(values, ["a,b", "c", "\u{a9}"]);
     }
 
     #[test]

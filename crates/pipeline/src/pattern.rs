@@ -120,6 +120,9 @@ impl Pattern {
 
     /// Whether the pattern matches anywhere.
     pub fn is_match(&self, text: &[u8]) -> bool {
+        if let Some(fixed) = &self.fixed {
+            return fixed.find_end(text).is_some();
+        }
         match &self.engine {
             Engine::Linear(regex) => regex.is_match(text),
             Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),

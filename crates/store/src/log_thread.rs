@@ -253,7 +253,7 @@ impl LogThread {
         for (append, bucket) in group.into_iter().zip(buckets) {
             let lsn = self.next_lsn;
             self.next_lsn += 1;
-            drop(append.record);
+            self.shared.spares.keep_record(append.record.into_memory());
             let checkpoint = append.checkpoint.map(|checkpoint| LoggedCheckpoint { checkpoint, lsn });
             self.shared.followers.publish(&append.batch);
             match hot_key(&append.batch, append.set) {

@@ -198,7 +198,7 @@ impl StoreOptions {
             slab_raw_bytes: TARGET_SLAB_RAW_BYTES,
             hot_bytes_max: 192 << 20,
             unsealed_slabs_max: 0,
-            pending_bytes_max: 16 << 20,
+            pending_bytes_max: 8 << 20,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
             idle_seal_secs: 3_600,

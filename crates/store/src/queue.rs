@@ -240,7 +240,7 @@ mod tests {
 
     fn pending(set: usize) -> PendingAppend {
         let batch = batch("main", 0, 4);
-        let record = EncodedRecord::new(&batch, None, None).unwrap();
+        let record = EncodedRecord::new(&batch, None, None, Vec::new()).unwrap();
         PendingAppend {
             record,
             batch,

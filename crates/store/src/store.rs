@@ -344,7 +344,8 @@ impl Store {
             return Ok(Ticket::done(Ok(())));
         }
         self.wait_for_sealers()?;
-        let record = EncodedRecord::new(&batch, checkpoint.as_ref(), sent.as_ref().map(|(_, part)| part))?;
+        let part = sent.as_ref().map(|(_, part)| part);
+        let record = EncodedRecord::new(&batch, checkpoint.as_ref(), part, self.shared.spares.take_record())?;
         let (promise, ticket) = promise_and_ticket();
         let turn = Arc::clone(turn);
         queue.push_append(PendingAppend { record, batch, checkpoint, part_of, sent, set, turn, promise })?;

@@ -9,7 +9,7 @@ use quarry_event::template::{NumberFormat, TimeLayout};
 /// Bytes of a cell; no number in a valid format is longer.
 pub(super) const CELL_BYTES: usize = 32;
 /// Numbers formatted at once; their cells fit the first-level cache.
-pub(super) const BATCH_CELLS: usize = 64;
+pub(crate) const BATCH_CELLS: usize = 64;
 
 const EIGHT_DIGITS: u64 = 100_000_000;
 const NS_PER_SEC: i64 = 1_000_000_000;
@@ -18,9 +18,9 @@ const ZEROES: u64 = 0x3030_3030_3030_3030;
 
 /// Formatted numbers, one per cell.
 #[derive(Debug)]
-pub(super) struct Cells {
-    pub(super) bytes: [[u8; CELL_BYTES]; BATCH_CELLS],
-    pub(super) lens: [u8; BATCH_CELLS],
+pub(crate) struct Cells {
+    pub(crate) bytes: [[u8; CELL_BYTES]; BATCH_CELLS],
+    pub(crate) lens: [u8; BATCH_CELLS],
     day: Day,
 }
 
@@ -32,12 +32,12 @@ struct Day {
 }
 
 impl Cells {
-    pub(super) fn new() -> Box<Cells> {
+    pub(crate) fn new() -> Box<Cells> {
         Box::new(Cells { bytes: [[0; CELL_BYTES]; BATCH_CELLS], lens: [0; BATCH_CELLS], day: Day::default() })
     }
 
     /// Formats up to [`BATCH_CELLS`] numbers.
-    pub(super) fn format_numbers(&mut self, format: NumberFormat, numbers: &[i64]) {
+    pub(crate) fn format_numbers(&mut self, format: NumberFormat, numbers: &[i64]) {
         let cells = self.bytes.iter_mut().zip(&mut self.lens).zip(numbers);
         match format {
             NumberFormat::Integer => cells.for_each(|((cell, len), number)| *len = integer(*number, cell)),

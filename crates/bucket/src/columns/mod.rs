@@ -26,6 +26,7 @@ mod shared_dictionary;
 pub(crate) mod tests;
 mod write;
 
+pub(crate) use cells::{BATCH_CELLS, Cells};
 pub(crate) use layout::{Layout, StoredColumn};
 pub use point_reads::POINT_READ_ROWS_MAX;
 pub(crate) use read::PageFacts;

@@ -50,6 +50,7 @@ pub(super) struct Group {
 impl Group {
     /// The fingerprint of a hash, and the positions in the sidecar of its three cells in the group's first slab; each
     /// cell is followed by the same cell of the other slabs. `None` if the slabs have no terms.
+    #[inline]
     pub(super) fn probe(&self, hash: u64) -> Option<(u8, [u64; 3])> {
         if self.cells == 0 {
             return None;

@@ -138,10 +138,21 @@ impl TermFilter {
 
     /// Whether slab `slab` may hold the term with this hash.
     pub(crate) fn may_contain(&self, slab: usize, hash: u64) -> bool {
-        let Some(member) = self.layout.member(slab) else { return false };
-        let Some((expected, places)) = self.layout.groups[member.group].probe(hash) else { return false };
-        let cells = places.map(|place| self.sidecar[place as usize + member.at as usize]);
-        expected == cells[0] ^ cells[1] ^ cells[2]
+        self.count_missing(slab, &[hash]) == 0
+    }
+
+    /// Number of the terms with these hashes that slab `slab` does not hold. The cells of one term are loaded while those
+    /// of the term before it are awaited.
+    pub(crate) fn count_missing(&self, slab: usize, hashes: &[u64]) -> usize {
+        let Some(member) = self.layout.member(slab) else { return hashes.len() };
+        let group = &self.layout.groups[member.group];
+        let is_missing = |hash: &&u64| {
+            group.probe(**hash).is_none_or(|(expected, places)| {
+                let cells = places.map(|place| self.sidecar[place as usize + member.at as usize]);
+                expected != cells[0] ^ cells[1] ^ cells[2]
+            })
+        };
+        hashes.iter().filter(is_missing).count()
     }
 }
 

@@ -96,6 +96,18 @@ fn version_1_answers_for_the_whole_bucket() {
 }
 
 #[test]
+fn missing_terms_are_counted_with_repetitions() {
+    let slabs = [hashes(0, 2_000), Vec::new()];
+    let filter = TermFilter::open(&sidecar(&slabs)).unwrap();
+    let absent: Vec<u64> = hashes(50_000, 100).into_iter().filter(|hash| !filter.may_contain(0, *hash)).collect();
+    assert!(absent.len() > 90, "{} of 100 terms are known to be absent", absent.len());
+    let all = [&slabs[0][..], &absent, &slabs[0], &absent].concat();
+    assert_eq!([0, 1, 2].map(|slab| filter.count_missing(slab, &slabs[0])), [0, 2_000, 2_000]);
+    assert_eq!(filter.count_missing(0, &all), 2 * absent.len());
+    assert_eq!(filter.count_missing(0, &[]), 0);
+}
+
+#[test]
 fn slabs_answer_separately_and_the_bucket_for_all_slabs() {
     let slabs = [hashes(0, 2_000), Vec::new(), hashes(10_000, 1_000)];
     let filter = TermFilter::open(&sidecar(&slabs)).unwrap();

@@ -237,7 +237,7 @@ impl SlabBuilder {
             Representation::Pending(texts) => self.feed_pending(column, texts, base, spans),
             Representation::Numbers { format, numbers } => self.feed_numbers(column, format, numbers, base, spans),
             Representation::Dictionary { mut interner, mut codes } => {
-                codes.extend(spans.iter().map(|span| interner.intern(span.of(base))));
+                codes.extend(spans.iter().map(|span| interner.intern(base, span.range())));
                 let distinct = interner.len();
                 let is_full = distinct > DICTIONARY_TEXTS_MAX.min(DICTIONARY_TEXTS_ALWAYS.max(codes.len() / 4));
                 let kind = Representation::Dictionary { interner, codes };

@@ -13,6 +13,7 @@ use quarry_event::segment::is_breaker;
 use quarry_event::{EventBatch, FieldRun};
 use quarry_stdx::number::u32_of;
 
+use super::classes::texts_equal;
 use super::outline::lookup::OutlineTemplates;
 use super::outline::{OutlineVariable, Role};
 use crate::limits::MAX_FIELD_COLUMNS;
@@ -160,7 +161,9 @@ impl<'e> CellFinder<'e> {
 #[inline]
 fn is_cell(text: &[u8], start: usize, value: &[u8]) -> bool {
     let before = start.checked_sub(1).map(|at| text[at]);
-    text[start..].starts_with(value)
+    // The first bytes differ at most places; `texts_equal` is inlined, but compares long texts to their ends.
+    text.get(start) == value.first()
+        && text.get(start..start + value.len()).is_some_and(|there| texts_equal(there, value))
         && before.is_none_or(|byte| is_breaker(byte) && byte != b'%')
         && text.get(start + value.len()).is_none_or(|byte| is_breaker(*byte))
 }

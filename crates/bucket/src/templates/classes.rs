@@ -2,6 +2,8 @@
 //!
 //! Every rule of the tokenisers tests single bytes, so one lookup in a table of 256 entries answers all of them.
 
+use memchr::memchr2;
+
 /// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
 /// Ends the value of `key=value`: the bytes at which field extraction ends values, and the separator of FIX messages.
@@ -18,6 +20,9 @@ pub(super) const HEX: u8 = 32;
 pub(super) const BLANK: u8 = 64;
 /// Part of the key of a pair: ASCII letter, digit, underscore, point or dash.
 pub(super) const KEY: u8 = 128;
+
+/// Number of words of eight bytes that are searched for a quote before a search function is called.
+const WORDS_TESTED_INLINE: usize = 4;
 
 /// Ends each pair of a FIX message.
 pub(super) const FIX_SEPARATOR: u8 = 1;
@@ -91,35 +96,34 @@ pub(super) fn class_at(text: &[u8], at: usize) -> u8 {
 /// points, slashes or colons; these are skipped eight at a time.
 #[inline(always)]
 pub(super) fn run_end(text: &[u8], from: usize, class: u8) -> usize {
-    let mut at = from;
-    while let Some(chunk) = text[at..].first_chunk::<8>() {
-        let plain = plain_prefix_len(chunk, b'-', b':');
-        at += plain;
-        if plain < 8 {
-            if BYTE_CLASSES[usize::from(text[at])] & class != 0 {
-                return at;
-            }
-            at += 1;
-        }
-    }
-    run_end_bytewise(text, at, class)
+    run_end_after_plain(text, from, class, |chunk| other_bytes(chunk, b'-', b':'))
 }
 
 /// End of the run of bytes from `from` that are not breakers.
 #[inline(always)]
 pub(super) fn word_run_end(text: &[u8], from: usize) -> usize {
+    run_end_after_plain(text, from, BREAKER, |chunk| other_bytes(chunk, b'0', b'9'))
+}
+
+/// End of the run of bytes from `from` that are not in `class`. `others` marks those of eight bytes that may be in the
+/// class.
+#[inline(always)]
+fn run_end_after_plain(text: &[u8], from: usize, class: u8, others: impl Fn(&[u8; 8]) -> u64) -> usize {
     let mut at = from;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
-        let plain = plain_prefix_len(chunk, b'0', b'9');
-        at += plain;
-        if plain < 8 {
-            if BYTE_CLASSES[usize::from(text[at])] & BREAKER != 0 {
-                return at;
-            }
-            at += 1;
+        let others = others(chunk);
+        if others == 0 {
+            // The step is a constant, so that the processor loads the next bytes before it has tested these.
+            at += 8;
+            continue;
         }
+        at += (others.trailing_zeros() / 8) as usize;
+        if BYTE_CLASSES[usize::from(text[at])] & class != 0 {
+            return at;
+        }
+        at += 1;
     }
-    run_end_bytewise(text, at, BREAKER)
+    run_end_bytewise(text, at, class)
 }
 
 /// End of the run of visible ASCII characters from `from`, excluding quotes and `other`. Bytes are tested eight at a
@@ -142,6 +146,24 @@ pub(super) fn graphic_run_end(text: &[u8], from: usize, other: u8) -> usize {
     text.get(at..).map_or(at, |rest| at + rest.iter().position(is_stop).unwrap_or(rest.len()))
 }
 
+/// Position of the first quote or backslash from `at`. Quoted values are mostly short, so their bytes are tested here,
+/// eight at a time as in [`graphic_run_end`], before a search function is called.
+#[inline(always)]
+pub(super) fn quote_or_escape(text: &[u8], mut at: usize) -> Option<usize> {
+    for _ in 0..WORDS_TESTED_INLINE {
+        let Some(chunk) = text.get(at..)?.first_chunk::<8>() else { break };
+        let bytes = u64::from_le_bytes(*chunk);
+        let zeroes = |bytes: u64| bytes.wrapping_sub(ONE_PER_BYTE) & !bytes;
+        let equal = |byte: u8| zeroes(bytes ^ (u64::from(byte) * ONE_PER_BYTE));
+        let found = (equal(b'"') | equal(b'\\')) & TOP_BITS;
+        if found != 0 {
+            return Some(at + (found.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    memchr2(b'"', b'\\', text.get(at..)?).map(|len| at + len)
+}
+
 #[inline]
 fn run_end_bytewise(text: &[u8], from: usize, class: u8) -> usize {
     let end = text[from..].iter().position(|byte| BYTE_CLASSES[usize::from(*byte)] & class != 0);
@@ -160,13 +182,13 @@ fn mark_range(bytes: u64, low: u8, high: u8) -> u64 {
     (bytes + low * ONE_PER_BYTE) & !(bytes + high * ONE_PER_BYTE)
 }
 
-/// Number of leading bytes that are letters or from `low` to `high`.
+/// Sets the top bit of each byte that is neither a letter nor from `low` to `high`, and no other bit.
 #[inline(always)]
-fn plain_prefix_len(chunk: &[u8; 8], low: u8, high: u8) -> usize {
+fn other_bytes(chunk: &[u8; 8], low: u8, high: u8) -> u64 {
     let bytes = u64::from_le_bytes(*chunk);
     let plain =
         (mark_range(bytes | (0x20 * ONE_PER_BYTE), b'a', b'z') | mark_range(bytes, low, high)) & !bytes & TOP_BITS;
-    ((plain ^ TOP_BITS).trailing_zeros() / 8) as usize
+    plain ^ TOP_BITS
 }
 
 /// Whether there is a digit in this range of a text. The first and last byte are tested first, because most numbers
@@ -258,7 +280,7 @@ impl ByteMarks {
 /// Whether two texts are equal. Compared inline, because calling a comparison function costs more for the short texts
 /// here.
 #[inline]
-pub(super) fn texts_equal(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn texts_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }

@@ -1,6 +1,7 @@
 //! Interner, which numbers distinct texts by means of a hash table, and lists of concatenated texts.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use quarry_stdx::number::u32_of;
 
@@ -30,7 +31,7 @@ impl TextList {
 
     /// Range of text `at` in `bytes`.
     #[inline]
-    pub(super) fn range(&self, at: usize) -> std::ops::Range<usize> {
+    pub(super) fn range(&self, at: usize) -> Range<usize> {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         start..self.ends[at] as usize
     }
@@ -45,56 +46,106 @@ impl TextList {
     }
 }
 
-/// Distinct texts in order of arrival. Texts are compared; hashes only locate candidates.
+/// Number of bytes up to which a text is compared within its slot.
+const SLOT_TEXT_BYTES: usize = 16;
+
+/// Slot of the hash table: what it knows of a text, and the number of the text. If two texts of up to
+/// [`SLOT_TEXT_BYTES`] bytes have equal words and lengths, they are equal, so that such a text is neither loaded from
+/// the list of texts nor hashed by a loop.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// All bytes of a short text, padded with zeros; hash and last bytes of a longer one.
+    words: [u64; 2],
+    len: u32,
+    /// Number of the text, or [`EMPTY_SLOT`].
+    code: u32,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot { words: [0; 2], len: 0, code: EMPTY_SLOT };
+
+    /// Slot of a range of `base`, without its number. Bytes after the range are loaded as well, so that nothing branches
+    /// on the length of a short text.
+    #[inline(always)]
+    fn of(base: &[u8], range: &Range<usize>) -> Slot {
+        let text = &base[range.clone()];
+        let len = u32_of(text.len());
+        if text.len() > SLOT_TEXT_BYTES {
+            let tail = text.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+            return Slot { words: [u64::from(short_hash(text)), tail], len, code: EMPTY_SLOT };
+        }
+        let window = match base[range.start..].first_chunk::<SLOT_TEXT_BYTES>() {
+            Some(window) => *window,
+            None => {
+                let mut padded = [0; SLOT_TEXT_BYTES];
+                padded[..text.len()].copy_from_slice(text);
+                padded
+            }
+        };
+        let inside = u128::MAX.checked_shr(u128::BITS - 8 * len).unwrap_or(0);
+        let bytes = u128::from_le_bytes(window) & inside;
+        Slot { words: [bytes as u64, (bytes >> 64) as u64], len, code: EMPTY_SLOT }
+    }
+
+    /// Position at which the search for the text begins.
+    #[inline(always)]
+    fn first_place(&self, mask: usize) -> usize {
+        let hash = fold_multiply(fold_multiply(u64::from(self.len) ^ self.words[0]) ^ self.words[1]);
+        (hash ^ (hash >> 32)) as usize & mask
+    }
+}
+
+/// Distinct texts in order of arrival.
 #[derive(Debug)]
 pub(super) struct Interner {
     pub(super) texts: TextList,
-    /// Hash and number of a text.
-    slots: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
 }
 
 impl Interner {
     pub(super) fn new() -> Interner {
-        Interner { texts: TextList::default(), slots: vec![(0, EMPTY_SLOT); SLOTS_MIN] }
+        Interner { texts: TextList::default(), slots: vec![Slot::EMPTY; SLOTS_MIN] }
     }
 
     pub(super) fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Number of a text, assigned when the text is first added.
+    /// Number of the text in a range of `base`, assigned when the text is first added.
     #[inline]
-    pub(super) fn intern(&mut self, text: &[u8]) -> u32 {
-        let hash = short_hash(text);
+    pub(super) fn intern(&mut self, base: &[u8], range: Range<usize>) -> u32 {
+        let wanted = Slot::of(base, &range);
         let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = wanted.first_place(mask);
         loop {
-            let (found, code) = self.slots[at];
-            if code == EMPTY_SLOT {
-                return self.insert(at, hash, text);
+            let found = self.slots[at];
+            if found.code == EMPTY_SLOT {
+                return self.insert(at, wanted, &base[range]);
             }
-            if found == hash && texts_equal(self.texts.get(code as usize), text) {
-                return code;
+            let is_alike = found.words == wanted.words && found.len == wanted.len;
+            let is_short = range.len() <= SLOT_TEXT_BYTES;
+            if is_alike && (is_short || texts_equal(self.texts.get(found.code as usize), &base[range.clone()])) {
+                return found.code;
             }
             at = (at + 1) & mask;
         }
     }
 
     #[cold]
-    fn insert(&mut self, at: usize, hash: u32, text: &[u8]) -> u32 {
+    fn insert(&mut self, at: usize, new: Slot, text: &[u8]) -> u32 {
         let code = u32_of(self.texts.len());
         self.texts.push(text);
-        self.slots[at] = (hash, code);
+        self.slots[at] = Slot { code, ..new };
         if self.texts.len() * 2 > self.slots.len() {
             let old = std::mem::take(&mut self.slots);
-            self.slots = vec![(0, EMPTY_SLOT); old.len() * 2];
+            self.slots = vec![Slot::EMPTY; old.len() * 2];
             let mask = self.slots.len() - 1;
-            for (hash, code) in old.into_iter().filter(|(_, code)| *code != EMPTY_SLOT) {
-                let mut at = hash as usize & mask;
-                while self.slots[at].1 != EMPTY_SLOT {
+            for slot in old.into_iter().filter(|slot| slot.code != EMPTY_SLOT) {
+                let mut at = slot.first_place(mask);
+                while self.slots[at].code != EMPTY_SLOT {
                     at = (at + 1) & mask;
                 }
-                self.slots[at] = (hash, code);
+                self.slots[at] = slot;
             }
         }
         code
@@ -142,4 +193,37 @@ pub(super) fn short_hash(text: &[u8]) -> u32 {
         hash = fold_multiply(u64::from(*only) + 1);
     }
     (hash ^ (hash >> 32)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_have_one_number_wherever_they_are() {
+        // Texts of all lengths up to 40, each followed by texts that differ from it in one byte.
+        let mut texts: Vec<Vec<u8>> = vec![b"a\0".to_vec(), b"\0".to_vec(), b"\0\0".to_vec()];
+        for len in 0..=40_usize {
+            let text = vec![b'a'; len];
+            texts.push(text.clone());
+            for at in 0..len {
+                let mut other = text.clone();
+                other[at] = b'b';
+                texts.push(other);
+            }
+        }
+        let mut interner = Interner::new();
+        for round in 0..2 {
+            for (code, text) in (0..).zip(&texts) {
+                // At the end of the base, where nothing follows, and before other bytes.
+                let start = 3;
+                let mut base = vec![b'x'; start];
+                base.extend_from_slice(text);
+                base.extend(std::iter::repeat_n(b'y', round * 20));
+                assert_eq!(interner.intern(&base, start..start + text.len()), code, "{text:?}");
+            }
+            assert_eq!(interner.len(), texts.len());
+        }
+        assert!(interner.texts.iter().eq(texts.iter().map(Vec::as_slice)));
+    }
 }

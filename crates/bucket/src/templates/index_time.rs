@@ -128,7 +128,7 @@ impl FieldSplit {
             split.present.push((!is_total).then(|| vec![false; events.len()]));
         }
         split.find_shared(texts, &counts.sole_events, (names, &column_of));
-        let builder = split.feed_columns(events, &counts.is_sole, &column_of);
+        let builder = split.feed_columns(events, &counts, &column_of);
         for ((column, shared), name) in builder.columns.into_iter().zip(&split.shared).zip(&split.names) {
             split.columns.push(match shared {
                 Some(shared) => texts.columns[*shared as usize].copied_to(path_of(name)),
@@ -155,7 +155,15 @@ impl FieldSplit {
         }
     }
 
-    fn feed_columns(&mut self, events: &EventBatch, is_sole: &[bool], column_of: &[u32]) -> SlabBuilder {
+    /// Whether the columns of the texts have the values of all fields, and every event has each field once.
+    fn is_in_texts(&self, counts: &NameCounts, column_of: &[u32]) -> bool {
+        counts.sole_events.iter().sum::<usize>() == counts.is_sole.len()
+            && column_of.iter().all(|column| *column != BY_ROW)
+            && self.shared.iter().all(Option::is_some)
+            && self.present.iter().all(Option::is_none)
+    }
+
+    fn feed_columns(&mut self, events: &EventBatch, counts: &NameCounts, column_of: &[u32]) -> SlabBuilder {
         let mut builder = SlabBuilder::default();
         let mut pending: Vec<PendingValues> = Vec::new();
         for name in &self.names {
@@ -163,7 +171,10 @@ impl FieldSplit {
             builder.add_column(None, path_of(name), u8::MAX, vec![0]);
             pending.push(PendingValues::default());
         }
-        let fields = &events.fields;
+        if self.is_in_texts(counts, column_of) {
+            return builder;
+        }
+        let (fields, is_sole) = (&events.fields, &counts.is_sole);
         let (rows, codes) = (fields.all().rows(), fields.all().codes());
         let mut start = 0;
         for first_row in (0..events.len()).step_by(MAX_PAGE_EVENTS) {

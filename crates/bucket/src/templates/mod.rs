@@ -46,6 +46,7 @@ use quarry_event::template::{ExtractedNames, FieldColumn, NumberFormat, StoredEx
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder, SplitProgress};
 use cells::CellFinder;
+pub(crate) use classes::texts_equal;
 use dictionary::TextList;
 pub(crate) use index_time::FieldSplit;
 pub(crate) use part_columns::PartLimits;

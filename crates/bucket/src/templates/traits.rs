@@ -41,7 +41,7 @@ pub(super) fn dictionary_traits(texts: &TextList) -> ValueTraits {
 
 /// Exact traits of these texts.
 pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
-    let bytes = bytes_of([&*texts.bytes]);
+    let bytes = bytes_of(&texts.bytes);
     let mut traits = ValueTraits { bytes, min_len: u32::MAX, ..ValueTraits::default() };
     let mut start = 0;
     for end in &texts.ends {
@@ -59,7 +59,7 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     if !traits.prefix.is_empty() {
         // For values such as `0x1f`, this shows that only digits follow the prefix `0x`, although `x` is a byte of the
         // values.
-        traits.after_prefix = bytes_of(texts.iter().map(|text| &text[traits.prefix.len()..]));
+        traits.after_prefix = bytes_after(&traits.prefix, texts, bytes);
     }
     let has_escapes = traits.bytes.contains(b'"') || traits.bytes.contains(b'\\');
     traits.string_contents = !has_escapes || texts.iter().all(is_string_content);
@@ -67,15 +67,37 @@ pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     traits
 }
 
-/// The bytes that occur in these texts.
-fn bytes_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> ByteSet {
+/// The bytes that occur in this text.
+fn bytes_of(text: &[u8]) -> ByteSet {
     let mut seen = [false; 256];
-    for text in texts {
-        text.iter().for_each(|byte| seen[usize::from(*byte)] = true);
-    }
+    text.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     let mut bytes = ByteSet::EMPTY;
     (0..=255u8).filter(|byte| seen[usize::from(*byte)]).for_each(|byte| bytes.insert(byte));
     bytes
+}
+
+/// The bytes that occur after the prefix of these texts, whose bytes are `all`. Bytes that the prefix lacks occur after
+/// it if they occur at all. Those of the prefix are searched for until each is found, mostly in the first texts.
+fn bytes_after(prefix: &str, texts: &TextList, all: ByteSet) -> ByteSet {
+    let (mut sought, mut left) = ([false; 256], 0);
+    for byte in prefix.bytes() {
+        left += usize::from(!std::mem::replace(&mut sought[usize::from(byte)], true));
+    }
+    let mut after = ByteSet::EMPTY;
+    (0..=255u8).filter(|byte| all.contains(*byte) && !sought[usize::from(*byte)]).for_each(|byte| after.insert(byte));
+    for text in texts.iter() {
+        if left == 0 {
+            break;
+        }
+        for byte in &text[prefix.len()..] {
+            if sought[usize::from(*byte)] {
+                sought[usize::from(*byte)] = false;
+                after.insert(*byte);
+                left -= 1;
+            }
+        }
+    }
+    after
 }
 
 /// The common prefix of these texts, cut to whole characters. Empty if the prefix is a single byte, because the set of

@@ -157,8 +157,8 @@ pub(super) fn dictionary_of_all(texts: &TextList) -> Option<(Interner, Vec<u32>)
 fn dictionary_of(texts: &TextList, limit: usize) -> Option<(Interner, Vec<u32>)> {
     let mut interner = Interner::new();
     let mut codes = Vec::with_capacity(texts.len());
-    for text in texts.iter() {
-        codes.push(interner.intern(text));
+    for at in 0..texts.len() {
+        codes.push(interner.intern(&texts.bytes, texts.range(at)));
         if interner.len() > limit {
             return None;
         }

@@ -32,7 +32,12 @@ pub(super) struct Span {
 impl Span {
     #[inline]
     pub(super) fn of(self, base: &[u8]) -> &[u8] {
-        &base[self.start as usize..self.start as usize + self.len as usize]
+        &base[self.range()]
+    }
+
+    #[inline]
+    pub(super) fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
     }
 }
 

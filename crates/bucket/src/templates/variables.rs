@@ -8,12 +8,13 @@
 //! [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known template
 //! is never tokenised.
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
 use quarry_event::template::{ip4_at_start, is_json_scalar, is_string_content, json_escape_len};
 
 use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
 use super::classes::{
-    BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, run_end, word_run_end,
+    BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, KEY, VALUE_END, class_at, has_digit, quote_or_escape,
+    run_end, word_run_end,
 };
 use super::separators::{is_number_key, separator_of};
 
@@ -184,7 +185,7 @@ pub(super) fn find_closing_quote(text: &[u8], at: usize) -> Option<usize> {
 #[inline]
 pub(super) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        at = quote_or_escape(text, at)?;
         if text[at] == b'"' {
             return Some(at);
         }
@@ -210,7 +211,7 @@ pub(super) fn find_unescaped_close(text: &[u8], at: usize) -> Option<usize> {
 pub(super) fn scan_quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
     let mut has_quotes = false;
     loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        at = quote_or_escape(text, at)?;
         if text[at] == b'"' {
             return Some((at, has_quotes));
         }

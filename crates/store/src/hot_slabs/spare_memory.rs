@@ -1,4 +1,4 @@
-//! Reuse of the memory of sealed slabs and stored batches while events keep arriving.
+//! Reuse of the memory of sealed slabs, stored batches and written records while events keep arriving.
 //!
 //! A stream of events needs a few large pieces of memory again and again. If these were freed each time, the operating
 //! system would zero their pages again, and zeroing costs more than filling them.
@@ -21,14 +21,18 @@ const BATCHES_MAX: usize = 8;
 const BATCH_BYTES_MAX: usize = 6 << 20;
 /// Maximum bytes of the fields of a batch whose memory is kept.
 const FIELD_BYTES_MAX: usize = 12 << 20;
+/// Maximum number of records kept, and maximum bytes of the memory of each.
+const RECORDS_MAX: usize = 8;
+const RECORD_BYTES_MAX: usize = 6 << 20;
 /// Text bytes from which a batch counts as large.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
-/// Empty slabs and batches.
+/// Empty slabs, batches and records.
 #[derive(Debug, Default)]
 pub(crate) struct SpareMemory {
     slabs: Mutex<Vec<SlabRows>>,
     batches: Mutex<Vec<EventBatch>>,
+    records: Mutex<Vec<Vec<u8>>>,
 }
 
 impl SpareMemory {
@@ -86,11 +90,25 @@ impl SpareMemory {
         lock(&self.batches).pop()
     }
 
+    /// Keeps the memory of a written record.
+    pub(crate) fn keep_record(&self, record: Vec<u8>) {
+        let mut records = lock(&self.records);
+        if (BATCH_BYTES_MIN..=RECORD_BYTES_MAX).contains(&record.capacity()) && records.len() < RECORDS_MAX {
+            records.push(record);
+        }
+    }
+
+    /// Memory for a record; its content has no meaning.
+    pub(crate) fn take_record(&self) -> Vec<u8> {
+        lock(&self.records).pop().unwrap_or_default()
+    }
+
     /// Releases all memory.
     pub(crate) fn clear(&self) {
         let slabs = std::mem::take(&mut *lock(&self.slabs));
         let batches = std::mem::take(&mut *lock(&self.batches));
-        drop((slabs, batches));
+        let records = std::mem::take(&mut *lock(&self.records));
+        drop((slabs, batches, records));
     }
 }
 
@@ -107,6 +125,7 @@ mod tests {
             used.raw.reserve(BATCH_BYTES_MIN);
             used.fields.push(1, "user", "ann");
             spares.keep_batch(used);
+            spares.keep_record(Vec::with_capacity(BATCH_BYTES_MIN));
             let mut rows = SlabRows::default();
             rows.add(&batch("main", 0, 3), 0..3, &[0; 8]);
             spares.keep_slab(rows, SLABS_MAX);
@@ -116,6 +135,11 @@ mod tests {
             spares.keep_slab(rows, SLABS_MAX + 1);
         }
         spares.keep_batch(batch("main", 0, 3));
+        assert_eq!(lock(&spares.records).len(), RECORDS_MAX);
+        assert!(spares.take_record().capacity() >= BATCH_BYTES_MIN);
+        spares.keep_record(vec![0; 10]);
+        spares.keep_record(Vec::with_capacity(RECORD_BYTES_MAX + 1));
+        assert_eq!(lock(&spares.records).len(), RECORDS_MAX - 1);
         let batches: Vec<EventBatch> = std::iter::from_fn(|| spares.take_batch()).collect();
         assert_eq!(batches.len(), BATCHES_MAX);
         assert!(batches.iter().all(|spare| *spare == EventBatch::default() && spare.raw.capacity() >= BATCH_BYTES_MIN));
@@ -127,6 +151,6 @@ mod tests {
         assert!(rows.events == EventBatch::default() && rows.index_times.is_empty() && rows.capacity() >= 1_000_000);
         assert_eq!(lock(&spares.slabs).len(), SLABS_MAX - 1);
         spares.clear();
-        assert!(lock(&spares.slabs).is_empty());
+        assert!(lock(&spares.slabs).is_empty() && lock(&spares.records).is_empty());
     }
 }

@@ -19,6 +19,8 @@ use crate::StoreError;
 pub(crate) const FRAME_BYTES: usize = 40;
 /// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+/// Maximum length of the name of a field, as it is written, that is copied as a fixed number of bytes.
+const NAME_PIECE_BYTES: usize = 32;
 /// Body flag: a checkpoint follows.
 const FLAG_CHECKPOINT: u8 = 1;
 /// Body flag: the stored part of a sender's request follows, as run of the store, number of the part, and hash.
@@ -48,11 +50,13 @@ pub(crate) struct EncodedRecord {
 }
 
 impl EncodedRecord {
-    /// Encodes a record. Of its frame, only the checksum of the body is filled in.
+    /// Encodes a record. Of its frame, only the checksum of the body is filled in. The memory of `spare` is reused if it
+    /// suffices.
     pub(crate) fn new(
         batch: &EventBatch,
         checkpoint: Option<&FileCheckpoint>,
         sent: Option<&UnansweredPart>,
+        spare: Vec<u8>,
     ) -> Result<EncodedRecord, StoreError> {
         let (front_bytes, back_bytes) = (front_bytes(batch), back_bytes(batch, checkpoint, sent));
         let body_bytes = front_bytes + batch.raw.len() + back_bytes;
@@ -64,13 +68,22 @@ impl EncodedRecord {
         front.resize(FRAME_BYTES, 0);
         let flags = flags_of(checkpoint, sent);
         encode_front(batch, flags, &mut front);
-        let mut back = Vec::with_capacity(back_bytes);
+        let mut back = match spare.capacity() >= back_bytes + NAME_PIECE_BYTES {
+            true => spare,
+            false => Vec::with_capacity(back_bytes + NAME_PIECE_BYTES),
+        };
+        back.clear();
         encode_back(batch, checkpoint, sent, &mut back);
         assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
         let mut checksum = Xxh3::new();
         [&front[FRAME_BYTES..], &batch.raw, &back].iter().for_each(|part| checksum.update(part));
         front[24..32].copy_from_slice(&checksum.digest().to_le_bytes());
         Ok(EncodedRecord { front, raw_bytes: batch.raw.len(), back })
+    }
+
+    /// The memory of the record, for reuse.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.back
     }
 
     /// Size of the whole record in bytes.
@@ -179,11 +192,7 @@ fn encode_back(
     sent: Option<&UnansweredPart>,
     out: &mut Vec<u8>,
 ) {
-    for field in batch.fields.iter() {
-        out.extend_from_slice(&field.row.to_le_bytes());
-        put_text(field.name, out);
-        put_text(field.value, out);
-    }
+    put_fields(&batch.fields, out);
     if let Some(checkpoint) = checkpoint {
         put_checkpoint(checkpoint, out);
     }
@@ -191,6 +200,47 @@ fn encode_back(
         out.extend_from_slice(&sent.run.to_le_bytes());
         out.extend_from_slice(&sent.number.to_le_bytes());
         out.extend_from_slice(&sent.key.to_le_bytes());
+    }
+}
+
+/// Appends row, name and value of each field. A short name is copied with its length, as a fixed number of bytes without
+/// a function call; the bytes after it are then cut off.
+fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
+    let names: Vec<NamePiece> = fields.names().iter().map(|name| NamePiece::of(name)).collect();
+    for field in fields.iter() {
+        out.extend_from_slice(&field.row.to_le_bytes());
+        let name = &names[field.code as usize];
+        match name.len {
+            0 => put_text(field.name, out),
+            len => {
+                let end = out.len() + len;
+                out.extend_from_slice(&name.bytes);
+                out.truncate(end);
+            }
+        }
+        put_text(field.value, out);
+    }
+}
+
+/// A short name of a field as it is written.
+struct NamePiece {
+    bytes: [u8; NAME_PIECE_BYTES],
+    /// Length of the written name; 0 if it is too long.
+    len: usize,
+}
+
+impl NamePiece {
+    fn of(name: &str) -> NamePiece {
+        let mut written = Vec::with_capacity(text_bytes(name));
+        put_text(name, &mut written);
+        let mut bytes = [0; NAME_PIECE_BYTES];
+        match bytes.get_mut(..written.len()) {
+            Some(place) => {
+                place.copy_from_slice(&written);
+                NamePiece { bytes, len: written.len() }
+            }
+            None => NamePiece { bytes, len: 0 },
+        }
     }
 }
 
@@ -302,7 +352,7 @@ mod tests {
     const SENT: UnansweredPart = UnansweredPart { run: 4, number: 5, key: u128::MAX - 6, time: 5 };
 
     fn encoded(batch: &EventBatch, checkpoint: &FileCheckpoint, lsn: u64, bucket: u64) -> Vec<u8> {
-        let mut record = EncodedRecord::new(batch, Some(checkpoint), Some(&SENT)).unwrap();
+        let mut record = EncodedRecord::new(batch, Some(checkpoint), Some(&SENT), Vec::new()).unwrap();
         record.fill_frame(lsn, bucket);
         let bytes = record.parts(batch).concat();
         assert_eq!(bytes.len(), record.len());
@@ -325,6 +375,25 @@ mod tests {
             assert!(decode(&damaged).is_none(), "byte {at}");
             assert!(decode(&bytes[..at]).is_none(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn names_of_every_length_round_trip_in_reused_memory() {
+        let mut events = batch("main", 7, 3);
+        // One name is empty, and some names are too long to be copied as a fixed number of bytes.
+        for len in 0..2 * NAME_PIECE_BYTES {
+            events.fields.push(2, &*"n".repeat(len), &format!("value {len}"));
+        }
+        let expected = EncodedRecord::new(&events, None, None, Vec::new()).unwrap();
+        let spare = vec![b'x'; 64 << 10];
+        let place = spare.as_ptr();
+        let mut record = EncodedRecord::new(&events, None, None, spare).unwrap();
+        assert_eq!((record.parts(&events), record.back.as_ptr()), (expected.parts(&events), place));
+        record.fill_frame(1, 2);
+        let (decoded, _) = decode(&record.parts(&events).concat()).unwrap();
+        assert_eq!(decoded.batch, events);
+        let memory = record.into_memory();
+        assert_eq!(memory.as_ptr(), place);
     }
 
     #[test]

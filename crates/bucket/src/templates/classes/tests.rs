@@ -18,6 +18,16 @@ proptest! {
         for at in 0..=text.len() {
             prop_assert_eq!(marks.chunk_end(&text, at), run_end(&text, at, DELIMITER));
             prop_assert_eq!(marks.chunk_end(&text, at), run_end_bytewise(&text, at, DELIMITER));
+            prop_assert_eq!(word_run_end(&text, at), run_end_bytewise(&text, at, BREAKER));
+        }
+    }
+
+    #[test]
+    fn the_first_quote_or_escape_is_found(text in texts(), before in 0_usize..50) {
+        let text = [&vec![b'a'; before][..], &text].concat();
+        for at in 0..=text.len() + 1 {
+            let expected = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)).map(|len| at + len);
+            prop_assert_eq!(quote_or_escape(&text, at), expected);
         }
     }
 
