@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "filtering/constant_values.rs"]
+mod constant_values;
 #[path = "filtering/keyed_values.rs"]
 mod keyed_values;
 #[path = "filtering/line_counts.rs"]

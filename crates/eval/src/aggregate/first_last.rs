@@ -1,5 +1,6 @@
 //! Folds that keep the values of selected rows: the first values in order, or the values of the row with the best key.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -90,18 +91,11 @@ impl Fold for SequenceFold {
     }
 }
 
-/// The values of a row, the row's key, and the last slice that had a row with this key.
+/// The values of a row, and the row's key.
+#[derive(Clone)]
 pub(crate) struct Pick {
     key: i64,
-    slice: u64,
     values: Vec<String>,
-}
-
-/// A copy may be merged with slices of another search, so its slice number is one that no slice has.
-impl Clone for Pick {
-    fn clone(&self) -> Pick {
-        Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }
-    }
 }
 
 /// The values of the best row of each group.
@@ -122,32 +116,18 @@ impl Fold for PickFold {
         members.for_each(|row, group| {
             let Some(key) = self.key_of(input, row) else { return };
             let known = &mut self.picks[group];
-            if known.as_ref().is_some_and(|known| key != known.key && !self.key.prefers(key, known.key))
-                || values.is_null(row)
-            {
-                return;
-            }
-            let texts = || -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
-            match known {
-                // Among rows with equal keys, the first one within a slice wins; between slices, any rule is correct
-                // that does not depend on which worker read the slices.
-                Some(known) if key == known.key => {
-                    if known.slice != input.slice {
-                        known.slice = input.slice;
-                        let texts = texts();
-                        if texts > known.values {
-                            self.bytes = (self.bytes + bytes_of(&texts)).saturating_sub(bytes_of(&known.values));
-                            known.values = texts;
-                        }
-                    }
-                }
-                known => {
-                    let values = texts();
-                    self.bytes += bytes_of(&values);
-                    let before = known.as_ref().map_or(0, |known| bytes_of(&known.values));
-                    self.bytes = self.bytes.saturating_sub(before);
-                    *known = Some(Pick { key, slice: input.slice, values });
-                }
+            // Among rows with equal keys, the greatest values win, as in `merge_pick`: the order in which pages are read
+            // depends on the plan and on how the events are stored.
+            let is_better = known.as_ref().is_none_or(|known| match key == known.key {
+                true => values.values(row).gt(known.values.iter().map(|text| Cow::Borrowed(text.as_str()))),
+                false => self.key.prefers(key, known.key),
+            });
+            if is_better && !values.is_null(row) {
+                let texts: Vec<String> = values.values(row).map(Cow::into_owned).collect();
+                self.bytes += bytes_of(&texts);
+                let before = known.as_ref().map_or(0, |known| bytes_of(&known.values));
+                self.bytes = self.bytes.saturating_sub(before);
+                *known = Some(Pick { key, values: texts });
             }
         });
     }
@@ -166,7 +146,7 @@ impl Fold for PickFold {
         grow(&mut self.picks, total, None);
         each_text_list(states, groups, |group, texts| {
             let Some(key) = texts.next().and_then(|text| text.parse::<i64>().ok()) else { return };
-            self.merge_pick(group, Pick { key, slice: u64::MAX, values: texts.map(str::to_owned).collect() });
+            self.merge_pick(group, Pick { key, values: texts.map(str::to_owned).collect() });
         });
     }
 

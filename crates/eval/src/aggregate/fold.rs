@@ -40,8 +40,6 @@ pub(crate) struct Input<'a> {
     pub times: Option<&'a ColumnReader>,
     /// Number of events represented by each row; 1 per row if absent.
     pub events: Option<&'a [i64]>,
-    /// Slice number of the batch.
-    pub slice: u64,
     /// Position of the batch's first row in the whole search.
     pub row_base: u64,
 }

@@ -187,7 +187,6 @@ impl Folder {
                 present: present.as_ref(),
                 times: times.as_ref(),
                 events: events.map(|events| events.values().as_ref()),
-                slice,
                 row_base: (slice << ROW_BITS) + position,
             };
             let folds = self.folds.iter_mut().filter(|folds| folds.argument == at);

@@ -143,6 +143,17 @@ fn functions_do_not_depend_on_slices() {
     }
 }
 
+#[test]
+fn rows_of_the_same_time_have_no_order() {
+    let order = [(5, "a", "2"), (5, "a", "-"), (5, "a", "3"), (4, "a", "x"), (4, "a", "y"), (5, "a", "1")];
+    let (forward, backward) = (rows(&order), rows(&order.into_iter().rev().collect::<Vec<_>>()));
+    for all in [forward, backward] {
+        for slices in [vec![all.clone()], vec![all.slice(0, 2), all.slice(2, 4)]] {
+            assert_eq!(run_stats("earliest(v), latest(v) by g", &slices), ["a y 3"], "{} slices", slices.len());
+        }
+    }
+}
+
 /// Every call that the table of functions allows, with the sparkline of a count.
 fn calls() -> Vec<String> {
     let call = |row: &StatsRow| match (row.help.name, &row.function) {

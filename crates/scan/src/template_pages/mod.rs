@@ -66,6 +66,7 @@ mod stored_fields;
 mod template_index;
 mod text_arrays;
 mod text_lengths;
+mod value_columns;
 mod value_location;
 mod words;
 mod xml;

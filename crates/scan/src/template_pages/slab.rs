@@ -13,10 +13,8 @@ use quarry_conf::KvMode;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
-use quarry_event::template::{
-    ColumnKind, Dictionary, FieldColumn, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet,
-};
-use quarry_event::{Metadata, TextMark, ValueColumns};
+use quarry_event::template::{ColumnKind, Dictionary, FieldColumn, StoredValues, TEXT_COLUMN, Template, TemplateSet};
+use quarry_event::{Metadata, TextMark};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
@@ -42,6 +40,7 @@ use super::shared_plans::SharedPlans;
 use super::stored_fields::find_stored;
 use super::text_arrays::{MetadataColumn, text_array};
 use super::text_lengths::LengthCache;
+use super::value_columns::value_columns;
 use super::value_location::ValueLocation;
 use super::words::{SharedPlan, Word};
 use super::xml::XmlColumns;
@@ -830,60 +829,6 @@ fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocat
         RuleLocation::ByValue => (other, true),
     };
     KeyLocation { place: other.place, is_patterned, ambiguous_columns: other.ambiguous_columns }
-}
-
-/// The columns that contain the values at these locations, including the columns nested in them.
-fn value_columns(template_set: &TemplateSet, templates: &[Template], field: &FieldLocations) -> ValueColumns {
-    let mut known = vec![false; template_set.columns.len()];
-    let mut literals = false;
-    let mut reach = |parts: &[TemplatePart]| {
-        let mut left: Vec<u32> = variables(parts).collect();
-        while let Some(column) = left.pop() {
-            let Some(known) = known.get_mut(column as usize).filter(|known| !**known) else { continue };
-            *known = true;
-            if let ColumnKind::Templates(nested) = &template_set.columns[column as usize].kind {
-                left.extend(nested.iter().flat_map(Template::variables));
-            }
-        }
-    };
-    let places = field.locations.iter().enumerate().flat_map(|(at, place)| match place {
-        ValueLocation::List(values) => values.iter().map(|value| (at, value)).collect(),
-        place => vec![(at, place)],
-    });
-    for (at, place) in places {
-        let is_escaped = matches!(place, ValueLocation::Nested(nested) if nested.has_escapes());
-        let is_open = field.ambiguous_columns.get(at).is_some_and(|columns| !columns.is_empty());
-        let template = &templates[field.slab_key(at) % templates.len()];
-        literals |= is_open
-            || is_escaped
-            || !matches!(place, ValueLocation::Absent | ValueLocation::Variable(_) | ValueLocation::Nested(_));
-        match place {
-            _ if is_open => reach(&template.parts),
-            ValueLocation::Absent | ValueLocation::Constant(_) => {}
-            ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
-            ValueLocation::Composite(parts) => reach(parts),
-            ValueLocation::Pair(pair) => reach(pair.parts()),
-            ValueLocation::Nested(nested) if !is_escaped => {
-                nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
-            }
-            // The column stores the value in another form.
-            ValueLocation::Escaped(_)
-            | ValueLocation::Written(_)
-            | ValueLocation::Nested(_)
-            | ValueLocation::List(_)
-            | ValueLocation::Derived
-            | ValueLocation::Text => reach(&template.parts),
-        }
-    }
-    let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();
-    ValueColumns { columns, literals }
-}
-
-fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
-    parts.iter().filter_map(|part| match part {
-        TemplatePart::Variable(column) => Some(*column),
-        TemplatePart::Literal(_) => None,
-    })
 }
 
 /// The column that holds the field in every template that may have it, if the field has no values elsewhere.

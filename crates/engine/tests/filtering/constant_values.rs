@@ -1,0 +1,40 @@
+//! Fields with the same value in all events of a slab, taken from a column of numbers: the same in each state of the
+//! storage.
+
+use std::sync::Arc;
+
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions};
+use quarry_testworld::NoTables;
+
+use super::quantities::store;
+use super::{Form, times};
+
+const PROPS: &str = r"
+[clock]
+KV_MODE = none
+EXTRACT-seconds = (?<seconds>\d+\.\d+)
+EXTRACT-fraction = \.(?<fraction>\d+)
+";
+
+#[test]
+fn a_number_that_is_the_same_in_all_events_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
+    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let events: Vec<_> = (0..3).map(|_| ("clock", "2026-11-01T10:00:00.123Z".to_owned())).collect();
+    for (name, form) in [("hot", Form::Hot), ("sealed", Form::Sealed), ("compacted", Form::Compacted)] {
+        let store = store(&events, form, &folder.path().join(name));
+        for (condition, matches) in [
+            ("seconds=00.123", 3),
+            ("seconds=*.123", 3),
+            ("seconds=00.123*", 3),
+            ("seconds=00.12", 0),
+            ("fraction=123", 3),
+            ("fraction=23", 0),
+        ] {
+            assert_eq!(times(&engine, &store, condition).len(), matches, "{condition}, {name}");
+        }
+    }
+}
