@@ -225,6 +225,26 @@ fn values_that_are_not_json_do_not_share_the_columns_of_others() {
     assert!(of_whole.len() < 5, "{of_whole:?}");
 }
 
+/// Strings do not share a column with numbers and words, whichever comes first.
+#[test]
+fn strings_have_columns_without_other_scalars() {
+    for first in 0..3 {
+        let line = |at: u32| {
+            let value = match (at + first) % 3 {
+                0 => "null".to_owned(),
+                1 => format!("\"user{at}\""),
+                _ => at.to_string(),
+            };
+            format!(r#"{{"level":"INFO","user":{value},"took":{}}}"#, at % 7)
+        };
+        let events = batch((0..6_000).map(line));
+        let slab = split_slab(&events).unwrap();
+        check(&slab, &events);
+        let mut columns = slab.columns.iter().skip(1);
+        assert!(columns.all(|column| !column.traits.bytes.contains(b'"')), "{first}");
+    }
+}
+
 #[test]
 fn classes_agree_with_the_segmenter() {
     for byte in 0..=255u8 {

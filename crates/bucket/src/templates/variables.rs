@@ -136,6 +136,8 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Access(piece) => piece.variable_end(text, at)?,
         VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
         VariableKind::Value => run_end(text, at, VALUE_END),
+        // A string with its quotes would make the values of the whole column depend on their first byte.
+        VariableKind::Json | VariableKind::OddScalar if text.get(at) == Some(&b'"') => return None,
         VariableKind::Json => scalar_end(text, at)?,
         VariableKind::OddScalar if scalar_end(text, at).is_none() => run_end(text, at, JSON_END),
         VariableKind::OddScalar => return None,
