@@ -10,9 +10,13 @@
 //! locations of single fields are uncertain, only these are read from the text: fields with several values, and paths
 //! that a key with a variable may form.
 //!
+//! Texts that break off, such as truncated events, have the fields before the break. The break is at the same point in
+//! all texts of the template ([`truncation`]), so it does not affect the locations of these fields.
+//!
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 
 mod documents;
+mod truncation;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -27,6 +31,8 @@ use crate::spath::SPATH_BYTES_MAX;
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
+/// Bytes that begin an object or array, possibly after blanks.
+const DOCUMENT_STARTS: ByteSet = ByteSet::of(b"{[ \t\n\r");
 /// Placeholder for a variable: a number outside of strings, an ordinary character inside strings.
 const PLACEHOLDER: char = '7';
 /// Placeholder for a variable in a key: a character that occurs in no field name (U+E000, private use).
@@ -46,6 +52,9 @@ struct StringEffect {
     /// Whether the bytes contain no escapes.
     is_plain: bool,
 }
+
+/// The effect of values without escapes.
+const PLAIN_EFFECT: StringEffect = StringEffect { opens_escape: false, is_plain: true };
 
 /// Kind of a column's values at a position where JSON expects a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +143,9 @@ impl<'a> JsonColumns<'a> {
     /// The locations of the fields `names` in the texts of a template; `None` if the fields must be read from the
     /// text.
     pub(super) fn locations(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+        if is_prose(template) || self.begins_as_prose(template) {
+            return Some(vec![ValueLocation::Absent; names.len()]);
+        }
         self.locations_below("", template, names, PathNames::Extracted)
     }
 
@@ -190,7 +202,7 @@ impl<'a> JsonColumns<'a> {
                 found[at] = earlier.followed_by(sample.scalar_location(value));
             }
         });
-        if !whole {
+        if !whole && !sample.breaks_alike() {
             return None;
         }
         for (object, column) in members {
@@ -236,7 +248,7 @@ impl<'a> JsonColumns<'a> {
     /// from the text.
     fn path_location_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let sample = self.sample(template)?;
-        if !json_fields(&sample.text, &mut |_, _| {}) {
+        if !json_fields(&sample.text, &mut |_, _| {}) && !sample.breaks_alike() {
             return None;
         }
         let mut members: Vec<(usize, u32)> = Vec::new();
@@ -315,11 +327,14 @@ impl<'a> JsonColumns<'a> {
         let mut lexed = LexerState::Outside;
         for (at, part) in template.parts.iter().enumerate() {
             let start = sample.text.len();
+            let is_last = at + 1 == template.parts.len();
             match part {
                 TemplatePart::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
                 TemplatePart::Variable(column) => match lexed {
                     LexerState::Escape => return None,
                     LexerState::Outside if self.is_empty(*column) => {}
+                    // The reader stops where these values begin.
+                    LexerState::Outside if is_last && self.is_broken_value(&template.parts[..at], *column) => {}
                     LexerState::Outside if let Some(comma) = self.comma_position(*column) => {
                         sample.has_members = true;
                         let member = format!("\"{MEMBERS_PLACEHOLDER}{column}\":{PLACEHOLDER}");
@@ -344,7 +359,12 @@ impl<'a> JsonColumns<'a> {
                         }
                     }
                     LexerState::String => {
-                        let form = self.string_effect(*column)?;
+                        let form = match self.string_effect(*column) {
+                            Some(form) => form,
+                            // Nothing closes the string, so the reader stops where it begins.
+                            None if is_last && !self.may_contain_quotes(*column) => PLAIN_EFFECT,
+                            None => return None,
+                        };
                         if form.opens_escape {
                             lexed = LexerState::Escape;
                         }
@@ -370,6 +390,13 @@ impl<'a> JsonColumns<'a> {
         self.template_set.columns.get(column as usize).is_some_and(|column| column.traits.max_len == 0)
     }
 
+    /// Whether the texts of a template begin with a variable none of whose values begins an object or array.
+    fn begins_as_prose(&self, template: &Template) -> bool {
+        let Some(TemplatePart::Variable(column)) = template.parts.first() else { return false };
+        let Some(described) = self.template_set.columns.get(*column as usize) else { return false };
+        described.traits.min_len > 0 && !described.traits.firsts.intersects(DOCUMENT_STARTS)
+    }
+
     /// The effect of a column's values on a string.
     fn string_effect(&self, column: u32) -> Option<StringEffect> {
         let known = self.in_string.borrow().get(column as usize).copied()?;
@@ -382,10 +409,9 @@ impl<'a> JsonColumns<'a> {
     }
 
     fn compute_string_effect(&self, column: u32) -> Option<StringEffect> {
-        let plain = StringEffect { opens_escape: false, is_plain: true };
         let described = self.template_set.columns.get(column as usize)?;
         if !described.traits.bytes.intersects(STRING_ENDS) {
-            return Some(plain);
+            return Some(PLAIN_EFFECT);
         }
         if described.traits.string_contents {
             return Some(StringEffect { opens_escape: false, is_plain: false });

@@ -143,7 +143,7 @@ impl JsonColumns<'_> {
     }
 
     /// Whether `holds` is true for each value of a column; false if the values are not listed.
-    fn all_values(&self, column: u32, holds: impl Fn(&[u8]) -> bool) -> bool {
+    pub(super) fn all_values(&self, column: u32, holds: impl Fn(&[u8]) -> bool) -> bool {
         match self.template_set.columns.get(column as usize).map(|column| &column.kind) {
             Some(ColumnKind::Dictionary { len }) if *len <= CHECKED_VALUES_MAX => {
                 (self.dictionary)(column).is_some_and(|values| values.iter().all(holds))

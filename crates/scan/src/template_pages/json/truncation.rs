@@ -1,0 +1,41 @@
+//! Texts that break off, such as truncated events: the reader stops at the same point in all texts of a template, so that
+//! the fields before this point have locations.
+
+use quarry_event::template::{ByteSet, TemplatePart};
+use quarry_pipeline::extract::json_fields;
+
+use super::{JsonColumns, Sample};
+
+/// Bytes that may end a value or begin another one.
+const PUNCTUATION: ByteSet = ByteSet::of(b"{}[]:,\"");
+
+impl JsonColumns<'_> {
+    pub(super) fn may_contain_quotes(&self, column: u32) -> bool {
+        self.template_set.columns.get(column as usize).is_none_or(|column| column.traits.bytes.contains(b'"'))
+    }
+
+    /// Whether the values of a column, at the end of texts that begin with `before`, follow the colon of a member but
+    /// do not begin with a value, as in a text that is cut off after `fals`.
+    pub(super) fn is_broken_value(&self, before: &[TemplatePart], column: u32) -> bool {
+        let is_after_colon = matches!(before.last(),
+            Some(TemplatePart::Literal(literal)) if literal.trim_ascii_end().ends_with(b":"));
+        let is_broken = |value: &[u8]| {
+            std::str::from_utf8(value).is_ok_and(|value| {
+                let mut has_value = false;
+                json_fields(&format!("{{\"key\":{value}"), &mut |_, _| has_value = true);
+                !has_value
+            })
+        };
+        let Some(described) = self.template_set.columns.get(column as usize) else { return false };
+        is_after_colon && !described.traits.bytes.intersects(PUNCTUATION) && self.all_values(column, is_broken)
+    }
+}
+
+impl Sample {
+    /// Whether the reader stops at the same point in all texts that the sample represents, if it does not read the
+    /// sample to its end. A variable may hold strings or members that the reader accepts where it refuses the
+    /// placeholder, so the sample must have no such variable.
+    pub(super) fn breaks_alike(&self) -> bool {
+        !self.has_members && self.quoted.is_empty() && self.text.trim_start().starts_with(['{', '['])
+    }
+}
