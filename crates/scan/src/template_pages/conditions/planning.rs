@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray};
 use quarry_eval::EngineError;
 use quarry_eval::row_filter::network_of;
-use quarry_event::template::{ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN};
+use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN, ValueTraits};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::CompareOp;
 
@@ -93,8 +93,24 @@ impl FieldTest {
             }
             _ if self.requires_presence() => Ok(ColumnPlan::Same(YES)),
             ColumnKind::Numbers { format, min, max } => Ok(self.number_plan(*format, *min, *max)),
-            _ => Ok(ColumnPlan::Texts),
+            _ => Ok(match self.answer_without_texts(&slab.template_set.columns[column as usize].traits) {
+                Some(answer) => ColumnPlan::Same(answer),
+                None => ColumnPlan::Texts,
+            }),
         }
+    }
+
+    /// The answer for all values of a column with these traits, if none of them equals the value of the test.
+    fn answer_without_texts(&self, traits: &ValueTraits) -> Option<u8> {
+        let (op, value) = self.compare.as_ref()?;
+        let answer = match op {
+            CompareOp::Eq => NO,
+            CompareOp::Ne => YES,
+            _ => return None,
+        };
+        // Numbers and networks equal other texts too, and the text of a pattern is not a value.
+        let is_plain = !value.contains(['*', '\\']) && parse_number(value).is_none() && network_of(value).is_none();
+        (is_plain && !may_equal(value.as_bytes(), traits)).then_some(answer)
     }
 
     /// The plan for a column of numbers, which are compared as numbers if the comparison of their texts agrees.
@@ -162,5 +178,50 @@ impl FieldTest {
             (test, CountedValues::Numbers(numbers), _) => self.test_numbers(test, numbers),
             _ => Ok(None),
         }
+    }
+}
+
+/// Whether a value with these traits may equal a text, in upper or lower case.
+fn may_equal(text: &[u8], traits: &ValueTraits) -> bool {
+    let is_ascii = text.is_ascii() && traits.bytes.iter().all(|byte| byte.is_ascii());
+    let (Some(first), Some(last)) = (text.first(), text.last()) else { return true };
+    let is_in = |byte: u8, set: ByteSet| {
+        [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()].into_iter().any(|byte| set.contains(byte))
+    };
+    let has_length = (traits.min_len as usize..=traits.max_len as usize).contains(&text.len());
+    !is_ascii
+        || has_length
+            && is_in(*first, traits.firsts)
+            && is_in(*last, traits.lasts)
+            && text.iter().all(|byte| is_in(*byte, traits.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_with_the_traits_of_a_column() {
+        let traits_of = |values: &[&str]| {
+            let mut traits = ValueTraits::default();
+            values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+            traits
+        };
+        let names = traits_of(&["Anna7", "nul3", "ull12"]);
+        for (text, expected) in [
+            ("nul3", true),
+            ("NUL7", true),
+            // Other last byte, first byte, byte within and lengths.
+            ("null", false),
+            ("lul3", false),
+            ("n_l3", false),
+            ("nul", false),
+            ("nulnul", false),
+            ("", true),
+            ("n\u{fc}l3", true),
+        ] {
+            assert_eq!(may_equal(text.as_bytes(), &names), expected, "{text}");
+        }
+        assert!(may_equal(b"null", &traits_of(&["n\u{fc}7"])));
     }
 }
