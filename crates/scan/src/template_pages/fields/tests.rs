@@ -315,6 +315,7 @@ fn fields_of_truncated_json_are_located() {
         // Within a string, whether or not an escape is cut off, within a key, and behind a key or comma.
         ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"][..], &["b", "c\\"]][..], "f", one.clone()),
         ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"], &["b", "c\\"]], "g", ValueLocation::Absent),
+        ("{\"f\":\"@1\",\"g\":\"a@2\\", &[&["x"], &["\\\"b"]], "f", one.clone()),
         ("{\"f\":\"@1\",\"@2", &[&["x"], &["g", "h"]], "f", one.clone()),
         ("{\"f\":\"@1\",\"g\":", &[&["x"]], "f", one.clone()),
         ("{\"a\":{\"f\":@1,", &[&["12"]], "a.f", one.clone()),
