@@ -75,11 +75,13 @@ impl CodedField {
         let mut maker =
             DictionaryMaker { template_set, segment, texts: Vec::new(), codes: HashMap::default(), entries: 0 };
         let mut rare = RareColumns { template_set, columns: Vec::new(), values: 0 };
+        // A variable with escapes is like a nested value that every row has.
+        let escaped: Vec<Option<NestedValue>> = field.locations.iter().map(ValueLocation::escaped_variable).collect();
         // Locations are equal if they have the same parts with the same decoding, or the same nested values.
         let mut known: HashMap<(Template, Option<Decoding>, &[NestedValue]), u32, FixedState> = HashMap::default();
         let mut places = vec![LocationCodes::Absent];
         let mut place_of = Vec::with_capacity(field.locations.len());
-        for place in &field.locations {
+        for (place, escaped) in field.locations.iter().zip(&escaped) {
             let (mut decoding, mut nested): (Option<Decoding>, &[NestedValue]) = (None, &[]);
             let parts: Vec<TemplatePart> = match place {
                 ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
@@ -96,6 +98,10 @@ impl CodedField {
                 ValueLocation::Nested(place) => {
                     nested = &place.values;
                     Vec::new()
+                }
+                ValueLocation::Escaped(parts) if let Some(value) = escaped => {
+                    nested = std::slice::from_ref(value);
+                    parts.to_vec()
                 }
                 ValueLocation::Escaped(parts) if rare.add(parts) => {
                     place_of.push(u32_of(places.len()));

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use quarry_eval::EngineError;
 use quarry_eval::row_filter::network_of;
-use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN, ValueTraits};
+use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN, TemplateSet, ValueTraits};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::CompareOp;
 
@@ -18,8 +18,12 @@ use super::field_test::FieldTest;
 use crate::template_pages::by_value::ByValue;
 use crate::template_pages::columns::number_texts;
 use crate::template_pages::outcome::{NO, UNDECIDED, YES};
+use crate::template_pages::rex::invalid_utf8;
 use crate::template_pages::slab::Slab;
-use crate::template_pages::value_location::ValueLocation;
+use crate::template_pages::value_location::{NestedValue, ValueLocation, append_unescaped};
+
+/// Maximum number of texts of a dictionary whose escapes are resolved for a test.
+const UNESCAPED_TEXTS_MAX: usize = 8_192;
 
 impl FieldTest {
     /// Evaluation of the test in a slab.
@@ -39,10 +43,10 @@ impl FieldTest {
                 _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => constants.push((key, text)),
-                ValueLocation::Nested(nested) if !nested.has_escapes() => {
-                    for value in &nested.values {
+                place if let Some(values) = tested_columns(place, &slab.template_set) => {
+                    for value in values {
                         if !columns.iter().any(|(known, _)| *known == value.column) {
-                            columns.push((value.column, self.column_plan(value.column, slab)?));
+                            columns.push((value.column, self.column_plan(value, slab)?));
                         }
                     }
                 }
@@ -52,17 +56,13 @@ impl FieldTest {
                 | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
                 | ValueLocation::List(_)
+                | ValueLocation::Variable(_)
                 | ValueLocation::Derived => {
                     base[key] = UNDECIDED;
                     composite.resize(base.len(), false);
                     composite[key] = true;
                 }
                 ValueLocation::Text => base[key] = UNDECIDED,
-                ValueLocation::Variable(column) => {
-                    if !columns.iter().any(|(known, _)| known == column) {
-                        columns.push((*column, self.column_plan(*column, slab)?));
-                    }
-                }
             }
         }
         if !constants.is_empty() {
@@ -82,10 +82,13 @@ impl FieldTest {
         })
     }
 
-    fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+    fn column_plan(&self, value: NestedValue, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+        let NestedValue { column, is_escaped } = value;
         match &slab.template_set.columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => {
-                let answers = self.test_column_texts(column, &slab.template_set, &slab.dictionary_values(column)?)?;
+                let written = slab.dictionary_values(column)?;
+                let texts = if is_escaped { unescaped_texts(&written)? } else { written };
+                let answers = self.test_column_texts(column, &slab.template_set, &texts)?;
                 Ok(match answers.first() {
                     Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
                     _ => ColumnPlan::Codes(answers),
@@ -179,6 +182,32 @@ impl FieldTest {
             _ => Ok(None),
         }
     }
+}
+
+/// The columns whose values decide a test of the field at this location; `None` if the values must be composed first.
+fn tested_columns(place: &ValueLocation, template_set: &TemplateSet) -> Option<Vec<NestedValue>> {
+    let is_testable = |value: &NestedValue| match template_set.columns.get(value.column as usize)?.kind {
+        ColumnKind::Dictionary { len } if len as usize <= UNESCAPED_TEXTS_MAX => Some(()),
+        _ => (!value.is_escaped).then_some(()),
+    };
+    let values = match place {
+        ValueLocation::Variable(column) => vec![NestedValue { column: *column, is_escaped: false }],
+        ValueLocation::Nested(nested) => nested.values.to_vec(),
+        place => vec![place.escaped_variable()?],
+    };
+    values.iter().try_for_each(is_testable)?;
+    Some(values)
+}
+
+/// JSON strings without their escapes.
+fn unescaped_texts(written: &ArrayRef) -> Result<ArrayRef, EngineError> {
+    let (mut texts, mut text) = (StringViewBuilder::with_capacity(written.len()), Vec::new());
+    for written in written.as_string_view() {
+        text.clear();
+        append_unescaped(written.unwrap_or_default().as_bytes(), &mut text)?;
+        texts.append_value(std::str::from_utf8(&text).map_err(invalid_utf8)?);
+    }
+    Ok(Arc::new(texts.finish()))
 }
 
 /// Whether a value with these traits may equal a text, in upper or lower case.
