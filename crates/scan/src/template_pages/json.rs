@@ -88,6 +88,8 @@ struct Sample {
     quoted: Vec<Range<usize>>,
     has_key_variables: bool,
     has_members: bool,
+    /// Whether the text ends at a variable that the reader does not read.
+    is_cut: bool,
 }
 
 /// Position of the comma that separates optional members from other members.
@@ -247,7 +249,8 @@ impl<'a> JsonColumns<'a> {
     /// Like [`JsonColumns::path_location`] for the rest of a path, starting at a step; `None` if the value must be read
     /// from the text.
     fn path_location_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
-        let sample = self.sample(template)?;
+        // The walk along a path skips values with wrong commas and brackets, where the reader stops.
+        let sample = self.sample(template).filter(|sample| !sample.is_cut)?;
         if !json_fields(&sample.text, &mut |_, _| {}) && !sample.breaks_alike() {
             return None;
         }
@@ -351,7 +354,7 @@ impl<'a> JsonColumns<'a> {
                             Some(form) if is_complete_value(&template.parts, at, is_members) => form,
                             // The variable may be part of a number.
                             _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
-                            _ => return None,
+                            _ => return self.sample_up_to(sample, *column),
                         };
                         sample.text.push(PLACEHOLDER);
                         if form == Scalar::Quoted {

@@ -325,6 +325,12 @@ fn fields_of_truncated_json_are_located() {
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "tr"]], "g", ValueLocation::Absent),
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "7x"]], "f", ValueLocation::Text),
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "]"]], "f", ValueLocation::Text),
+        // A variable that may be anything, where the reader has stopped or stops.
+        ("{'a':@1,\"f\":1}", &[&["x y", "1"]], "f", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "undefined"]], "f", one.clone()),
+        ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "undefined"]], "h", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "nan"]], "f", ValueLocation::Text),
+        ("{\"f\":@1,\"g\":tru@2,\"h\":1}", &[&["12"], &["E", "e"]], "f", ValueLocation::Text),
         // Values that may close the string, or that are a key in some texts.
         ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"], &["b", "c\",\"f\":1"]], "f", ValueLocation::Text),
         ("{\"f\":\"@1\",@2", &[&["x"], &["\"k\"", "12"]], "f", ValueLocation::Text),

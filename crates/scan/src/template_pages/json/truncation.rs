@@ -1,17 +1,42 @@
-//! Texts that break off, such as truncated events: the reader stops at the same point in all texts of a template, so that
-//! the fields before this point have locations.
+//! Texts that break off or are not JSON from some point on, such as truncated events: the reader stops at the same point
+//! in all texts of a template, so that the fields before this point have locations.
 
 use quarry_event::template::{ByteSet, TemplatePart};
-use quarry_pipeline::extract::json_fields;
+use quarry_pipeline::extract::{json_fields, json_stop};
 
 use super::{JsonColumns, Sample};
 
 /// Bytes that may end a value or begin another one.
 const PUNCTUATION: ByteSet = ByteSet::of(b"{}[]:,\"");
+/// Bytes that begin a string, number or word; the bytes after them decide whether the reader accepts it.
+const TOKEN_STARTS: ByteSet = ByteSet::of(b"\"-0123456789tfn");
+const BLANKS: ByteSet = ByteSet::of(b" \t\n\r");
+/// A character that the reader accepts nowhere outside of strings (U+E002, private use).
+const STOP: char = '\u{e002}';
 
 impl JsonColumns<'_> {
     pub(super) fn may_contain_quotes(&self, column: u32) -> bool {
         self.template_set.columns.get(column as usize).is_none_or(|column| column.traits.bytes.contains(b'"'))
+    }
+
+    /// The sample up to a variable outside of strings that may be anything; `None` if the reader may read the variable.
+    pub(super) fn sample_up_to(&self, mut sample: Sample, column: u32) -> Option<Sample> {
+        let stops_before = json_stop(&sample.text).is_some_and(|byte| !TOKEN_STARTS.contains(byte));
+        let may_continue_token =
+            sample.text.ends_with(|last: char| last.is_ascii_alphanumeric() || matches!(last, '+' | '-' | '.'));
+        if !stops_before && (may_continue_token || self.may_be_read(column)) {
+            return None;
+        }
+        sample.text.push(STOP);
+        sample.is_cut = true;
+        Some(sample)
+    }
+
+    /// Whether the reader may accept the first byte of a column's values.
+    fn may_be_read(&self, column: u32) -> bool {
+        let Some(described) = self.template_set.columns.get(column as usize) else { return true };
+        let accepted = TOKEN_STARTS.union(PUNCTUATION).union(BLANKS);
+        described.traits.min_len == 0 || described.traits.firsts.intersects(accepted)
     }
 
     /// Whether the values of a column, at the end of texts that begin with `before`, follow the colon of a member but
