@@ -16,6 +16,7 @@
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 
 mod documents;
+mod prose;
 mod truncation;
 
 use std::borrow::Cow;
@@ -26,13 +27,12 @@ use std::sync::Arc;
 use quarry_event::template::{ByteSet, ColumnKind, Dictionary, NumberFormat, Template, TemplatePart, TemplateSet};
 use quarry_pipeline::extract::{JsonPath, extracted_name, json_fields, json_string};
 
+use self::prose::is_prose;
 use super::value_location::{Nested, NestedValue, ValueLocation};
 use crate::spath::SPATH_BYTES_MAX;
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
-/// Bytes that begin an object or array, possibly after blanks.
-const DOCUMENT_STARTS: ByteSet = ByteSet::of(b"{[ \t\n\r");
 /// Placeholder for a variable: a number outside of strings, an ordinary character inside strings.
 const PLACEHOLDER: char = '7';
 /// Placeholder for a variable in a key: a character that occurs in no field name (U+E000, private use).
@@ -366,6 +366,9 @@ impl<'a> JsonColumns<'a> {
                             Some(form) => form,
                             // Nothing closes the string, so the reader stops where it begins.
                             None if is_last && !self.may_contain_quotes(*column) => PLAIN_EFFECT,
+                            None if self.has_invalid_escapes(*column) => {
+                                return Some(Sample { is_cut: true, ..sample });
+                            }
                             None => return None,
                         };
                         if form.opens_escape {
@@ -391,13 +394,6 @@ impl<'a> JsonColumns<'a> {
     /// Whether all values of a column are empty.
     fn is_empty(&self, column: u32) -> bool {
         self.template_set.columns.get(column as usize).is_some_and(|column| column.traits.max_len == 0)
-    }
-
-    /// Whether the texts of a template begin with a variable none of whose values begins an object or array.
-    fn begins_as_prose(&self, template: &Template) -> bool {
-        let Some(TemplatePart::Variable(column)) = template.parts.first() else { return false };
-        let Some(described) = self.template_set.columns.get(*column as usize) else { return false };
-        described.traits.min_len > 0 && !described.traits.firsts.intersects(DOCUMENT_STARTS)
     }
 
     /// The effect of a column's values on a string.
@@ -776,16 +772,6 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: LexerState) 
         };
     }
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
-}
-
-/// Whether the texts of a template begin with a literal that starts neither a JSON object or array nor XML.
-fn is_prose(template: &Template) -> bool {
-    let Some(TemplatePart::Literal(first)) = template.parts.first() else { return false };
-    let Ok(first) = std::str::from_utf8(first) else { return false };
-    let is_sign = |byte: u8| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-    let begins =
-        |text: &str, signs: &[u8]| text.bytes().find(|byte| is_sign(*byte)).is_none_or(|byte| signs.contains(&byte));
-    !begins(first, b"{[") && !begins(first.trim_start(), b"<")
 }
 
 /// Whether a text is exactly one JSON scalar.

@@ -325,6 +325,11 @@ fn fields_of_truncated_json_are_located() {
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "tr"]], "g", ValueLocation::Absent),
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "7x"]], "f", ValueLocation::Text),
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "]"]], "f", ValueLocation::Text),
+        // Strings with escapes that no JSON string has, in all texts or some, or which the next part may complete.
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "b\\n\\q"]], "f", one.clone()),
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "b\\n\\q"]], "h", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "b"]], "f", ValueLocation::Text),
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "\\u12"]], "f", ValueLocation::Text),
         // A variable that may be anything, where the reader has stopped or stops.
         ("{'a':@1,\"f\":1}", &[&["x y", "1"]], "f", ValueLocation::Absent),
         ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "undefined"]], "f", one.clone()),

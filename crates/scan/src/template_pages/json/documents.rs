@@ -12,9 +12,9 @@ use quarry_eval::functions::json_tree::Json;
 use quarry_event::template::{ByteSet, ColumnKind, Template, TemplatePart};
 use quarry_pipeline::extract::JsonPath;
 
+use super::prose::is_prose;
 use super::{
-    CHECKED_VALUES_MAX, DIGITS, JsonColumns, KEY_PLACEHOLDER, LexerState, is_complete_value, is_prose, lex,
-    may_match_path,
+    CHECKED_VALUES_MAX, DIGITS, JsonColumns, KEY_PLACEHOLDER, LexerState, is_complete_value, lex, may_match_path,
 };
 use crate::template_pages::value_location::ValueLocation;
 

@@ -1,7 +1,8 @@
 //! Texts that break off or are not JSON from some point on, such as truncated events: the reader stops at the same point
 //! in all texts of a template, so that the fields before this point have locations.
 
-use quarry_event::template::{ByteSet, TemplatePart};
+use memchr::memchr2;
+use quarry_event::template::{ByteSet, TemplatePart, json_escape_len};
 use quarry_pipeline::extract::{json_fields, json_stop};
 
 use super::{JsonColumns, Sample};
@@ -39,6 +40,11 @@ impl JsonColumns<'_> {
         described.traits.min_len == 0 || described.traits.firsts.intersects(accepted)
     }
 
+    /// Whether each value of a column contains an escape that no JSON string has, where the reader stops.
+    pub(super) fn has_invalid_escapes(&self, column: u32) -> bool {
+        self.all_values(column, has_invalid_escape)
+    }
+
     /// Whether the values of a column, at the end of texts that begin with `before`, follow the colon of a member but
     /// do not begin with a value, as in a text that is cut off after `fals`.
     pub(super) fn is_broken_value(&self, before: &[TemplatePart], column: u32) -> bool {
@@ -63,4 +69,21 @@ impl Sample {
     pub(super) fn breaks_alike(&self) -> bool {
         !self.has_members && self.quoted.is_empty() && self.text.trim_start().starts_with(['{', '['])
     }
+}
+
+/// Whether a part of a JSON string contains an invalid escape. An escape that is cut off at its end may be valid.
+fn has_invalid_escape(part: &[u8]) -> bool {
+    let mut rest = part;
+    while let Some(at) = memchr2(b'"', b'\\', rest) {
+        rest = &rest[at..];
+        match (json_escape_len(rest), rest) {
+            (Some(length), _) => rest = &rest[length..],
+            (None, [b'"', ..] | [_]) => return false,
+            (None, [_, b'u', digits @ ..]) if digits.len() < 4 && digits.iter().all(u8::is_ascii_hexdigit) => {
+                return false;
+            }
+            (None, _) => return true,
+        }
+    }
+    false
 }
