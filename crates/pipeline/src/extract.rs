@@ -10,7 +10,7 @@ pub mod json;
 pub mod json_path;
 pub mod key_value;
 
-pub use json::{JsonText, json_fields, json_string};
+pub use json::{JsonText, json_fields, json_stop, json_string};
 pub use json_path::JsonPath;
 pub use key_value::{auto_kv, auto_kv_escaped, clean_key, clean_name};
 

@@ -225,6 +225,48 @@ fn values_that_are_not_json_do_not_share_the_columns_of_others() {
     assert!(of_whole.len() < 5, "{of_whole:?}");
 }
 
+/// Values at the end of truncated texts are valid content of strings: an escape that is cut off is not part of them.
+#[test]
+fn escapes_that_are_cut_off_belong_to_no_value() {
+    let line = |at: u32| {
+        let whole = format!(r#"{{"level":"INFO","agent":"a/{at} \"x\" \u00e4","took":{}}}"#, at % 97);
+        let end = |before: &str| whole.find(before).unwrap() + before.len();
+        match at % 100 {
+            7 => whole[..end(r#" \"x"#)].to_owned(),
+            17 => whole[..end(r" \")].to_owned(),
+            27 => whole[..end(r"\u00")].to_owned(),
+            _ => whole,
+        }
+    };
+    let events = batch((0..6_000).map(line));
+    let slab = split_slab(&events).unwrap();
+    check(&slab, &events);
+    let with_escapes =
+        slab.columns.iter().filter(|column| column.parent == Some(0) && column.traits.bytes.contains(b'\\'));
+    let columns: Vec<&SlabColumn> = with_escapes.collect();
+    assert!(columns.len() > 1 && columns.iter().all(|column| column.traits.string_contents), "{columns:?}");
+}
+
+/// Strings do not share a column with numbers and words, whichever comes first.
+#[test]
+fn strings_have_columns_without_other_scalars() {
+    for first in 0..3 {
+        let line = |at: u32| {
+            let value = match (at + first) % 3 {
+                0 => "null".to_owned(),
+                1 => format!("\"user{at}\""),
+                _ => at.to_string(),
+            };
+            format!(r#"{{"level":"INFO","user":{value},"took":{}}}"#, at % 7)
+        };
+        let events = batch((0..6_000).map(line));
+        let slab = split_slab(&events).unwrap();
+        check(&slab, &events);
+        let mut columns = slab.columns.iter().skip(1);
+        assert!(columns.all(|column| !column.traits.bytes.contains(b'"')), "{first}");
+    }
+}
+
 #[test]
 fn classes_agree_with_the_segmenter() {
     for byte in 0..=255u8 {

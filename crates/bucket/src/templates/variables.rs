@@ -38,7 +38,7 @@ pub(super) enum VariableKind {
     Content,
     /// Inside the quotes of a JSON string with an invalid escape.
     OddContent,
-    /// The rest of a text that ends within a JSON string.
+    /// The rest of a text that ends within a JSON string, without an escape that is cut off.
     Unclosed,
     /// Inside the quotes of a JSON string with valid escapes, which may be empty.
     String,
@@ -127,7 +127,7 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Quoted => find_closing_quote(text, at)?,
         VariableKind::Content => string_end(text, at)?,
         VariableKind::OddContent => find_closing_quote(text, at).filter(|_| string_end(text, at).is_none())?,
-        VariableKind::Unclosed if find_closing_quote(text, at).is_none() => text.len(),
+        VariableKind::Unclosed if find_closing_quote(text, at).is_none() => unclosed_end(text, at),
         VariableKind::Unclosed => return None,
         VariableKind::String => return string_end(text, at),
         VariableKind::Cell(separator) => return Some(at + memchr(separator, text.get(at..)?)?),
@@ -137,6 +137,8 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Access(piece) => piece.variable_end(text, at)?,
         VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
         VariableKind::Value => run_end(text, at, VALUE_END),
+        // A string with its quotes would make the values of the whole column depend on their first byte.
+        VariableKind::Json | VariableKind::OddScalar if text.get(at) == Some(&b'"') => return None,
         VariableKind::Json => scalar_end(text, at)?,
         VariableKind::OddScalar if scalar_end(text, at).is_none() => run_end(text, at, JSON_END),
         VariableKind::OddScalar => return None,
@@ -191,6 +193,20 @@ pub(super) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
         }
         at += json_escape_len(&text[at..])?;
     }
+}
+
+/// The end of the content of a JSON string that no quote closes: the end of the text, or the start of an escape that is
+/// cut off.
+fn unclosed_end(text: &[u8], mut at: usize) -> usize {
+    while let Some(found) = memchr(b'\\', &text[at..]) {
+        at += found;
+        match &text[at..] {
+            [_] => return at,
+            [_, b'u', digits @ ..] if digits.len() < 4 && digits.iter().all(u8::is_ascii_hexdigit) => return at,
+            _ => at += 2,
+        }
+    }
+    text.len()
 }
 
 /// The end of a number or word of JSON.
@@ -370,7 +386,10 @@ impl EventScanner<'_, '_> {
             self.quotes = false;
             // A truncated event usually ends within a string.
             return match self.text.trim_ascii_start() {
-                [b'{' | b'[', ..] => self.push(at + 1, self.text.len(), VariableKind::Unclosed),
+                [b'{' | b'[', ..] => {
+                    self.push(at + 1, unclosed_end(self.text, at + 1), VariableKind::Unclosed);
+                    self.text.len()
+                }
                 _ => at + 1,
             };
         };

@@ -18,7 +18,17 @@ pub type JsonText<'t> = Cow<'t, str>;
 /// Passes path and text of every string, number and word (such as `null`) to `found`; scalars without a path are
 /// skipped. Returns whether the whole text is one JSON value.
 pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> bool {
-    walk(text, found).is_some()
+    walk(&mut Reader::new(text), found).is_some()
+}
+
+/// The byte at or behind the position where [`json_fields`] finds that the text is not JSON; `None` if the text is JSON
+/// or ends before.
+pub fn json_stop(text: &str) -> Option<u8> {
+    let mut reader = Reader::new(text);
+    match walk(&mut reader, &mut |_, _| {}) {
+        Some(()) => None,
+        None => reader.peek_nonblank(),
+    }
 }
 
 /// Unescapes a string given without its quotes; `None` if it is invalid.
@@ -39,8 +49,7 @@ struct Frame {
     array: bool,
 }
 
-fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<()> {
-    let mut reader = Reader::new(text);
+fn walk<'t>(reader: &mut Reader<'t>, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<()> {
     let mut path = String::new();
     let mut open: Vec<Frame> = Vec::new();
     loop {
@@ -56,7 +65,7 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
             }
             if !reader.closes(array) {
                 if !array {
-                    read_key(&mut reader, &mut path, open.last()?)?;
+                    read_key(reader, &mut path, open.last()?)?;
                 }
                 continue;
             }
@@ -81,7 +90,7 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
                 return None;
             }
             if !frame.array {
-                read_key(&mut reader, &mut path, frame)?;
+                read_key(reader, &mut path, frame)?;
             }
             break;
         }

@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringViewArray, U
 use arrow::compute::concat;
 use arrow::datatypes::UInt32Type;
 use quarry_eval::EngineError;
-use quarry_event::template::{ColumnValues, PageColumn};
+use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
 use super::coded_fields::{CodedField, LocationCodes};
@@ -42,42 +42,10 @@ pub(super) fn coded_column(
     }
     let Some(coded) = page.slab.coded_field(field)? else { return Ok(None) };
     let keys = keys_of_rows(field, rows, page)?;
-    let mut cursors = Cursors::new(page);
-    let mut exceptions = Vec::new();
-    let known = codes_of_one_column(&coded, rows, &keys, page)?;
-    let rows_left: &[Rows] = if known.is_some() { &[] } else { std::slice::from_ref(rows) };
-    let mut codes: Vec<u32> = known.unwrap_or_else(|| Vec::with_capacity(rows.len()));
-    for row in rows_left.iter().flat_map(Rows::iter) {
-        let place = coded.place_of.get(keys[row as usize] as usize);
-        codes.push(match place.and_then(|place| coded.places.get(*place as usize)) {
-            None | Some(LocationCodes::Absent) => ABSENT,
-            Some(LocationCodes::Constant(code)) => *code,
-            Some(LocationCodes::Composite { columns, codes }) => {
-                let mut index = 0;
-                for (column, weight) in columns {
-                    index += cursors.code(*column, row, page)?.ok_or_else(missing)? as usize * weight;
-                }
-                codes.get(index).copied().ok_or_else(missing)?
-            }
-            Some(LocationCodes::Nested(columns)) => {
-                let mut found = ABSENT;
-                for (column, codes) in columns {
-                    let Some(codes) = codes else {
-                        if cursors.value_position(*column, row, page)?.is_some() {
-                            exceptions.push(row);
-                            break;
-                        }
-                        continue;
-                    };
-                    if let Some(code) = cursors.code(*column, row, page)? {
-                        found = codes.get(code as usize).copied().ok_or_else(missing)?;
-                        break;
-                    }
-                }
-                found
-            }
-        });
-    }
+    let (mut codes, exceptions) = match codes_of_one_column(&coded, rows, &keys, page)? {
+        Some(codes) => (codes, Vec::new()),
+        None => codes_of_locations(&coded, rows, &keys, page)?,
+    };
     if exceptions.len() > rows.len() / ROWS_PER_EXCEPTION {
         return Ok(None);
     }
@@ -118,6 +86,133 @@ fn codes_of_one_column(
         false => codes.get(*values.get(row as usize)? as usize).copied(),
     };
     rows.iter().map(code_of).collect::<Option<_>>().map(Some).ok_or_else(missing)
+}
+
+/// The codes of the rows, and the rows whose values are exceptions. Columns are read one after another, because a column
+/// with few values need not be looked at for each row.
+fn codes_of_locations(
+    coded: &CodedField,
+    rows: &Rows,
+    keys: &[u32],
+    page: &mut PageReader<'_>,
+) -> Result<(Vec<u32>, Vec<u32>), EngineError> {
+    // Rows that are not requested count as rows without the field, for which the first location stands.
+    let mut place_of_row = vec![0u32; page.len()];
+    let (mut rows_at, mut read_at) = (vec![0usize; coded.places.len()], vec![0usize; coded.places.len()]);
+    let (mut codes, mut exceptions, mut composed) = (vec![ABSENT; page.len()], Vec::new(), Vec::new());
+    for row in rows.iter() {
+        let place = coded.place_of.get(keys[row as usize] as usize).copied().unwrap_or(0);
+        place_of_row[row as usize] = place;
+        let location = coded.places.get(place as usize).ok_or_else(missing)?;
+        rows_at[place as usize] += 1;
+        match location {
+            LocationCodes::Constant(code) => codes[row as usize] = *code,
+            LocationCodes::Exception => exceptions.push(row),
+            LocationCodes::Composite { columns, .. } if columns.len() > 1 => composed.push(row),
+            _ => {}
+        }
+    }
+    let used = || coded.places.iter().zip(&rows_at).filter(|(_, rows)| **rows > 0).map(|(location, _)| location);
+    for column in columns_of(used()) {
+        let codes_at: Vec<Option<ColumnCodes<'_>>> =
+            coded.places.iter().map(|location| location.codes_in(column)).collect();
+        let base = match &page.template_set().columns[column as usize].kind {
+            ColumnKind::Numbers { min, .. } => *min,
+            _ => 0,
+        };
+        let values = page.column(column)?;
+        for at in 0..values.values.len() {
+            let row = values.rows.as_ref().map_or(at, |rows| rows[at] as usize);
+            let place = place_of_row[row] as usize;
+            match codes_at[place] {
+                None => continue,
+                Some(_) if codes[row] != ABSENT => continue,
+                Some(ColumnCodes::Exceptions) => exceptions.push(u32_of(row)),
+                Some(ColumnCodes::Codes(known)) => {
+                    let code = code_at(&values.values, at, base).and_then(|code| known.get(code as usize));
+                    codes[row] = *code.ok_or_else(missing)?;
+                    read_at[place] += 1;
+                }
+            }
+        }
+    }
+    let is_missing = |(at, location): (usize, &LocationCodes)| {
+        matches!(location, LocationCodes::Composite { columns, .. } if columns.len() == 1) && read_at[at] < rows_at[at]
+    };
+    if coded.places.iter().enumerate().any(is_missing) {
+        return Err(missing());
+    }
+    let mut cursors = Cursors::new(page);
+    for row in composed {
+        let place = place_of_row[row as usize] as usize;
+        let LocationCodes::Composite { columns, codes: known } = &coded.places[place] else { return Err(missing()) };
+        let mut index = 0;
+        for (column, weight) in columns {
+            index += cursors.code(*column, row, page)?.ok_or_else(missing)? as usize * weight;
+        }
+        codes[row as usize] = known.get(index).copied().ok_or_else(missing)?;
+    }
+    exceptions.sort_unstable();
+    exceptions.dedup();
+    let codes = match rows {
+        Rows::All(_) => codes,
+        Rows::Some(rows) => rows.iter().map(|row| codes[*row as usize]).collect(),
+    };
+    Ok((codes, exceptions))
+}
+
+/// The columns that alone contain values of these locations, each once.
+fn columns_of<'l>(locations: impl Iterator<Item = &'l LocationCodes>) -> Vec<u32> {
+    let mut columns = Vec::new();
+    let mut add = |column: u32| {
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    };
+    for location in locations {
+        match location {
+            LocationCodes::Composite { columns, .. } if columns.len() == 1 => add(columns[0].0),
+            LocationCodes::Nested(nested) => nested.iter().for_each(|(column, _)| add(*column)),
+            _ => {}
+        }
+    }
+    columns
+}
+
+/// The field's codes of a column's values at one location.
+#[derive(Clone, Copy)]
+enum ColumnCodes<'c> {
+    /// By the column's code.
+    Codes(&'c [u32]),
+    /// The values are exceptions.
+    Exceptions,
+}
+
+impl LocationCodes {
+    /// The codes of a column's values, if the column alone contains values at this location.
+    fn codes_in(&self, column: u32) -> Option<ColumnCodes<'_>> {
+        match self {
+            LocationCodes::Composite { columns, codes } => match **columns {
+                [(known, _)] if known == column => Some(ColumnCodes::Codes(codes)),
+                _ => None,
+            },
+            LocationCodes::Nested(columns) => {
+                let (_, codes) = columns.iter().find(|(known, _)| *known == column)?;
+                Some(codes.as_deref().map_or(ColumnCodes::Exceptions, ColumnCodes::Codes))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The code of a value in a dictionary or template column; for numbers, the difference from the smallest.
+#[inline]
+fn code_at(values: &ColumnValues, at: usize, smallest: i64) -> Option<u32> {
+    match values {
+        ColumnValues::Codes(codes) => codes.get(at).copied(),
+        ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(at)?.checked_sub(smallest)?).ok(),
+        ColumnValues::Texts { .. } => None,
+    }
 }
 
 /// Sets the codes of the exceptions among these rows, whose values have been read. The dictionary is extended by the

@@ -1,6 +1,7 @@
 //! Slab-wide dictionaries of fields with few values, whose location differs between templates. The values are literals,
-//! texts of dictionaries, numbers, combinations of these, and values computed from them ([`Decoding`]). Rare values in columns without codes, such as JSON strings
-//! with escapes, are exceptions: they are not in the dictionary, but read with their rows.
+//! texts of dictionaries, numbers, combinations of these, and values computed from them ([`Decoding`]). Rare values in
+//! columns without codes, such as JSON strings with escapes or the values of a few truncated events, are exceptions:
+//! they are not in the dictionary, but read with their rows.
 //!
 //! Not here: reading the codes of rows ([`super::coded_columns`]).
 
@@ -10,7 +11,7 @@ use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_event::template::{ColumnKind, Dictionary, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{ColumnKind, Dictionary, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
@@ -23,7 +24,8 @@ use super::value_location::{Decoding, NestedValue, ValueLocation, append_unescap
 const COMBINATIONS_MAX: usize = 8_192;
 /// Maximum number of combinations at all locations.
 const ENTRIES_MAX: usize = 32_768;
-/// At most one value in this many is an exception; otherwise the field has no dictionary.
+/// At most one value in this many at nested locations, and one in this many events at other locations, is an exception;
+/// otherwise the field has no dictionary.
 const VALUES_PER_EXCEPTION: u64 = 16;
 
 /// The values of a field in a slab.
@@ -50,6 +52,8 @@ pub(super) enum LocationCodes {
     /// In the first of these columns that has a value in the row; for each column, the field's code by the column's
     /// code, or `None` if its values are exceptions.
     Nested(Vec<(u32, Option<Box<[u32]>>)>),
+    /// The values are exceptions.
+    Exception,
 }
 
 fn missing() -> EngineError {
@@ -70,11 +74,14 @@ impl CodedField {
     ) -> Result<Option<CodedField>, EngineError> {
         let mut maker =
             DictionaryMaker { template_set, segment, texts: Vec::new(), codes: HashMap::default(), entries: 0 };
+        let mut rare = RareColumns { template_set, columns: Vec::new(), values: 0 };
+        // A variable with escapes is like a nested value that every row has.
+        let escaped: Vec<Option<NestedValue>> = field.locations.iter().map(ValueLocation::escaped_variable).collect();
         // Locations are equal if they have the same parts with the same decoding, or the same nested values.
         let mut known: HashMap<(Template, Option<Decoding>, &[NestedValue]), u32, FixedState> = HashMap::default();
         let mut places = vec![LocationCodes::Absent];
         let mut place_of = Vec::with_capacity(field.locations.len());
-        for place in &field.locations {
+        for (place, escaped) in field.locations.iter().zip(&escaped) {
             let (mut decoding, mut nested): (Option<Decoding>, &[NestedValue]) = (None, &[]);
             let parts: Vec<TemplatePart> = match place {
                 ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
@@ -92,6 +99,15 @@ impl CodedField {
                     nested = &place.values;
                     Vec::new()
                 }
+                ValueLocation::Escaped(parts) if let Some(value) = escaped => {
+                    nested = std::slice::from_ref(value);
+                    parts.to_vec()
+                }
+                ValueLocation::Escaped(parts) if rare.add(parts) => {
+                    place_of.push(u32_of(places.len()));
+                    places.push(LocationCodes::Exception);
+                    continue;
+                }
                 _ => return Ok(None),
             };
             let key = (Template { parts }, decoding, nested);
@@ -106,13 +122,43 @@ impl CodedField {
                 }),
                 nested => maker.nested(nested)?,
             };
-            let Some(made) = made else { return Ok(None) };
+            let made = match made {
+                Some(made) => made,
+                None if rare.add(&key.0.parts) => LocationCodes::Exception,
+                None => return Ok(None),
+            };
             place_of.push(u32_of(places.len()));
             known.insert(key, u32_of(places.len()));
             places.push(made);
         }
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(&maker.texts));
         Ok(Some(CodedField { texts, codes: maker.codes, places, place_of }))
+    }
+}
+
+/// Columns whose values limit the number of exceptions.
+struct RareColumns<'a> {
+    template_set: &'a TemplateSet,
+    columns: Vec<u32>,
+    /// Number of values of these columns.
+    values: u64,
+}
+
+impl RareColumns<'_> {
+    /// Adds the column that limits the number of values composed of these parts. `false` if no column does, or if the
+    /// values of all these columns are too many for exceptions.
+    fn add(&mut self, parts: &[TemplatePart]) -> bool {
+        let values = |column: &u32| self.template_set.columns.get(*column as usize).map_or(0, |column| column.values);
+        let variables = parts.iter().filter_map(|part| match part {
+            TemplatePart::Variable(column) => Some(*column),
+            TemplatePart::Literal(_) => None,
+        });
+        let Some(rarest) = variables.min_by_key(values) else { return false };
+        if !self.columns.contains(&rarest) {
+            self.values += values(&rarest);
+            self.columns.push(rarest);
+        }
+        self.values <= values(&TEXT_COLUMN) / VALUES_PER_EXCEPTION
     }
 }
 
@@ -144,10 +190,11 @@ impl DictionaryMaker<'_> {
                 combinations = combinations.saturating_mul(codes);
             }
         }
-        self.entries = self.entries.saturating_add(combinations);
-        if combinations == 0 || combinations > COMBINATIONS_MAX || self.entries > ENTRIES_MAX {
+        let entries = self.entries.saturating_add(combinations);
+        if combinations == 0 || combinations > COMBINATIONS_MAX || entries > ENTRIES_MAX {
             return Ok(None);
         }
+        self.entries = entries;
         let values = columns.iter().map(|(column, _)| ColumnTexts::of(*column, template_set, self.segment));
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let mut codes = Vec::with_capacity(combinations);

@@ -508,15 +508,28 @@ fn variable_texts<'p>(
 
 /// The columns from which a [`ValueLocation::Nested`] is read in some rows of a page.
 #[derive(Default)]
-struct NestedColumns(Vec<(u32, Arc<PageColumn>)>);
+struct NestedColumns(Vec<NestedColumn>);
+
+struct NestedColumn {
+    column: u32,
+    /// By row of the page: whether the column has a value; `None` if it has a value in every row.
+    has_value: Option<Vec<bool>>,
+}
 
 impl NestedColumns {
     fn add(&mut self, place: &ValueLocation, rows: &Rows, page: &mut PageReader<'_>) -> Result<(), EngineError> {
         let ValueLocation::Nested(place) = place else { return Ok(()) };
         for NestedValue { column, .. } in &place.values {
-            if !self.0.iter().any(|(known, _)| known == column) {
-                self.0.push((*column, page.column_of_rows(*column, rows)?));
+            if self.0.iter().any(|known| known.column == *column) {
+                continue;
             }
+            let values = page.column_of_rows(*column, rows)?;
+            let has_value = values.rows.as_ref().map(|filled| {
+                let mut has_value = vec![false; page.len()];
+                filled.iter().for_each(|row| has_value[*row as usize] = true);
+                has_value
+            });
+            self.0.push(NestedColumn { column: *column, has_value });
         }
         Ok(())
     }
@@ -524,8 +537,8 @@ impl NestedColumns {
     /// The nested value, if any, that is present in this row.
     fn present_value(&self, values: &[NestedValue], row: u32) -> Option<NestedValue> {
         let has_value = |value: &&NestedValue| {
-            let known = self.0.iter().find(|(known, _)| *known == value.column);
-            known.is_some_and(|(_, column)| column.value_index(row).is_some())
+            let known = self.0.iter().find(|known| known.column == value.column);
+            known.is_some_and(|known| known.has_value.as_ref().is_none_or(|has_value| has_value[row as usize]))
         };
         values.iter().find(has_value).copied()
     }

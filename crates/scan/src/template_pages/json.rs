@@ -10,9 +10,14 @@
 //! locations of single fields are uncertain, only these are read from the text: fields with several values, and paths
 //! that a key with a variable may form.
 //!
+//! Texts that break off, such as truncated events, have the fields before the break. The break is at the same point in
+//! all texts of the template ([`truncation`]), so it does not affect the locations of these fields.
+//!
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 
 mod documents;
+mod prose;
+mod truncation;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -22,6 +27,7 @@ use std::sync::Arc;
 use quarry_event::template::{ByteSet, ColumnKind, Dictionary, NumberFormat, Template, TemplatePart, TemplateSet};
 use quarry_pipeline::extract::{JsonPath, extracted_name, json_fields, json_string};
 
+use self::prose::is_prose;
 use super::value_location::{Nested, NestedValue, ValueLocation};
 use crate::spath::SPATH_BYTES_MAX;
 
@@ -46,6 +52,9 @@ struct StringEffect {
     /// Whether the bytes contain no escapes.
     is_plain: bool,
 }
+
+/// The effect of values without escapes.
+const PLAIN_EFFECT: StringEffect = StringEffect { opens_escape: false, is_plain: true };
 
 /// Kind of a column's values at a position where JSON expects a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +88,8 @@ struct Sample {
     quoted: Vec<Range<usize>>,
     has_key_variables: bool,
     has_members: bool,
+    /// Whether the text ends at a variable that the reader does not read.
+    is_cut: bool,
 }
 
 /// Position of the comma that separates optional members from other members.
@@ -134,6 +145,9 @@ impl<'a> JsonColumns<'a> {
     /// The locations of the fields `names` in the texts of a template; `None` if the fields must be read from the
     /// text.
     pub(super) fn locations(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+        if is_prose(template) || self.begins_as_prose(template) {
+            return Some(vec![ValueLocation::Absent; names.len()]);
+        }
         self.locations_below("", template, names, PathNames::Extracted)
     }
 
@@ -190,7 +204,7 @@ impl<'a> JsonColumns<'a> {
                 found[at] = earlier.followed_by(sample.scalar_location(value));
             }
         });
-        if !whole {
+        if !whole && !sample.breaks_alike() {
             return None;
         }
         for (object, column) in members {
@@ -235,8 +249,9 @@ impl<'a> JsonColumns<'a> {
     /// Like [`JsonColumns::path_location`] for the rest of a path, starting at a step; `None` if the value must be read
     /// from the text.
     fn path_location_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
-        let sample = self.sample(template)?;
-        if !json_fields(&sample.text, &mut |_, _| {}) {
+        // The walk along a path skips values with wrong commas and brackets, where the reader stops.
+        let sample = self.sample(template).filter(|sample| !sample.is_cut)?;
+        if !json_fields(&sample.text, &mut |_, _| {}) && !sample.breaks_alike() {
             return None;
         }
         let mut members: Vec<(usize, u32)> = Vec::new();
@@ -315,11 +330,14 @@ impl<'a> JsonColumns<'a> {
         let mut lexed = LexerState::Outside;
         for (at, part) in template.parts.iter().enumerate() {
             let start = sample.text.len();
+            let is_last = at + 1 == template.parts.len();
             match part {
                 TemplatePart::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
                 TemplatePart::Variable(column) => match lexed {
                     LexerState::Escape => return None,
                     LexerState::Outside if self.is_empty(*column) => {}
+                    // The reader stops where these values begin.
+                    LexerState::Outside if is_last && self.is_broken_value(&template.parts[..at], *column) => {}
                     LexerState::Outside if let Some(comma) = self.comma_position(*column) => {
                         sample.has_members = true;
                         let member = format!("\"{MEMBERS_PLACEHOLDER}{column}\":{PLACEHOLDER}");
@@ -336,7 +354,7 @@ impl<'a> JsonColumns<'a> {
                             Some(form) if is_complete_value(&template.parts, at, is_members) => form,
                             // The variable may be part of a number.
                             _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
-                            _ => return None,
+                            _ => return self.sample_up_to(sample, *column),
                         };
                         sample.text.push(PLACEHOLDER);
                         if form == Scalar::Quoted {
@@ -344,7 +362,15 @@ impl<'a> JsonColumns<'a> {
                         }
                     }
                     LexerState::String => {
-                        let form = self.string_effect(*column)?;
+                        let form = match self.string_effect(*column) {
+                            Some(form) => form,
+                            // Nothing closes the string, so the reader stops where it begins.
+                            None if is_last && !self.may_contain_quotes(*column) => PLAIN_EFFECT,
+                            None if self.has_invalid_escapes(*column) => {
+                                return Some(Sample { is_cut: true, ..sample });
+                            }
+                            None => return None,
+                        };
                         if form.opens_escape {
                             lexed = LexerState::Escape;
                         }
@@ -382,10 +408,9 @@ impl<'a> JsonColumns<'a> {
     }
 
     fn compute_string_effect(&self, column: u32) -> Option<StringEffect> {
-        let plain = StringEffect { opens_escape: false, is_plain: true };
         let described = self.template_set.columns.get(column as usize)?;
         if !described.traits.bytes.intersects(STRING_ENDS) {
-            return Some(plain);
+            return Some(PLAIN_EFFECT);
         }
         if described.traits.string_contents {
             return Some(StringEffect { opens_escape: false, is_plain: false });
@@ -747,16 +772,6 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: LexerState) 
         };
     }
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
-}
-
-/// Whether the texts of a template begin with a literal that starts neither a JSON object or array nor XML.
-fn is_prose(template: &Template) -> bool {
-    let Some(TemplatePart::Literal(first)) = template.parts.first() else { return false };
-    let Ok(first) = std::str::from_utf8(first) else { return false };
-    let is_sign = |byte: u8| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-    let begins =
-        |text: &str, signs: &[u8]| text.bytes().find(|byte| is_sign(*byte)).is_none_or(|byte| signs.contains(&byte));
-    !begins(first, b"{[") && !begins(first.trim_start(), b"<")
 }
 
 /// Whether a text is exactly one JSON scalar.

@@ -116,6 +116,9 @@ const UNDECIDED_ROWS_MIN: usize = 16;
 /// If a page has at most this many candidate rows, only these rows are read and tested; no column is read whole.
 const RARE_ROWS_MAX: usize = 16;
 
+/// Matches are rare if at most one in this many events matches.
+const RARE_MATCHES_DIVISOR: usize = 16;
+
 /// Maximum number of columns that are fetched before a condition is known to match.
 const PLANNED_COLUMNS_MAX: usize = 16;
 
@@ -734,8 +737,7 @@ fn split_outcome(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
             assert!(is_whole, "each event of a page has its answer");
             let with = |wanted: u8| -> Vec<u32> {
                 match &in_range {
-                    // Matches are usually rare; whole blocks of other rows are skipped.
-                    Rows::All(_) => memchr::memchr_iter(wanted, &answers).map(|row| row as u32).collect(),
+                    Rows::All(_) => rows_with(wanted, &answers),
                     Rows::Some(rows) => rows.iter().copied().filter(|row| answers[*row as usize] == wanted).collect(),
                 }
             };
@@ -744,6 +746,17 @@ fn split_outcome(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
             (if whole { in_range } else { Rows::Some(sure) }, maybe)
         }
     }
+}
+
+/// The rows that have this answer. If they are rare, whole blocks of other rows are skipped.
+fn rows_with(wanted: u8, answers: &[u8]) -> Vec<u32> {
+    let count = answers.iter().filter(|answer| **answer == wanted).count();
+    if count <= answers.len() / RARE_MATCHES_DIVISOR {
+        return memchr::memchr_iter(wanted, answers).map(|row| row as u32).collect();
+    }
+    let mut rows = Vec::with_capacity(count);
+    rows.extend((0u32..).zip(answers).filter(|(_, answer)| **answer == wanted).map(|(row, _)| row));
+    rows
 }
 
 /// Rows without positions, because each may represent several events.
@@ -780,6 +793,6 @@ fn merge_rows(
     positions.extend(maybe_at);
     let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
     places.sort_by_key(|place| positions[*place as usize]);
-    positions.sort_unstable();
+    let positions = places.iter().map(|place| positions[*place as usize]).collect();
     Ok(PositionedRows { rows: rows::take(&rows, &UInt32Array::from(places))?, positions })
 }

@@ -161,6 +161,25 @@ impl ValueLocation {
         matches!(self, ValueLocation::Written(written) if !written.decoding.keeps_empty())
     }
 
+    /// The variable that contains all values here, with JSON escapes.
+    pub(super) fn escaped_variable(&self) -> Option<NestedValue> {
+        match self {
+            ValueLocation::Escaped(parts) => match **parts {
+                [TemplatePart::Variable(column)] => Some(NestedValue { column, is_escaped: true }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether each value of this column, without escapes, is a value of the field.
+    pub(super) fn has_value_in(&self, column: u32) -> bool {
+        match self {
+            ValueLocation::Nested(nested) => nested.values.iter().any(|value| value.column == column),
+            place => place.is_value_of(column) || place.escaped_variable().is_some_and(|value| value.column == column),
+        }
+    }
+
     /// Whether the values of this column, as written, are values of the field.
     pub(super) fn is_value_of(&self, column: u32) -> bool {
         match self {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{NESTING_MAX, json_fields};
+use super::{NESTING_MAX, json_fields, json_stop};
 
 fn fields(text: &str) -> (bool, Vec<(String, String)>) {
     let mut fields = Vec::new();
@@ -151,5 +151,20 @@ proptest! {
         if strict.is_ok() {
             prop_assert!(whole);
         }
+    }
+}
+
+#[test]
+fn the_reader_stops_at_or_before_a_byte_that_is_not_json() {
+    for (text, expected) in [
+        ("{\"a\":1}", None),
+        ("{\"a\":1", None),
+        ("{\"a\":", None),
+        ("{\"a\":nul", Some(b'n')),
+        ("{'a':1}", Some(b'\'')),
+        ("{\"a\":1} x", Some(b'x')),
+        ("[1;2]", Some(b'2')),
+    ] {
+        assert_eq!(json_stop(text), expected, "{text}");
     }
 }

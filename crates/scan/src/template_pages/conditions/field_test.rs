@@ -164,7 +164,7 @@ impl FieldTest {
             for (place, answer) in found.possible_positions(values.values.len()) {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
-                let is_there = field.locations.get(key as usize).is_some_and(|place| place.is_value_of(*column));
+                let is_there = field.locations.get(key as usize).is_some_and(|place| place.has_value_in(*column));
                 if is_there && !field.is_patterned(key) {
                     each[row] = answer;
                 }

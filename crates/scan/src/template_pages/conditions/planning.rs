@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use quarry_eval::EngineError;
 use quarry_eval::row_filter::network_of;
-use quarry_event::template::{ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN};
+use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN, TemplateSet, ValueTraits};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::CompareOp;
 
@@ -18,8 +18,12 @@ use super::field_test::FieldTest;
 use crate::template_pages::by_value::ByValue;
 use crate::template_pages::columns::number_texts;
 use crate::template_pages::outcome::{NO, UNDECIDED, YES};
+use crate::template_pages::rex::invalid_utf8;
 use crate::template_pages::slab::Slab;
-use crate::template_pages::value_location::ValueLocation;
+use crate::template_pages::value_location::{NestedValue, ValueLocation, append_unescaped};
+
+/// Maximum number of texts of a dictionary whose escapes are resolved for a test.
+const UNESCAPED_TEXTS_MAX: usize = 8_192;
 
 impl FieldTest {
     /// Evaluation of the test in a slab.
@@ -39,10 +43,10 @@ impl FieldTest {
                 _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => constants.push((key, text)),
-                ValueLocation::Nested(nested) if !nested.has_escapes() => {
-                    for value in &nested.values {
+                place if let Some(values) = tested_columns(place, &slab.template_set) => {
+                    for value in values {
                         if !columns.iter().any(|(known, _)| *known == value.column) {
-                            columns.push((value.column, self.column_plan(value.column, slab)?));
+                            columns.push((value.column, self.column_plan(value, slab)?));
                         }
                     }
                 }
@@ -52,17 +56,13 @@ impl FieldTest {
                 | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
                 | ValueLocation::List(_)
+                | ValueLocation::Variable(_)
                 | ValueLocation::Derived => {
                     base[key] = UNDECIDED;
                     composite.resize(base.len(), false);
                     composite[key] = true;
                 }
                 ValueLocation::Text => base[key] = UNDECIDED,
-                ValueLocation::Variable(column) => {
-                    if !columns.iter().any(|(known, _)| known == column) {
-                        columns.push((*column, self.column_plan(*column, slab)?));
-                    }
-                }
             }
         }
         if !constants.is_empty() {
@@ -82,10 +82,13 @@ impl FieldTest {
         })
     }
 
-    fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+    fn column_plan(&self, value: NestedValue, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+        let NestedValue { column, is_escaped } = value;
         match &slab.template_set.columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => {
-                let answers = self.test_column_texts(column, &slab.template_set, &slab.dictionary_values(column)?)?;
+                let written = slab.dictionary_values(column)?;
+                let texts = if is_escaped { unescaped_texts(&written)? } else { written };
+                let answers = self.test_column_texts(column, &slab.template_set, &texts)?;
                 Ok(match answers.first() {
                     Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
                     _ => ColumnPlan::Codes(answers),
@@ -93,8 +96,24 @@ impl FieldTest {
             }
             _ if self.requires_presence() => Ok(ColumnPlan::Same(YES)),
             ColumnKind::Numbers { format, min, max } => Ok(self.number_plan(*format, *min, *max)),
-            _ => Ok(ColumnPlan::Texts),
+            _ => Ok(match self.answer_without_texts(&slab.template_set.columns[column as usize].traits) {
+                Some(answer) => ColumnPlan::Same(answer),
+                None => ColumnPlan::Texts,
+            }),
         }
+    }
+
+    /// The answer for all values of a column with these traits, if none of them equals the value of the test.
+    fn answer_without_texts(&self, traits: &ValueTraits) -> Option<u8> {
+        let (op, value) = self.compare.as_ref()?;
+        let answer = match op {
+            CompareOp::Eq => NO,
+            CompareOp::Ne => YES,
+            _ => return None,
+        };
+        // Numbers and networks equal other texts too, and the text of a pattern is not a value.
+        let is_plain = !value.contains(['*', '\\']) && parse_number(value).is_none() && network_of(value).is_none();
+        (is_plain && !may_equal(value.as_bytes(), traits)).then_some(answer)
     }
 
     /// The plan for a column of numbers, which are compared as numbers if the comparison of their texts agrees.
@@ -162,5 +181,76 @@ impl FieldTest {
             (test, CountedValues::Numbers(numbers), _) => self.test_numbers(test, numbers),
             _ => Ok(None),
         }
+    }
+}
+
+/// The columns whose values decide a test of the field at this location; `None` if the values must be composed first.
+fn tested_columns(place: &ValueLocation, template_set: &TemplateSet) -> Option<Vec<NestedValue>> {
+    let is_testable = |value: &NestedValue| match template_set.columns.get(value.column as usize)?.kind {
+        ColumnKind::Dictionary { len } if len as usize <= UNESCAPED_TEXTS_MAX => Some(()),
+        _ => (!value.is_escaped).then_some(()),
+    };
+    let values = match place {
+        ValueLocation::Variable(column) => vec![NestedValue { column: *column, is_escaped: false }],
+        ValueLocation::Nested(nested) => nested.values.to_vec(),
+        place => vec![place.escaped_variable()?],
+    };
+    values.iter().try_for_each(is_testable)?;
+    Some(values)
+}
+
+/// JSON strings without their escapes.
+fn unescaped_texts(written: &ArrayRef) -> Result<ArrayRef, EngineError> {
+    let (mut texts, mut text) = (StringViewBuilder::with_capacity(written.len()), Vec::new());
+    for written in written.as_string_view() {
+        text.clear();
+        append_unescaped(written.unwrap_or_default().as_bytes(), &mut text)?;
+        texts.append_value(std::str::from_utf8(&text).map_err(invalid_utf8)?);
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+/// Whether a value with these traits may equal a text, in upper or lower case.
+fn may_equal(text: &[u8], traits: &ValueTraits) -> bool {
+    let is_ascii = text.is_ascii() && traits.bytes.iter().all(|byte| byte.is_ascii());
+    let (Some(first), Some(last)) = (text.first(), text.last()) else { return true };
+    let is_in = |byte: u8, set: ByteSet| {
+        [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()].into_iter().any(|byte| set.contains(byte))
+    };
+    let has_length = (traits.min_len as usize..=traits.max_len as usize).contains(&text.len());
+    !is_ascii
+        || has_length
+            && is_in(*first, traits.firsts)
+            && is_in(*last, traits.lasts)
+            && text.iter().all(|byte| is_in(*byte, traits.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_with_the_traits_of_a_column() {
+        let traits_of = |values: &[&str]| {
+            let mut traits = ValueTraits::default();
+            values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+            traits
+        };
+        let names = traits_of(&["Anna7", "nul3", "ull12"]);
+        for (text, expected) in [
+            ("nul3", true),
+            ("NUL7", true),
+            // Other last byte, first byte, byte within and lengths.
+            ("null", false),
+            ("lul3", false),
+            ("n_l3", false),
+            ("nul", false),
+            ("nulnul", false),
+            ("", true),
+            ("n\u{fc}l3", true),
+        ] {
+            assert_eq!(may_equal(text.as_bytes(), &names), expected, "{text}");
+        }
+        assert!(may_equal(b"null", &traits_of(&["n\u{fc}7"])));
     }
 }

@@ -276,8 +276,7 @@ fn json_fields_are_located_in_templates() {
         ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Variable(1)),
         ("{\"g\":\"@\",\"f\":\"x\"}", &[&["a"]], constant("x")),
         ("{\"a\":{\"f\":@}}", &[&["12"]], ValueLocation::Absent),
-        // Values with a quote, an escape, a key, a word, a part of a number, several values (with escapes), and text
-        // that is not JSON.
+        // Values with a quote, an escape, a key, a word, a part of a number, and several values (with escapes).
         ("{\"f\":\"@\"}", &[&["a\"b"]], ValueLocation::Text),
         ("{\"f\":\"@\"}", &[&["a\\n"]], ValueLocation::Text),
         ("{\"@\":\"x\",\"f\":1}", &[&["f"]], ValueLocation::Text),
@@ -286,9 +285,62 @@ fn json_fields_are_located_in_templates() {
         ("{\"f\":0@}", &[&["12"]], ValueLocation::Text),
         ("{\"f\":1,\"f\":\"@\"}", &[&["a"]], ValueLocation::List([constant("1"), ValueLocation::Variable(1)].into())),
         ("{\"f\":1,\"f\":\"@\"}", &[&["a\\n"]], ValueLocation::Text),
-        ("{\"f\":\"@\"} x", &[&["a"]], ValueLocation::Text),
+        // Text after the object.
+        ("{\"f\":\"@\"} x", &[&["a"]], ValueLocation::Variable(1)),
     ] {
         assert_eq!(place(KV, text, values), expected, "{text} {values:?}");
+    }
+}
+
+/// Texts that are not JSON have no fields if JSON is expected.
+#[test]
+fn prose_has_no_json_fields() {
+    let json = AutoExtraction { kv_mode: KvMode::Json, ..KV };
+    for (text, values, expected) in [
+        ("started f=@", &["12"][..], ValueLocation::Absent),
+        ("@ f=1", &["ab"], ValueLocation::Absent),
+        ("@ f=1", &["ab", "{"], ValueLocation::Text),
+        ("@ f=1", &["ab", " "], ValueLocation::Text),
+        ("@ f=1", &["ab", ""], ValueLocation::Text),
+    ] {
+        assert_eq!(place(json, text, &[values]), expected, "{text} {values:?}");
+    }
+}
+
+/// A text that breaks off has the fields before the break.
+#[test]
+fn fields_of_truncated_json_are_located() {
+    let (one, two) = (ValueLocation::Variable(1), ValueLocation::Variable(2));
+    for (text, variables, name, expected) in [
+        // Within a string, whether or not an escape is cut off, within a key, and behind a key or comma.
+        ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"][..], &["b", "c\\"]][..], "f", one.clone()),
+        ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"], &["b", "c\\"]], "g", ValueLocation::Absent),
+        ("{\"f\":\"@1\",\"g\":\"a@2\\", &[&["x"], &["\\\"b"]], "f", one.clone()),
+        ("{\"f\":\"@1\",\"@2", &[&["x"], &["g", "h"]], "f", one.clone()),
+        ("{\"f\":\"@1\",\"g\":", &[&["x"]], "f", one.clone()),
+        ("{\"a\":{\"f\":@1,", &[&["12"]], "a.f", one.clone()),
+        // A value at the end that may be cut off is complete, or begins no value.
+        ("{\"f\":@1,\"g\":@2", &[&["12"], &["34"]], "g", two),
+        ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "tr"]], "f", one.clone()),
+        ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "tr"]], "g", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "7x"]], "f", ValueLocation::Text),
+        ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "]"]], "f", ValueLocation::Text),
+        // Strings with escapes that no JSON string has, in all texts or some, or which the next part may complete.
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "b\\n\\q"]], "f", one.clone()),
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "b\\n\\q"]], "h", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "b"]], "f", ValueLocation::Text),
+        ("{\"f\":@1,\"g\":\"a@2\",\"h\":1}", &[&["12"], &["\\x22", "\\u12"]], "f", ValueLocation::Text),
+        // A variable that may be anything, where the reader has stopped or stops.
+        ("{'a':@1,\"f\":1}", &[&["x y", "1"]], "f", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "undefined"]], "f", one.clone()),
+        ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "undefined"]], "h", ValueLocation::Absent),
+        ("{\"f\":@1,\"g\":@2,\"h\":1}", &[&["12"], &["NaN", "nan"]], "f", ValueLocation::Text),
+        ("{\"f\":@1,\"g\":tru@2,\"h\":1}", &[&["12"], &["E", "e"]], "f", ValueLocation::Text),
+        // Values that may close the string, or that are a key in some texts.
+        ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"], &["b", "c\",\"f\":1"]], "f", ValueLocation::Text),
+        ("{\"f\":\"@1\",@2", &[&["x"], &["\"k\"", "12"]], "f", ValueLocation::Text),
+    ] {
+        assert_eq!(json_place(text, variables, name), expected, "{name} in {text} {variables:?}");
     }
 }
 

@@ -12,9 +12,9 @@ use quarry_eval::functions::json_tree::Json;
 use quarry_event::template::{ByteSet, ColumnKind, Template, TemplatePart};
 use quarry_pipeline::extract::JsonPath;
 
+use super::prose::is_prose;
 use super::{
-    CHECKED_VALUES_MAX, DIGITS, JsonColumns, KEY_PLACEHOLDER, LexerState, is_complete_value, is_prose, lex,
-    may_match_path,
+    CHECKED_VALUES_MAX, DIGITS, JsonColumns, KEY_PLACEHOLDER, LexerState, is_complete_value, lex, may_match_path,
 };
 use crate::template_pages::value_location::ValueLocation;
 
@@ -143,7 +143,7 @@ impl JsonColumns<'_> {
     }
 
     /// Whether `holds` is true for each value of a column; false if the values are not listed.
-    fn all_values(&self, column: u32, holds: impl Fn(&[u8]) -> bool) -> bool {
+    pub(super) fn all_values(&self, column: u32, holds: impl Fn(&[u8]) -> bool) -> bool {
         match self.template_set.columns.get(column as usize).map(|column| &column.kind) {
             Some(ColumnKind::Dictionary { len }) if *len <= CHECKED_VALUES_MAX => {
                 (self.dictionary)(column).is_some_and(|values| values.iter().all(holds))
