@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{NESTING_MAX, json_fields};
+use super::{NESTING_MAX, json_fields, json_string};
 
 fn fields(text: &str) -> (bool, Vec<(String, String)>) {
     let mut fields = Vec::new();
@@ -151,5 +151,21 @@ proptest! {
         if strict.is_ok() {
             prop_assert!(whole);
         }
+    }
+}
+
+#[test]
+fn the_content_of_a_string_is_unescaped_and_has_no_bare_quote() {
+    for (written, text) in [
+        ("plain", Some("plain")),
+        (r#"key:\"/a\" "#, Some("key:\"/a\" ")),
+        (r"\ud83d\ude00z\\", Some("😀z\\")),
+        (r#"a"b"#, None),
+        (r#"a\"b""#, None),
+        (r"a\", None),
+        (r"\u00e", None),
+        (r"\x", None),
+    ] {
+        assert_eq!(json_string(written).as_deref(), text, "{written}");
     }
 }
