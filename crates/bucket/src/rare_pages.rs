@@ -110,15 +110,14 @@ impl BucketReader {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
-                _ if locator.is_some() && matches!(wanted, TokenPattern::Token(_)) && is_located_column(column) => {
-                    is_located = true;
-                }
+                _ if locator.is_some() && is_located_in(column, wanted) => is_located = true,
                 test => tests.push((number, test)),
             }
         }
         let mut found = 0;
-        if let (Some(locator), TokenPattern::Token(token), true) = (locator, wanted, is_located) {
-            match locator.find(&self.source, hash_term(Namespace::Tokens, token))? {
+        // The caller has looked up a token, but not a prefix, in the term filter.
+        if let (Some(locator), true) = (locator, is_located && (asked.may_hold)(wanted.bytes())) {
+            match locator.find(&self.source, hash_term(Namespace::Tokens, wanted.bytes()))? {
                 Some(pages) => found = pages & among.0,
                 None => tests.extend(locator_tests(&columns.layout.template_set, wanted, asked)),
             }
@@ -247,6 +246,11 @@ fn is_located_column(column: &Column) -> bool {
     }
 }
 
+/// Whether a locator finds the pages in which values of this column match.
+fn is_located_in(column: &Column, wanted: TokenPattern<'_>) -> bool {
+    matches!(wanted.in_column(column), TokenPattern::Token(_)) && is_located_column(column)
+}
+
 /// The tests for columns that a locator covers.
 fn locator_tests<'a>(
     template_set: &TemplateSet,
@@ -254,7 +258,7 @@ fn locator_tests<'a>(
     asked: TokenScope<'_>,
 ) -> Vec<(u32, RareTest<'a>)> {
     let located = (0u32..).zip(template_set.text_columns());
-    let located = located.filter(|(number, column)| asked.includes_column(*number) && is_located_column(column));
+    let located = located.filter(|(number, column)| asked.includes_column(*number) && is_located_in(column, wanted));
     let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
 }

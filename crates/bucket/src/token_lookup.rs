@@ -222,6 +222,10 @@ mod tests {
             let is_foreseen =
                 |read: &Range<u64>| foreseen.iter().any(|range| range.start <= read.start && read.end <= range.end);
             assert!(recorded.take().iter().all(is_foreseen));
+            // All ids have the same length, so a prefix of this length can only be a whole id: no column is read.
+            let whole = TermQuery::Prefix(id(at).into());
+            assert!(reader.candidate_pages(0, &whole, &NoFields).unwrap().contains(at / crate::MAX_PAGE_EVENTS));
+            assert!(recorded.take().iter().all(is_foreseen), "{whole:?}");
             let unlisted = reader.token_lookup(0, lookup.token()).unwrap();
             assert_eq!(unlisted.locator_ranges().unwrap(), parts);
         }

@@ -217,8 +217,8 @@ impl Runner {
         })))
     }
 
-    /// Like [`Runner::events`], for commands in the same process. If the commands support it, columns may hold both
-    /// numbers and texts, and rows come in any order if the plan says so; an exchange permits neither.
+    /// Like [`Runner::events`], for commands in the same process. If the commands support it, columns may hold numbers
+    /// that a scan reads in place of texts, and rows come in any order if the plan says so; an exchange permits neither.
     fn events_here(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         if !supports_numbers(&plan.reduce) {
             return self.events(scan, plan, context);

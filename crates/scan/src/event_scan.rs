@@ -80,7 +80,7 @@ pub struct EventScan {
     pub(crate) extremes: bool,
     /// Whether events with equal values may be represented by one row with a count.
     pub(crate) counts: bool,
-    /// Whether columns of ordered rows may hold numbers and, as exceptions, texts.
+    /// Whether columns of ordered rows may hold addresses, decimals, and numbers with texts as exceptions.
     pub(crate) keeps_numbers: bool,
     /// Progress so far.
     pub progress: Arc<ScanProgress>,
@@ -191,7 +191,8 @@ impl EventScan {
         self.top_k.is_some() || self.selector.as_ref().is_some_and(RowSelector::has_threshold)
     }
 
-    /// Lets columns of ordered rows hold numbers and, as exceptions, texts; the reader of the rows supports both.
+    /// Lets columns of ordered rows hold addresses, decimals, and numbers with texts as exceptions; the reader of the
+    /// rows supports these forms.
     pub fn keep_numbers(&mut self) {
         self.keeps_numbers = true;
     }

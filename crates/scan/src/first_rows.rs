@@ -7,7 +7,8 @@
 //!
 //! Not here: the `dedup` command, which makes the final choice of rows (engine).
 
-use arrow::array::{Array as _, AsArray as _};
+use arrow::array::{Array as _, AsArray as _, BooleanArray};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
@@ -42,7 +43,7 @@ impl FirstRows {
         if !times.values().is_sorted() {
             order.sort_by_key(|row| std::cmp::Reverse(times.value(*row)));
         }
-        let mut seen = SeenKeys::of(&columns);
+        let mut seen = SeenKeys::of(&columns, count);
         let mut kept = vec![true; count];
         for row in order {
             let mut key = [0; KEY_FIELDS_MAX];
@@ -52,10 +53,13 @@ impl FirstRows {
                 continue;
             }
             let before = seen.count_of(key);
-            kept[row] = *before < self.count;
+            kept[row] = (*before as usize) < self.count;
             *before += 1;
         }
-        if kept.contains(&false) { rows::filter(&rows, &kept.into()) } else { Ok(rows) }
+        if !kept.contains(&false) {
+            return Ok(rows);
+        }
+        rows::filter(&rows, &BooleanArray::new(BooleanBuffer::collect_bool(count, |row| kept[row]), None))
     }
 }
 
@@ -63,29 +67,28 @@ impl FirstRows {
 enum SeenKeys {
     /// For small dictionaries: an array, indexed by the first code times the size of the second dictionary, plus the
     /// second code.
-    Few {
-        counts: Vec<usize>,
-        second: usize,
-    },
-    Many(HashMap<[u32; KEY_FIELDS_MAX], usize, FixedState>),
+    Few { counts: Vec<u32>, second: usize },
+    /// By both codes, the first in the upper bits.
+    Many(HashMap<u64, u32, FixedState>),
 }
 
 impl SeenKeys {
-    fn of(columns: &[ColumnReader]) -> SeenKeys {
+    /// For this many rows.
+    fn of(columns: &[ColumnReader], rows: usize) -> SeenKeys {
         let sizes: Option<Vec<usize>> = columns.iter().map(dictionary_size).collect();
         let keys = sizes.as_ref().map_or(usize::MAX, |sizes| sizes.iter().copied().fold(1, usize::saturating_mul));
         let second = sizes.and_then(|sizes| sizes.get(1).copied()).unwrap_or(1);
         match keys {
             ..=DENSE_KEYS_MAX => SeenKeys::Few { counts: vec![0; keys], second },
-            _ => SeenKeys::Many(HashMap::default()),
+            _ => SeenKeys::Many(HashMap::with_capacity_and_hasher(rows, FixedState::default())),
         }
     }
 
     #[inline]
-    fn count_of(&mut self, key: [u32; KEY_FIELDS_MAX]) -> &mut usize {
+    fn count_of(&mut self, [first, last]: [u32; KEY_FIELDS_MAX]) -> &mut u32 {
         match self {
-            SeenKeys::Few { counts, second } => &mut counts[key[0] as usize * *second + key[1] as usize],
-            SeenKeys::Many(seen) => seen.entry(key).or_insert(0),
+            SeenKeys::Few { counts, second } => &mut counts[first as usize * *second + last as usize],
+            SeenKeys::Many(seen) => seen.entry(u64::from(first) << u32::BITS | u64::from(last)).or_insert(0),
         }
     }
 }
@@ -118,6 +121,19 @@ mod tests {
     use arrow::array::{ArrayRef, DictionaryArray, StringViewArray, TimestampNanosecondArray, UInt32Array};
 
     use super::*;
+
+    #[test]
+    fn newest_rows_per_address_are_kept() {
+        let addresses: ArrayRef = Arc::new(UInt32Array::from(vec![Some(7), Some(u32::MAX), Some(7), None, Some(7)]));
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1, 2, 3, 4, 5]));
+        let columns = [("_time", times), ("f", Arc::clone(&addresses)), ("g", addresses)];
+        let rows = rows::batch_of(columns, 5).unwrap();
+        for fields in [vec!["f"], vec!["f", "g"]] {
+            let fields = fields.into_iter().map(str::to_owned).collect();
+            let kept = FirstRows { fields, count: 2, keeps_empty: false }.filter_rows(rows.clone()).unwrap();
+            assert_eq!(kept.column(0).as_primitive::<TimestampNanosecondType>().values(), &[2, 3, 5]);
+        }
+    }
 
     #[test]
     fn newest_rows_per_combination_and_rows_lacking_a_field_are_kept() {

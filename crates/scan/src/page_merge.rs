@@ -483,7 +483,8 @@ fn newest_first_order(keys: &[(TimeNs, u64)]) -> UInt32Array {
     if keys.is_sorted() {
         places.reverse();
     } else {
-        places.sort_unstable_by(|a, b| keys[*b as usize].cmp(&keys[*a as usize]));
+        // The keys of several pages are a few descending runs, which the stable sort finds and merges.
+        places.sort_by(|a, b| keys[*b as usize].cmp(&keys[*a as usize]));
     }
     UInt32Array::from(places)
 }

@@ -80,10 +80,12 @@ impl OpenBucket {
                 let found = self.pages(slab, &query);
                 assert_eq!(pages & !found, 0, "{token} in {pages:b}, found {found:b}");
                 let half = token.chars().take(token.chars().count().div_ceil(2)).collect::<String>();
-                let starting = truth.iter().filter(|(token, _)| token.starts_with(&half));
-                let expected = starting.fold(0, |all, (_, pages)| all | pages);
-                let found = self.pages(slab, &TermQuery::Prefix(half.as_str().into()));
-                assert_eq!(expected & !found, 0, "{half}* in {expected:b}, found {found:b}");
+                for prefix in [half.as_str(), token.as_str()] {
+                    let starting = truth.iter().filter(|(token, _)| token.starts_with(prefix));
+                    let expected = starting.fold(0, |all, (_, pages)| all | pages);
+                    let found = self.pages(slab, &TermQuery::Prefix(prefix.into()));
+                    assert_eq!(expected & !found, 0, "{prefix}* in {expected:b}, found {found:b}");
+                }
             }
         }
     }

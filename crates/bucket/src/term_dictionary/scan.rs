@@ -31,9 +31,24 @@ pub(crate) enum TokenPattern<'a> {
 }
 
 impl<'a> TokenPattern<'a> {
-    fn bytes(self) -> &'a [u8] {
+    /// The wanted token or prefix.
+    pub(crate) fn bytes(self) -> &'a [u8] {
         match self {
             TokenPattern::Token(bytes) | TokenPattern::Prefix(bytes) => bytes,
+        }
+    }
+
+    /// The pattern for the values of a column: a prefix as long as the longest value matches only whole tokens. The
+    /// lower case of a text outside ASCII may have more bytes than the text.
+    pub(crate) fn in_column(self, column: &Column) -> TokenPattern<'a> {
+        let traits = &column.traits;
+        match self {
+            TokenPattern::Prefix(prefix)
+                if prefix.len() >= traits.max_len as usize && !traits.bytes.intersects(NON_ASCII) =>
+            {
+                TokenPattern::Token(prefix)
+            }
+            wanted => wanted,
         }
     }
 

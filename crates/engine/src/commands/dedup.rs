@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
+use arrow::buffer::BooleanBuffer;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::row_groups::{MultivaluePart, NO_GROUP, RowGroups};
@@ -91,7 +92,7 @@ impl RowCommand for Dedup {
         let readers: Vec<ColumnReader> = self.fields.iter().map(|field| rows::reader(&rows, &field.text)).collect();
         let kept = self.first_rows(&readers, rows.num_rows());
         self.account.set(self.groups.bytes() + self.seen.capacity() * size_of::<u32>())?;
-        let kept = BooleanArray::from(kept);
+        let kept = BooleanArray::new(BooleanBuffer::collect_bool(kept.len(), |row| kept[row]), None);
         if !self.keep_events {
             return rows::filter(&rows, &kept);
         }

@@ -11,6 +11,8 @@ mod window;
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::row_groups::{MultivaluePart, NO_GROUP, RowGroups};
@@ -326,10 +328,16 @@ impl Inputs {
 
 impl StreamStats {
     /// The results for a batch, if no state is reset and there are no windows: aggregate by aggregate.
-    fn running_columns(&mut self, inputs: &Inputs, groups: &[u32]) -> Result<Vec<ColumnBuilder>, EngineError> {
+    fn running_columns(&mut self, inputs: &Inputs, groups: &[u32]) -> Result<Vec<ArrayRef>, EngineError> {
         let (count, current) = (self.plan.columns.len(), self.command.current);
         let (mut built, mut values_left) = (Vec::with_capacity(count), REPEATED_VALUES_MAX);
         for (at, (column, argument)) in self.plan.columns.iter().zip(&inputs.arguments).enumerate() {
+            self.stop.check_cancelled()?;
+            if matches!(column.body, FunctionBody::Count) {
+                let states = self.running.get_mut(at..).unwrap_or_default();
+                built.push(running_counts(states, count, argument.as_ref(), groups, current));
+                continue;
+            }
             let mut builder = ColumnBuilder::new(groups.len());
             for (row, group) in groups.iter().enumerate() {
                 if *group == NO_GROUP {
@@ -338,18 +346,12 @@ impl StreamStats {
                 }
                 let running = &mut self.running[*group as usize * count + at];
                 let values = RowValues::read(column.body, argument.as_ref(), row);
-                if let (RunningState::Count(count), RowValues::Count(more)) = (&mut *running, &values) {
-                    let before = *count;
-                    *count += *more as i64;
-                    builder.push(Value::Int(if current { *count } else { before }));
-                    continue;
-                }
                 self.stop.check_cancelled()?;
                 let value = value_with_row(running, column.body, &values, inputs.time(row), current);
                 count_repeated(std::slice::from_ref(&value), &mut values_left)?;
                 builder.push(value);
             }
-            built.push(builder);
+            built.push(builder.finish());
         }
         Ok(built)
     }
@@ -447,6 +449,33 @@ impl StreamStats {
     }
 }
 
+/// The counts after each row, or before it without `current`; `states` has the count of each group at every
+/// `step`-th position.
+fn running_counts(
+    states: &mut [RunningState],
+    step: usize,
+    argument: Option<&ColumnReader>,
+    groups: &[u32],
+    current: bool,
+) -> ArrayRef {
+    let mut count_of = |row: usize, group: u32| {
+        let Some(RunningState::Count(count)) = states.get_mut(group as usize * step) else { return 0 };
+        let before = *count;
+        *count += RowValues::read(FunctionBody::Count, argument, row).len() as i64;
+        if current { *count } else { before }
+    };
+    let is_counted = |group: u32| group != NO_GROUP;
+    let counts = groups.iter().enumerate().map(|(row, group)| match is_counted(*group) {
+        true => count_of(row, *group),
+        false => 0,
+    });
+    let counts: ScalarBuffer<i64> = counts.collect();
+    let nulls = groups
+        .contains(&NO_GROUP)
+        .then(|| NullBuffer::new(BooleanBuffer::collect_bool(groups.len(), |row| is_counted(groups[row]))));
+    Arc::new(Int64Array::new(counts, nulls))
+}
+
 impl RowCommand for StreamStats {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let inputs = Inputs {
@@ -454,23 +483,24 @@ impl RowCommand for StreamStats {
             times: rows::reader(&rows, "_time"),
             arguments: arguments(&self.plan, &rows)?,
         };
+        let finish = |columns: Vec<ColumnBuilder>| columns.into_iter().map(ColumnBuilder::finish).collect();
         let columns = if self.may_reset() {
-            self.row_columns(&rows, &inputs, None)?
+            finish(self.row_columns(&rows, &inputs, None)?)
         } else {
             let groups = self.groups.numbers(&inputs.by, rows.num_rows()).to_vec();
             self.prepare_groups(self.groups.len());
             match self.is_windowed() {
-                true => match self.integer_columns(&inputs, &groups)? {
+                true => finish(match self.integer_columns(&inputs, &groups)? {
                     Some(columns) => columns,
                     None => self.row_columns(&rows, &inputs, Some(&groups))?,
-                },
+                }),
                 false => self.running_columns(&inputs, &groups)?,
             }
         };
         self.account_memory(rows.num_rows())?;
         let mut result = NewColumns::of(rows);
         for (aggregate, column) in self.plan.columns.iter().zip(columns) {
-            result.set(&aggregate.name, column.finish());
+            result.set(&aggregate.name, column);
         }
         result.finish()
     }

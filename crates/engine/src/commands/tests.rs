@@ -1,4 +1,4 @@
-//! Folding commands return the same table for rows of texts and for rows of dictionary codes, with any number of
+//! Commands return the same table for rows of texts and for coded rows. Folding commands do so with any number of
 //! workers, whether or not their groups fit into memory.
 
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::ExprContext;
+use quarry_eval::rows::of_batches;
 use quarry_event::TimeRange;
 use quarry_spl::ast::Command;
 use quarry_testworld::coded_rows::{batches, lines_of};
@@ -93,6 +94,33 @@ fn tables_are_the_same_for_codes_and_texts_and_for_any_workers_and_memory() {
                 let found = table(search, rows, workers, shares);
                 assert_eq!(found, expected, "{search}, workers: {workers}, shares of the memory: {shares}");
             }
+        }
+    }
+}
+
+/// The rows that leave these commands, as lines.
+fn lines_after(commands: &str, batches: &[RecordBatch]) -> Vec<String> {
+    let search = format!("* | {commands}");
+    let (parsed, runner) = (quarry_spl::parse(&search), runner(&search));
+    let rows = runner.chain(of_batches(batches.to_vec()), &parsed.pipeline.commands[1..], &runner.context).unwrap();
+    rows.flat_map(|rows| lines_of(&rows.unwrap())).collect()
+}
+
+#[test]
+fn commands_over_ordered_rows_return_the_same_table_for_codes_and_texts() {
+    let [texts, typed, dictionaries, mixed] = batches();
+    for commands in [
+        "dedup address | stats count by word",
+        "dedup 2 price path | stats count by address",
+        "streamstats count as c by address | where c=3 | stats count by address",
+        "streamstats current=f count as c, sum(price) as s by word | stats max(c) max(s) by word",
+        "streamstats window=5 sum(price) as s, count(odd) as c by address | stats sum(s) sum(c) by address",
+        "eventstats avg(price) as a, count as n by address | where price>a | stats count max(n) by address",
+    ] {
+        let expected = lines_after(commands, &texts);
+        assert!(!expected.is_empty(), "{commands}");
+        for rows in [&typed, &dictionaries, &mixed] {
+            assert_eq!(lines_after(commands, rows), expected, "{commands}");
         }
     }
 }

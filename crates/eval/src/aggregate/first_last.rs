@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
+use quarry_stdx::number::u32_of;
 
 use super::fold::{Fold, Input, downcast, each_text_list, grow, text_lists};
 use super::groups::Members;
+use super::integers::UNSET;
 use super::state::sequence_entry;
 use super::state_column::{LIST_VALUES_MAX, PickKey};
 use crate::functions::time::instant;
@@ -105,6 +107,9 @@ pub(crate) struct PickFold {
     pub key: PickKey,
     /// The best row so far of each group.
     pub picks: Vec<Option<Pick>>,
+    /// While a batch is added: its best row of each group, [`UNSET`] if an earlier batch has a better row. The values of
+    /// a row are read only if no later row of the batch is better.
+    pub new_rows: Vec<u32>,
     /// Bytes of the values in `picks`.
     pub bytes: usize,
 }
@@ -113,23 +118,37 @@ impl Fold for PickFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         grow(&mut self.picks, members.groups, None);
         let Some(values) = input.values else { return };
+        grow(&mut self.new_rows, members.groups, UNSET);
+        let texts = |row: usize| -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
+        let mut changed = Vec::new();
         members.for_each(|row, group| {
             let Some(key) = self.key_of(input, row) else { return };
             let known = &mut self.picks[group];
             // Among rows with equal keys, the greatest values win, as in `merge_pick`: the order in which pages are read
             // depends on the plan and on how the events are stored.
-            let is_better = known.as_ref().is_none_or(|known| match key == known.key {
-                true => values.values(row).gt(known.values.iter().map(|text| Cow::Borrowed(text.as_str()))),
-                false => self.key.prefers(key, known.key),
-            });
+            let is_better = match known {
+                Some(known) if key == known.key => match self.new_rows[group] {
+                    UNSET => values.values(row).gt(known.values.iter().map(|text| Cow::Borrowed(text.as_str()))),
+                    best => values.values(row).gt(values.values(best as usize)),
+                },
+                Some(known) => self.key.prefers(key, known.key),
+                None => true,
+            };
             if is_better && !values.is_null(row) {
-                let texts: Vec<String> = values.values(row).map(Cow::into_owned).collect();
-                self.bytes += bytes_of(&texts);
-                let before = known.as_ref().map_or(0, |known| bytes_of(&known.values));
-                self.bytes = self.bytes.saturating_sub(before);
-                *known = Some(Pick { key, values: texts });
+                known.get_or_insert_with(|| Pick { key, values: Vec::new() }).key = key;
+                if std::mem::replace(&mut self.new_rows[group], u32_of(row)) == UNSET {
+                    changed.push(group);
+                }
+            }
             }
         });
+        for group in changed {
+            let row = std::mem::replace(&mut self.new_rows[group], UNSET) as usize;
+            let Some(pick) = &mut self.picks[group] else { continue };
+            let values = texts(row);
+            self.bytes = (self.bytes + bytes_of(&values)).saturating_sub(bytes_of(&pick.values));
+            pick.values = values;
+        }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
@@ -164,7 +183,7 @@ impl Fold for PickFold {
     }
 
     fn bytes(&self) -> usize {
-        self.picks.capacity() * size_of::<Option<Pick>>() + self.bytes
+        self.picks.capacity() * size_of::<Option<Pick>>() + self.new_rows.capacity() * size_of::<u32>() + self.bytes
     }
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn of(part: StateColumn, single: bool) -> Box<dyn Fold> {
         StateColumn::Tally => Box::<TallyFold>::default(),
         StateColumn::Sequence => Box::<SequenceFold>::default(),
         StateColumn::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
-        StateColumn::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), bytes: 0 }),
+        StateColumn::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), new_rows: Vec::new(), bytes: 0 }),
         StateColumn::Sparkline { width, reads } => Box::new(SparklineFold { lines: Vec::new(), width, reads }),
     }
 }

@@ -24,9 +24,9 @@ pub fn decode_rows(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     decode_columns(rows, |kind| is_mixed(kind) || is_coded(kind))
 }
 
-/// Like [`decode_rows`], but the numbers of mixed columns stay numbers.
+/// Like [`decode_rows`], but addresses, decimals and the numbers of mixed columns stay numbers.
 pub fn decode_rows_except_numbers(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
-    decode_columns(rows, is_coded)
+    decode_columns(rows, |kind| matches!(kind, DataType::Dictionary(..)))
 }
 
 fn is_coded(kind: &DataType) -> bool {
@@ -86,4 +86,27 @@ fn format_numbers(numbers: impl ExactSizeIterator<Item = Option<i64>>, format: N
         builder.append_option(written);
     }
     Arc::new(builder.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{DictionaryArray, StringViewArray, UInt32Array};
+
+    use super::*;
+    use crate::rows::batch_of;
+
+    #[test]
+    fn addresses_stay_numbers_unless_all_columns_are_decoded() {
+        let address: ArrayRef = Arc::new(UInt32Array::from(vec![0x0a00_0001, 0x7f00_0001]));
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b"]));
+        let word = DictionaryArray::<UInt32Type>::try_new(UInt32Array::from(vec![1, 0]), texts).unwrap();
+        let rows = batch_of([("address", address), ("word", Arc::new(word) as ArrayRef)], 2).unwrap();
+        let types = |rows: &RecordBatch| {
+            rows.schema().fields().iter().map(|field| field.data_type().clone()).collect::<Vec<DataType>>()
+        };
+        assert_eq!(types(&decode_rows_except_numbers(&rows).unwrap()), [DataType::UInt32, DataType::Utf8View]);
+        let decoded = decode_rows(&rows).unwrap();
+        let texts_of = |at: usize| decoded.column(at).as_string_view().iter().flatten().collect::<Vec<&str>>();
+        assert_eq!((texts_of(0), texts_of(1)), (vec!["10.0.0.1", "127.0.0.1"], vec!["b", "a"]));
+    }
 }

@@ -300,17 +300,20 @@ pub(super) fn typed_column(
 }
 
 fn select_texts(bytes: &Bytes, ends: &[u32], places: &ValuePositions) -> Result<ArrayRef, EngineError> {
-    let picked: Vec<Option<u32>> = match places {
+    let picked: UInt32Array = match places {
         ValuePositions::All => return text_array(bytes, ends),
-        ValuePositions::Each(places) => places.iter().copied().map(Some).collect(),
-        ValuePositions::Some(places) => places.clone(),
+        ValuePositions::Each(places) => places.clone().into(),
+        ValuePositions::Some(places) => {
+            let nulls = NullBuffer::new(BooleanBuffer::collect_bool(places.len(), |row| places[row].is_some()));
+            UInt32Array::new(places.iter().map(|place| place.unwrap_or(0)).collect(), Some(nulls))
+        }
     };
     if picked.len() >= ends.len() / BULK_VALIDATION_DIVISOR {
-        return Ok(take(&text_array(bytes, ends)?, &UInt32Array::from(picked), None)?);
+        return Ok(take(&text_array(bytes, ends)?, &picked, None)?);
     }
     let mut builder = StringViewBuilder::with_capacity(picked.len());
     let block = builder.append_block(Buffer::from(bytes.clone()));
-    for place in picked {
+    for place in &picked {
         match place {
             Some(place) => {
                 let start = if place == 0 { 0 } else { ends[place as usize - 1] };
@@ -342,7 +345,9 @@ impl TextWriter {
     }
 
     fn finish(self) -> Result<ArrayRef, EngineError> {
-        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        let valid = self.valid;
+        let nulls = valid.contains(&false);
+        let nulls = nulls.then(|| NullBuffer::new(BooleanBuffer::collect_bool(valid.len(), |row| valid[row])));
         text_views(Buffer::from(self.bytes), &self.ends, nulls)
     }
 }

@@ -27,9 +27,9 @@ use super::value_location::{ValueLocation, WrittenParts};
 
 /// At least one in this many rows of the page must be requested, because whole columns are read.
 const ROWS_DIVISOR: usize = 4;
-/// Number of rows after which the distinct values are counted for the first time.
+/// Number of rows with a value after which the distinct values are counted for the first time.
 const PROBED_ROWS: usize = 256;
-/// Minimum number of rows per distinct value; with fewer, the values are composed row by row.
+/// Minimum number of rows with a value per distinct value; with fewer, the values are composed row by row.
 const REPEATS_MIN: usize = 2;
 
 /// The location of a field in the texts of a template, for values that are composed from dictionary codes.
@@ -97,6 +97,7 @@ pub(super) fn composed_column(
     let mut work = Composer { texts: Interner::default(), known: HashMap::default(), text: Vec::new() };
     let mut cursors = Cursors::new(page);
     let mut codes: Vec<u32> = Vec::with_capacity(rows.len());
+    let mut valued = 0usize;
     for row in rows.iter() {
         let key = keys[row as usize];
         let code = match places.get(key as usize).and_then(Option::as_ref) {
@@ -107,7 +108,11 @@ pub(super) fn composed_column(
             },
         };
         codes.push(code);
-        if codes.len().is_multiple_of(PROBED_ROWS) && work.known.len() * REPEATS_MIN > codes.len() {
+        if code == ABSENT {
+            continue;
+        }
+        valued += 1;
+        if valued.is_multiple_of(PROBED_ROWS) && work.known.len() * REPEATS_MIN > valued {
             return Ok(None);
         }
     }

@@ -1,7 +1,7 @@
 //! Typed columns of fields whose values are mostly numbers and whose location differs between templates.
 //!
-//! The format of most numbers is the format of the column. Values in another form, such as `-` for a missing size or
-//! decimals of another scale, are exceptions; only these are read as texts.
+//! The format of most numbers is the format of the column; if no format is that of most, decimals of several scales
+//! become doubles. Values in another form, such as `-` for a missing size, are exceptions; only these are read as texts.
 //!
 //! Not here: fields that one column contains in all rows, and fields whose values are mostly texts
 //! ([`super::columns`]).
@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Decimal64Array, Float64Array, Int64Array, StringViewArray, UInt32Array};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, mixed_column};
@@ -26,6 +26,8 @@ use super::value_location::ValueLocation;
 const NUMBERS_DIVISOR: usize = 2;
 /// Numbers in the format [`NumberFormat::Shortest`] are below this bound, which is within the exact range of doubles.
 const SHORTEST_BOUND: u64 = 1_000_000_000_000_000;
+/// Doubles are written with an exponent if they have no digit within this many decimal places.
+const EXPONENT_DIGITS: u8 = 4;
 /// Maximum number of dictionary entries that are parsed for the rows of a page.
 const PARSED_ENTRIES_MAX: usize = 1_024;
 
@@ -121,7 +123,9 @@ impl FoundNumbers {
     }
 
     fn into_array(self, format: NumberFormat) -> Result<ArrayRef, EngineError> {
-        let nulls = (self.missing > 0).then(|| NullBuffer::from(self.has_number));
+        let has_number = |row: usize| self.has_number[row];
+        let nulls = BooleanBuffer::collect_bool(self.has_number.len(), has_number);
+        let nulls = (self.missing > 0).then(|| NullBuffer::new(nulls));
         Ok(match format {
             NumberFormat::Ip4 => {
                 let addresses: Vec<u32> = self.numbers.into_iter().map(|number| number as u32).collect();
@@ -232,6 +236,9 @@ enum SourceNumbers {
     Never,
     /// The values, multiplied by this power of ten.
     Values(i64),
+    /// Decimals, multiplied by a power of ten. Exceptions are decimals with a redundant zero and products below `min`,
+    /// because a double is written without such a zero, and a small double with an exponent.
+    Decimals { factor: i64, min: u64 },
     /// By code; `None` for texts that are exceptions.
     ByCode(Vec<Option<i64>>),
 }
@@ -283,22 +290,27 @@ impl Sources {
             }
         }
         let most = counts.iter().copied().max_by_key(|(_, count)| *count)?;
-        let shortest = counts.iter().map(|(format, _)| *format).filter(is_shortest).max_by_key(places);
-        let converted = shortest.map(|format| {
-            let converted = counts.iter().filter(|(own, _)| factor_between(*own, format).is_some());
+        let is_enough = |count: usize| count * NUMBERS_DIVISOR >= all;
+        let scales = counts.iter().filter_map(|(format, _)| match format {
+            NumberFormat::Shortest { digits } => Some(*digits),
+            NumberFormat::Decimal { digits } if !is_enough(most.1) => Some(*digits),
+            _ => None,
+        });
+        let converted = scales.max().map(|digits| {
+            let format = NumberFormat::Shortest { digits };
+            let converted =
+                counts.iter().filter(|(own, _)| !matches!(SourceNumbers::of(*own, format), SourceNumbers::Never));
             (format, converted.map(|(_, count)| *count).sum())
         });
         let (format, count) = converted.filter(|(_, count)| *count > most.1).unwrap_or(most);
-        (count * NUMBERS_DIVISOR >= all).then_some(format)
+        is_enough(count).then_some(format)
     }
 
     /// Finds out which values of the columns are numbers of this format.
     fn parse_dictionaries(&mut self, format: NumberFormat, page: &PageReader<'_>) -> Result<(), EngineError> {
         for source in &mut self.0 {
             source.numbers = match (&source.values.values, &page.template_set().columns[source.column as usize].kind) {
-                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) => {
-                    factor_between(*own, format).map_or(SourceNumbers::Never, SourceNumbers::Values)
-                }
+                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) => SourceNumbers::of(*own, format),
                 (ColumnValues::Codes(_), ColumnKind::Dictionary { len }) if *len as usize <= PARSED_ENTRIES_MAX => {
                     let texts = page.slab.dictionary_values(source.column)?;
                     let texts = texts.as_string_view();
@@ -344,6 +356,25 @@ impl Sources {
     }
 }
 
+impl SourceNumbers {
+    /// The numbers of a source whose numbers have the format `own`, for a column with the format `format`.
+    fn of(own: NumberFormat, format: NumberFormat) -> SourceNumbers {
+        let power = |digits: u8| 10i64.pow(u32::from(digits));
+        match (own, format) {
+            (own, format) if own == format => SourceNumbers::Values(1),
+            (NumberFormat::Integer, NumberFormat::Shortest { digits }) => SourceNumbers::Values(power(digits)),
+            (NumberFormat::Shortest { digits: own }, NumberFormat::Shortest { digits }) if own <= digits => {
+                SourceNumbers::Values(power(digits - own))
+            }
+            (NumberFormat::Decimal { digits: own }, NumberFormat::Shortest { digits }) if own <= digits => {
+                let min = power(digits.saturating_sub(EXPONENT_DIGITS)).unsigned_abs();
+                SourceNumbers::Decimals { factor: power(digits - own), min }
+            }
+            _ => SourceNumbers::Never,
+        }
+    }
+}
+
 impl NumberSource {
     /// The value in a row; `None` if the column has no value in the row.
     #[inline]
@@ -354,6 +385,11 @@ impl NumberSource {
             (SourceNumbers::Values(factor), ColumnValues::Numbers(numbers)) => {
                 let number = numbers.get(place).and_then(|number| number.checked_mul(*factor));
                 number.filter(|number| number.unsigned_abs() < SHORTEST_BOUND)
+            }
+            (SourceNumbers::Decimals { factor, min }, ColumnValues::Numbers(numbers)) => {
+                let number = numbers.get(place).filter(|number| **number % 10 != 0);
+                let number = number.and_then(|number| number.checked_mul(*factor));
+                number.filter(|number| (*min..SHORTEST_BOUND).contains(&number.unsigned_abs()))
             }
             (SourceNumbers::ByCode(numbers), ColumnValues::Codes(codes)) => {
                 codes.get(place).and_then(|code| *numbers.get(*code as usize)?)
@@ -406,32 +442,10 @@ fn format_of_column(column: u32, template_set: &TemplateSet) -> Option<NumberFor
 }
 
 fn is_plain(format: &NumberFormat) -> bool {
-    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Ip4) || is_shortest(format)
-}
-
-fn is_shortest(format: &NumberFormat) -> bool {
-    matches!(format, NumberFormat::Shortest { .. })
-}
-
-/// Number of decimal places to which a format with variable places scales its stored numbers; 0 for other formats.
-fn places(format: &NumberFormat) -> u8 {
-    match format {
-        NumberFormat::Shortest { digits } => *digits,
-        _ => 0,
-    }
-}
-
-/// The power of ten by which stored numbers of one format are multiplied to be numbers of the other; `None` if their
-/// texts would be written differently.
-fn factor_between(own: NumberFormat, other: NumberFormat) -> Option<i64> {
-    match (own, other) {
-        (own, other) if own == other => Some(1),
-        (NumberFormat::Integer | NumberFormat::Shortest { .. }, NumberFormat::Shortest { digits }) => {
-            let missing = digits.checked_sub(places(&own))?;
-            Some(10i64.pow(u32::from(missing)))
-        }
-        _ => None,
-    }
+    matches!(
+        format,
+        NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Shortest { .. } | NumberFormat::Ip4
+    )
 }
 
 /// Whether numbers can be read from a column without reading its texts row by row.
@@ -439,5 +453,33 @@ fn is_numeric(column: u32, template_set: &TemplateSet) -> bool {
     match template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { len } => len as usize <= PARSED_ENTRIES_MAX,
         _ => format_of_column(column, template_set).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_of_several_scales_become_numbers_unless_a_double_has_another_text() {
+        let format = NumberFormat::Shortest { digits: 5 };
+        let read = |digits: u8, number: i64| {
+            let values = PageColumn { rows: None, values: ColumnValues::Numbers(vec![number]) };
+            let numbers = SourceNumbers::of(NumberFormat::Decimal { digits }, format);
+            match (NumberSource { column: 0, values: Arc::new(values), next: 0, numbers }).read(0) {
+                Some(NumberValue::Number(number)) => Some(number),
+                _ => None,
+            }
+        };
+        let written = |number: i64| quarry_event::value::format_number(number as f64 / 1e5);
+        for (digits, number, text) in
+            [(2, 81_442, "814.42"), (5, 878_871, "8.78871"), (1, -5, "-0.5"), (5, 11, "0.00011")]
+        {
+            assert_eq!(read(digits, number).map(written).as_deref(), Some(text));
+        }
+        // 287.30, 0.00009 and 100000000000.5; more digits than the column has.
+        for (digits, number) in [(2, 28_730), (5, 9), (1, 1_000_000_000_005), (6, 1_234_567)] {
+            assert_eq!(read(digits, number), None, "{number}");
+        }
     }
 }

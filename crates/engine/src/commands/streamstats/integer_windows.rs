@@ -95,7 +95,11 @@ impl IntegerWindows {
             (FunctionBody::Count, reader) => Some(Some(rows.map(|row| counted(!reader.is_null(row))).collect())),
             (
                 _,
-                ColumnReader::Int(_) | ColumnReader::Text(_) | ColumnReader::Dictionary(_) | ColumnReader::Mixed(_),
+                ColumnReader::Int(_)
+                | ColumnReader::Text(_)
+                | ColumnReader::Dictionary(_)
+                | ColumnReader::Decimal(..)
+                | ColumnReader::Mixed(_),
             ) => rows.map(|row| small_integer(reader.exact_number(row))).collect::<Option<Integers>>().map(Some),
             _ => None,
         }

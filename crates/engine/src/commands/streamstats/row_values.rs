@@ -41,7 +41,11 @@ impl RowValues {
             (FunctionBody::Count, _) => RowValues::Count((!reader.is_null(row)).into()),
             (
                 FunctionBody::Sum { .. },
-                ColumnReader::Int(_) | ColumnReader::Text(_) | ColumnReader::Dictionary(_) | ColumnReader::Mixed(_),
+                ColumnReader::Int(_)
+                | ColumnReader::Text(_)
+                | ColumnReader::Dictionary(_)
+                | ColumnReader::Decimal(..)
+                | ColumnReader::Mixed(_),
             ) => RowValues::Number(reader.exact_number(row)),
             _ if matches!(reader.value(row), Value::Bool(false)) => RowValues::Texts(Vec::new()),
             _ => RowValues::Texts(reader.values(row).map(Cow::into_owned).collect()),

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{NESTING_MAX, json_fields, json_stop};
+use super::{NESTING_MAX, json_fields, json_stop, json_string};
 
 fn fields(text: &str) -> (bool, Vec<(String, String)>) {
     let mut fields = Vec::new();
@@ -166,5 +166,21 @@ fn the_reader_stops_at_or_before_a_byte_that_is_not_json() {
         ("[1;2]", Some(b'2')),
     ] {
         assert_eq!(json_stop(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_content_of_a_string_is_unescaped_and_has_no_bare_quote() {
+    for (written, text) in [
+        ("plain", Some("plain")),
+        (r#"key:\"/a\" "#, Some("key:\"/a\" ")),
+        (r"\ud83d\ude00z\\", Some("😀z\\")),
+        (r#"a"b"#, None),
+        (r#"a\"b""#, None),
+        (r"a\", None),
+        (r"\u00e", None),
+        (r"\x", None),
+    ] {
+        assert_eq!(json_string(written).as_deref(), text, "{written}");
     }
 }
