@@ -140,7 +140,6 @@ impl Fold for PickFold {
                     changed.push(group);
                 }
             }
-            }
         });
         for group in changed {
             let row = std::mem::replace(&mut self.new_rows[group], UNSET) as usize;
