@@ -566,26 +566,50 @@ fn timed(row: u64) -> String {
     format!("c{} took {wait}{} for job j{}", at % 40, ["ms", "s"][(at >> 9) as usize % 2], at % 3)
 }
 
+/// Numbers with three decimal places, nearly all below one, and some that a truncated event ends.
+fn split(row: u64) -> String {
+    let at = mixed(row);
+    let (whole, fraction) = (if at % 40 == 3 { at % 9 } else { 0 }, 1 + mixed(at) % 899);
+    match at % 61 {
+        7 => format!("c{} wait={whole}.", at % 40),
+        8 => format!("c{} wait={whole}.{} ms for job j1", at % 40, 1 + fraction % 9),
+        _ => format!(
+            "c{} wait={whole}.{fraction:03} {} for job j{}",
+            at % 40,
+            ["ms", "s"][(at >> 9) as usize % 2],
+            at % 3
+        ),
+    }
+}
+
+/// Searches for numbers.
+const OF_NUMBERS: &[&str] = &[
+    "| stats count(wait) dc(wait) min(wait) max(wait) by unit",
+    "| stats count by wait | sort 0 str(wait) | head 40",
+    "| eval text=wait.\"!\" | stats count by text | sort 0 str(text) | head 40",
+    "| where wait > 3.4 | stats count by job",
+    "| where isnull(wait) | stats count",
+    "| eval class=case(wait<1, \"low\", wait<20.5, \"mid\", true(), \"high\") | stats count by class unit",
+    "| sort 0 - num(wait) _time | head 20 | table wait unit",
+    "| timechart span=10m count(wait) max(wait)",
+    "wait=3.40 | stats count",
+    "wait=3.4 | stats count",
+    "wait=0.000007 | stats count",
+    "wait>0.5 wait<=20 | stats count by unit",
+    "wait!=7 | stats count by unit",
+    "unit=ms job!=j1 | stats count dc(wait) by job",
+];
+
 #[test]
 fn numbers_of_several_scales_keep_their_values_in_columns() {
     let props = "[proxy]\nKV_MODE = none\nEXTRACT-wait = took (?<wait>[\\d.]+)(?<unit>ms|s) for job (?<job>\\w+)$\n";
-    let searches = [
-        "| stats count(wait) dc(wait) min(wait) max(wait) by unit",
-        "| stats count by wait | sort 0 str(wait) | head 40",
-        "| eval text=wait.\"!\" | stats count by text | sort 0 str(text) | head 40",
-        "| where wait > 3.4 | stats count by job",
-        "| where isnull(wait) | stats count",
-        "| eval class=case(wait<1, \"low\", wait<20.5, \"mid\", true(), \"high\") | stats count by class unit",
-        "| sort 0 - num(wait) _time | head 20 | table wait unit",
-        "| timechart span=10m count(wait) max(wait)",
-        "wait=3.40 | stats count",
-        "wait=3.4 | stats count",
-        "wait=0.000007 | stats count by unit",
-        "wait>0.5 wait<=20 | stats count by unit",
-        "wait!=7 | stats count by unit",
-        "unit=ms job!=j1 | stats count dc(wait) by job",
-    ];
-    check_searches(timed, (props, ""), &searches, "wait");
+    check_searches(timed, (props, ""), OF_NUMBERS, "wait");
+}
+
+#[test]
+fn digits_before_and_after_a_point_are_one_number_in_columns() {
+    let props = "[proxy]\nKV_MODE = none\nEXTRACT-wait = wait=(?<wait>[\\d.]+) (?<unit>ms|s) for job (?<job>\\w+)$\n";
+    check_searches(split, (props, ""), OF_NUMBERS, "wait");
 }
 
 /// A rule whose fields the templates do not locate.

@@ -30,6 +30,7 @@ use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
 use super::prefixed_columns::prefixed_column;
 use super::rex::invalid_utf8;
+use super::split_decimals::DecimalTemplate;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation, append_unescaped};
 
@@ -87,12 +88,15 @@ fn located_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let array = match field.column {
+    // The numbers of such a column are read from the columns of its template.
+    let template_set = page.template_set();
+    let is_plain = |column: &u32| DecimalTemplate::of(*column, template_set).is_none();
+    let array = match field.column.filter(is_plain) {
         Some(column) => column_of_values(column, rows, page)?,
         None if field.locations.iter().all(is_null) => return Ok(None),
         None => {
             let keys = RowKeys::of(field, rows, page)?;
-            match common_column(field, rows, &keys, page.template_set()) {
+            match common_column(field, rows, &keys, template_set).filter(is_plain) {
                 Some(column) => column_of_values(column, rows, page)?,
                 None => separate_column(field, rows, &keys, page)?,
             }

@@ -22,6 +22,7 @@ use super::cursors::for_each_value;
 use super::divided_keys::RowKeys;
 use super::field_locations::FieldLocations;
 use super::page::{PageReader, Rows};
+use super::split_decimals::{DecimalTemplate, SplitDecimals};
 use super::value_location::ValueLocation;
 
 /// At least one value in this many must be a number in the column's format; otherwise all values are read as texts.
@@ -273,6 +274,8 @@ struct Sources(Vec<NumberSource>);
 struct NumberSource {
     column: u32,
     values: Arc<PageColumn>,
+    /// The numbers of a column with templates.
+    decimals: Option<SplitDecimals>,
     numbers: SourceNumbers,
 }
 
@@ -284,6 +287,8 @@ enum SourceNumbers {
     Values(Scaling),
     /// By code; `None` for texts that are exceptions.
     ByCode(Vec<Option<i64>>),
+    /// By value of the column; `None` for exceptions.
+    ByValue(Vec<Option<i64>>),
 }
 
 impl Sources {
@@ -295,7 +300,11 @@ impl Sources {
             let is_needed = matches!(place, ValueLocation::Nested(_)) || is_numeric(column, page.template_set());
             if is_needed && self.place_of(column).is_none() {
                 let values = page.column_of_rows(column, rows)?;
-                self.0.push(NumberSource { column, values, numbers: SourceNumbers::Never });
+                let decimals = match DecimalTemplate::of(column, page.template_set()) {
+                    Some(template) => template.read(&values, rows, page)?,
+                    None => None,
+                };
+                self.0.push(NumberSource { column, values, decimals, numbers: SourceNumbers::Never });
             }
         }
         Ok(())
@@ -303,6 +312,12 @@ impl Sources {
 
     fn place_of(&self, column: u32) -> Option<usize> {
         self.0.iter().position(|source| source.column == column)
+    }
+
+    /// The format of the numbers of a column.
+    fn format_of(&self, column: u32, template_set: &TemplateSet) -> Option<NumberFormat> {
+        let decimals = self.place_of(column).and_then(|at| self.0[at].decimals.as_ref());
+        decimals.map(|decimals| decimals.format).or_else(|| format_of_column(column, template_set))
     }
 
     /// The format of most numbers; `None` if too few values are numbers of one format.
@@ -324,10 +339,10 @@ impl Sources {
             match place {
                 place if is_null(place) => {}
                 ValueLocation::Constant(text) => add(format_of_text(text), rows),
-                ValueLocation::Variable(column) => add(format_of_column(*column, template_set), rows),
+                ValueLocation::Variable(column) => add(self.format_of(*column, template_set), rows),
                 ValueLocation::Nested(nested) => nested.values.iter().for_each(|value| {
                     let values = self.place_of(value.column).map_or(0, |at| self.0[at].values.values.len());
-                    add(format_of_column(value.column, template_set), values.min(rows));
+                    add(self.format_of(value.column, template_set), values.min(rows));
                 }),
                 _ => add(None, rows),
             }
@@ -346,6 +361,13 @@ impl Sources {
     /// Finds out which values of the columns are numbers of this format.
     fn parse_dictionaries(&mut self, format: NumberFormat, page: &PageReader<'_>) -> Result<(), EngineError> {
         for source in &mut self.0 {
+            if let Some(SplitDecimals { format: own, numbers }) = &source.decimals {
+                let scaled = |scaling: Scaling| numbers.iter().map(|number| scaling.apply((*number)?)).collect();
+                let scaling = Scaling::between(*own, format);
+                source.numbers =
+                    scaling.map_or(SourceNumbers::Never, |scaling| SourceNumbers::ByValue(scaled(scaling)));
+                continue;
+            }
             source.numbers = match (&source.values.values, &page.template_set().columns[source.column as usize].kind) {
                 (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) => {
                     Scaling::between(*own, format).map_or(SourceNumbers::Never, SourceNumbers::Values)
@@ -414,6 +436,10 @@ impl NumberSource {
                 let number = |place: usize| codes.get(place).and_then(|code| *numbers.get(*code as usize)?);
                 for_each_value(&self.values, rows, |at, row, place| visit(at, row, number(place)));
             }
+            (SourceNumbers::ByValue(numbers), _) => {
+                let number = |place: usize| numbers.get(place).copied().flatten();
+                for_each_value(&self.values, rows, |at, row, place| visit(at, row, number(place)));
+            }
             _ => for_each_value(&self.values, rows, |at, row, _| visit(at, row, None)),
         }
     }
@@ -434,7 +460,9 @@ fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
 fn may_be_number(place: &ValueLocation, template_set: &TemplateSet) -> bool {
     match place {
         ValueLocation::Constant(text) => format_of_text(text).is_some(),
-        place => columns_of(place).any(|column| format_of_column(column, template_set).is_some()),
+        place => columns_of(place).any(|column| {
+            format_of_column(column, template_set).is_some() || DecimalTemplate::of(column, template_set).is_some()
+        }),
     }
 }
 
@@ -470,6 +498,7 @@ fn places(format: &NumberFormat) -> u8 {
 fn is_numeric(column: u32, template_set: &TemplateSet) -> bool {
     match template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { len } => len as usize <= PARSED_ENTRIES_MAX,
+        ColumnKind::Templates(_) => DecimalTemplate::of(column, template_set).is_some(),
         _ => format_of_column(column, template_set).is_some(),
     }
 }
