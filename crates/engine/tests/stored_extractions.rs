@@ -468,6 +468,16 @@ const OF_LISTS: &[&str] = &[
 
 /// The answers of [`OF_LISTS`] are the same in memory, sealed and compacted; returns how `word` is stored.
 fn check_lists(event: fn(u64) -> String, props: &str, transforms: &str) -> Vec<StoredValues> {
+    check_searches(event, (props, transforms), OF_LISTS, "word")
+}
+
+/// The answers of `searches` are the same in memory, sealed and compacted; returns how `field` is stored.
+fn check_searches(
+    event: fn(u64) -> String,
+    (props, transforms): (&str, &str),
+    searches: &[&str],
+    field: &str,
+) -> Vec<StoredValues> {
     let source = |file: &str, text: &str| ConfSource {
         layer: Layer::SystemLocal,
         app: None,
@@ -487,7 +497,7 @@ fn check_lists(event: fn(u64) -> String, props: &str, transforms: &str) -> Vec<S
             let mut job = engine.start(request(&text), Arc::clone(&source)).unwrap();
             (text, lines(&rows_of(&mut job).unwrap()))
         };
-        OF_LISTS.iter().map(answer).collect()
+        searches.iter().map(answer).collect()
     };
     let before = answers();
     assert!(before.iter().all(|(_, lines)| !lines.is_empty()), "{before:?}");
@@ -499,7 +509,7 @@ fn check_lists(event: fn(u64) -> String, props: &str, transforms: &str) -> Vec<S
     let segments = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).segments;
     let sets = segments.iter().filter_map(|segment| segment.template_set().unwrap());
     assert_equal(&answers(), &before, "compacted");
-    let stored = sets.flat_map(|set| set.extractions.clone()).filter(|stored| &*stored.name == "word");
+    let stored = sets.flat_map(|set| set.extractions.clone()).filter(|stored| *stored.name == *field);
     stored.map(|stored| stored.values).collect()
 }
 
@@ -537,6 +547,69 @@ fn lists_of_nearly_unique_values_are_read_from_the_columns_of_the_texts() {
     let transforms = "[pairs]\nREGEX = \\n\\s*([^:\\n]+):[ \\t]+([^\\n]*)\nFORMAT = $1::$2\nMV_ADD = true\n";
     let stored = check_lists(logon, props, transforms);
     assert!(matches!(&stored[..], [StoredValues::Parts(parts)] if parts.is_list), "{stored:?}");
+}
+
+/// Numbers with units: integers, numbers with zeros at the end, numbers that a double writes with an exponent, and
+/// numbers with up to five decimal places.
+fn timed(row: u64) -> String {
+    let at = mixed(row);
+    let wait = match at % 8 {
+        0 => format!("{}", at % 90),
+        1 => format!("{}.{}0", at % 7, at % 9 + 1),
+        2 => format!("0.00000{}", at % 9 + 1),
+        3 | 4 => format!("{}.{:03}", at % 30, mixed(at) % 1_000),
+        _ => format!("{}.{:04}7", at % 50, mixed(at) % 10_000),
+    };
+    if at % 61 == 7 {
+        return format!("c{} took", at % 40);
+    }
+    format!("c{} took {wait}{} for job j{}", at % 40, ["ms", "s"][(at >> 9) as usize % 2], at % 3)
+}
+
+/// Numbers with three decimal places, nearly all below one, and some that a truncated event ends.
+fn split(row: u64) -> String {
+    let at = mixed(row);
+    let (whole, fraction) = (if at % 40 == 3 { at % 9 } else { 0 }, 1 + mixed(at) % 899);
+    match at % 61 {
+        7 => format!("c{} wait={whole}.", at % 40),
+        8 => format!("c{} wait={whole}.{} ms for job j1", at % 40, 1 + fraction % 9),
+        _ => format!(
+            "c{} wait={whole}.{fraction:03} {} for job j{}",
+            at % 40,
+            ["ms", "s"][(at >> 9) as usize % 2],
+            at % 3
+        ),
+    }
+}
+
+/// Searches for numbers.
+const OF_NUMBERS: &[&str] = &[
+    "| stats count(wait) dc(wait) min(wait) max(wait) by unit",
+    "| stats count by wait | sort 0 str(wait) | head 40",
+    "| eval text=wait.\"!\" | stats count by text | sort 0 str(text) | head 40",
+    "| where wait > 3.4 | stats count by job",
+    "| where isnull(wait) | stats count",
+    "| eval class=case(wait<1, \"low\", wait<20.5, \"mid\", true(), \"high\") | stats count by class unit",
+    "| sort 0 - num(wait) _time | head 20 | table wait unit",
+    "| timechart span=10m count(wait) max(wait)",
+    "wait=3.40 | stats count",
+    "wait=3.4 | stats count",
+    "wait=0.000007 | stats count",
+    "wait>0.5 wait<=20 | stats count by unit",
+    "wait!=7 | stats count by unit",
+    "unit=ms job!=j1 | stats count dc(wait) by job",
+];
+
+#[test]
+fn numbers_of_several_scales_keep_their_values_in_columns() {
+    let props = "[proxy]\nKV_MODE = none\nEXTRACT-wait = took (?<wait>[\\d.]+)(?<unit>ms|s) for job (?<job>\\w+)$\n";
+    check_searches(timed, (props, ""), OF_NUMBERS, "wait");
+}
+
+#[test]
+fn digits_before_and_after_a_point_are_one_number_in_columns() {
+    let props = "[proxy]\nKV_MODE = none\nEXTRACT-wait = wait=(?<wait>[\\d.]+) (?<unit>ms|s) for job (?<job>\\w+)$\n";
+    check_searches(split, (props, ""), OF_NUMBERS, "wait");
 }
 
 /// A rule whose fields the templates do not locate.

@@ -7,8 +7,11 @@
 //!
 //! Not here: fields whose parts differ between events of a template (`super::part_columns`).
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use memchr::memmem;
 use quarry_event::template::{
     ExtractedField, MAX_PARTS_BY_TEMPLATE, StoredExtraction, StoredValues, TEXT_COLUMN, TemplatePart, TextParts,
@@ -83,9 +86,15 @@ impl TemplateLocator<'_> {
     /// The parts of the values in the events of each template; `None` if all candidates of a value use a column of an
     /// earlier value, or if the values of an event have too many parts.
     fn into_parts(self) -> Option<TextParts> {
+        let mut templates: HashMap<ValueParts, usize, FixedState> = HashMap::default();
+        for place in &self.places {
+            if let Place::Parts(of_values) = place {
+                of_values.iter().flatten().for_each(|parts| *templates.entry(parts.clone()).or_default() += 1);
+            }
+        }
         let parts = self.places.into_iter().map(|place| match place {
             Place::Unread | Place::Absent => Some(None),
-            Place::Parts(of_values) => Some(Some(simplest_of(of_values)?)),
+            Place::Parts(of_values) => Some(Some(simplest_of(of_values, &templates)?)),
         });
         let (codes, is_list) = (TEXT_COLUMN, self.field.is_list);
         Some(TextParts { codes, own: None, parts: parts.collect::<Option<_>>()?, is_list })
@@ -93,16 +102,22 @@ impl TemplateLocator<'_> {
 }
 
 /// The simplest candidate of each value of an event, joined. Prefers parts with a variable, then whole variables to
-/// slices, then the fewest parts: a single variable is best, because the value can then be read from one column.
-/// Candidates that use a column of an earlier value are skipped.
-fn simplest_of(of_values: Vec<Vec<ValueParts>>) -> Option<ValueParts> {
+/// slices, then the fewest parts: a single variable is best, because the value can then be read from one column. Among
+/// equally simple candidates, prefers those of the most templates (`templates` has their number): a search computes the
+/// slices of all values of a dictionary once for each different slice. Candidates that use a column of an earlier value
+/// are skipped.
+fn simplest_of(
+    of_values: Vec<Vec<ValueParts>>,
+    templates: &HashMap<ValueParts, usize, FixedState>,
+) -> Option<ValueParts> {
     let is_variable = |part: &TemplatePart| matches!(part, TemplatePart::Variable(_));
     let mut chosen: Vec<ValueParts> = Vec::with_capacity(of_values.len());
     for candidates in of_values {
         let is_taken = |part: &TemplatePart| is_variable(part) && chosen.iter().any(|value| value.parts.contains(part));
         let free = candidates.into_iter().filter(|value| !value.parts.iter().any(is_taken));
         chosen.push(free.min_by_key(|value| {
-            (!value.parts.iter().any(is_variable), value.slice != TextSlice::Whole, value.parts.len())
+            let is_constant = !value.parts.iter().any(is_variable);
+            (is_constant, value.slice != TextSlice::Whole, value.parts.len(), Reverse(templates.get(value)))
         })?);
     }
     if chosen.len() == 1 {
@@ -158,5 +173,23 @@ impl TemplateSlab {
                 self.extractions.push(StoredExtraction { name, rules, values: StoredValues::Parts(parts) });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_share_a_slice_that_fits_all_of_them() {
+        let of = |slice| ValueParts { parts: [TemplatePart::Variable(1)].into(), slice };
+        let (first, until) = (of(TextSlice::First(7)), of(TextSlice::Until(b':')));
+        let templates = [(first.clone(), 1), (until.clone(), 3)].into_iter().collect();
+        // A single event of a template does not tell whether all files have seven bytes.
+        let chosen = simplest_of(vec![vec![first.clone(), until.clone()]], &templates);
+        assert_eq!(chosen.as_ref(), Some(&until));
+        assert_eq!(simplest_of(vec![vec![first.clone()]], &templates), Some(first));
+        let whole = of(TextSlice::Whole);
+        assert_eq!(simplest_of(vec![vec![until, whole.clone()]], &templates), Some(whole));
     }
 }

@@ -1,13 +1,13 @@
-//! Dictionary-coded columns of fields that have a dictionary for the whole slab ([`super::coded_fields`]): a row costs
-//! a lookup, and no text is written. Only the exceptions, values without a code, are read as texts; they extend the
-//! dictionary of the batch.
+//! Dictionary-coded columns of fields that have a dictionary for the whole slab ([`super::coded_fields`]): the codes are
+//! read column by column, a row costs a lookup, and no text is written. Only the exceptions, values without a code, are
+//! read as texts; they extend the dictionary of the batch.
 //!
 //! Not here: fields that one column contains in all rows and fields with many values ([`super::columns`]); numbers
 //! ([`super::number_columns`]).
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringViewArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringViewArray};
 use arrow::compute::concat;
 use arrow::datatypes::UInt32Type;
 use quarry_eval::EngineError;
@@ -15,11 +15,12 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
 use super::coded_fields::{CodedField, LocationCodes};
-use super::cursors::Cursors;
-use super::divided_keys::keys_of_rows;
+use super::cursors::{Cursors, for_each_value};
+use super::divided_keys::RowKeys;
 use super::field_locations::FieldLocations;
 use super::interner::ABSENT;
 use super::page::{PageReader, Rows};
+use super::text_arrays::dictionary_keys;
 
 /// Minimum number of rows for which a dictionary is made.
 const ROWS_MIN: usize = 256;
@@ -34,6 +35,7 @@ pub(super) type ReadTexts = fn(&FieldLocations, &Rows, &mut PageReader<'_>) -> R
 pub(super) fn coded_column(
     field: &FieldLocations,
     rows: &Rows,
+    keys: &RowKeys,
     page: &mut PageReader<'_>,
     read_texts: ReadTexts,
 ) -> Result<Option<ArrayRef>, EngineError> {
@@ -41,11 +43,7 @@ pub(super) fn coded_column(
         return Ok(None);
     }
     let Some(coded) = page.slab.coded_field(field)? else { return Ok(None) };
-    let keys = keys_of_rows(field, rows, page)?;
-    let (mut codes, exceptions) = match codes_of_one_column(&coded, rows, &keys, page)? {
-        Some(codes) => (codes, Vec::new()),
-        None => codes_of_locations(&coded, rows, &keys, page)?,
-    };
+    let RowCodes { mut codes, exceptions } = coded.codes_of(rows, keys, page)?;
     if exceptions.len() > rows.len() / ROWS_PER_EXCEPTION {
         return Ok(None);
     }
@@ -56,134 +54,132 @@ pub(super) fn coded_column(
             add_exceptions(&coded, rows, &exceptions, &read, &mut codes)?
         }
     };
-    let keys: UInt32Array = match codes.contains(&ABSENT) {
-        true => codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect(),
-        false => codes.into(),
-    };
-    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, texts)?)))
+    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(dictionary_keys(codes), texts)?)))
 }
 
-/// The codes of the rows if all values of the field are in one dictionary column that every row has.
-fn codes_of_one_column(
-    coded: &CodedField,
-    rows: &Rows,
-    keys: &[u32],
-    page: &mut PageReader<'_>,
-) -> Result<Option<Vec<u32>>, EngineError> {
-    let mut places = coded.places.iter().filter(|place| !matches!(place, LocationCodes::Absent));
-    let (Some(LocationCodes::Composite { columns, codes }), None) = (places.next(), places.next()) else {
-        return Ok(None);
-    };
-    let [(column, _)] = **columns else { return Ok(None) };
-    let column = page.column(column)?;
-    let PageColumn { rows: None, values: ColumnValues::Codes(values) } = &*column else { return Ok(None) };
-    let is_absent = |row: usize| {
-        let place = coded.place_of.get(keys[row] as usize).and_then(|place| coded.places.get(*place as usize));
-        matches!(place, None | Some(LocationCodes::Absent))
-    };
-    let code_of = |row: u32| match is_absent(row as usize) {
-        true => Some(ABSENT),
-        false => codes.get(*values.get(row as usize)? as usize).copied(),
-    };
-    rows.iter().map(code_of).collect::<Option<_>>().map(Some).ok_or_else(missing)
+/// The codes of a field in some rows.
+pub(super) struct RowCodes {
+    /// [`ABSENT`] in rows without a value, and in the exceptions.
+    pub codes: Vec<u32>,
+    /// Rows whose value has no code.
+    pub exceptions: Vec<u32>,
 }
 
-/// The codes of the rows, and the rows whose values are exceptions. Columns are read one after another, because a column
-/// with few values need not be looked at for each row.
-fn codes_of_locations(
-    coded: &CodedField,
-    rows: &Rows,
-    keys: &[u32],
-    page: &mut PageReader<'_>,
-) -> Result<(Vec<u32>, Vec<u32>), EngineError> {
-    // Rows that are not requested count as rows without the field, for which the first location stands.
-    let mut place_of_row = vec![0u32; page.len()];
-    let (mut rows_at, mut read_at) = (vec![0usize; coded.places.len()], vec![0usize; coded.places.len()]);
-    let (mut codes, mut exceptions, mut composed) = (vec![ABSENT; page.len()], Vec::new(), Vec::new());
-    for row in rows.iter() {
-        let place = coded.place_of.get(keys[row as usize] as usize).copied().unwrap_or(0);
-        place_of_row[row as usize] = place;
-        let location = coded.places.get(place as usize).ok_or_else(missing)?;
-        rows_at[place as usize] += 1;
-        match location {
-            LocationCodes::Constant(code) => codes[row as usize] = *code,
-            LocationCodes::Exception => exceptions.push(row),
-            LocationCodes::Composite { columns, .. } if columns.len() > 1 => composed.push(row),
-            _ => {}
-        }
+impl CodedField {
+    /// The location of a key, with its codes.
+    #[inline]
+    fn place(&self, key: u32) -> &LocationCodes {
+        let place = self.place_of.get(key as usize).and_then(|place| self.places.get(*place as usize));
+        place.unwrap_or(&LocationCodes::Absent)
     }
-    let used = || coded.places.iter().zip(&rows_at).filter(|(_, rows)| **rows > 0).map(|(location, _)| location);
-    for column in columns_of(used()) {
-        let codes_at: Vec<Option<ColumnCodes<'_>>> =
-            coded.places.iter().map(|location| location.codes_in(column)).collect();
-        let base = match &page.template_set().columns[column as usize].kind {
+
+    /// The codes of the field in these rows. Columns are read one after another, because a column with few values need
+    /// not be looked at for each row.
+    pub(super) fn codes_of(
+        &self,
+        rows: &Rows,
+        keys: &RowKeys,
+        page: &mut PageReader<'_>,
+    ) -> Result<RowCodes, EngineError> {
+        let mut found = RowCodes { codes: vec![ABSENT; rows.len()], exceptions: Vec::new() };
+        let (mut columns, mut whole_rows, mut has_others) = (Vec::new(), 0, false);
+        let mut add = |column: u32| {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        };
+        for (key, count) in (0u32..).zip(&keys.counts).filter(|(_, count)| **count > 0) {
+            match self.place(key) {
+                LocationCodes::Absent => {}
+                LocationCodes::Composite { columns, .. } if columns.len() == 1 => {
+                    whole_rows += *count as usize;
+                    add(columns[0].0);
+                }
+                LocationCodes::Nested(nested) => nested.iter().for_each(|(column, _)| add(*column)),
+                _ => has_others = true,
+            }
+        }
+        for column in columns {
+            whole_rows = whole_rows.saturating_sub(self.read_column(column, rows, keys, &mut found, page)?);
+        }
+        if whole_rows > 0 {
+            return Err(missing());
+        }
+        if has_others {
+            self.read_rows(rows, keys, &mut found, page)?;
+        }
+        found.exceptions.sort_unstable();
+        found.exceptions.dedup();
+        Ok(found)
+    }
+
+    /// Reads the codes of the rows whose values are values of this column. Returns the number of rows that must have a
+    /// value in it and have one.
+    fn read_column(
+        &self,
+        column: u32,
+        rows: &Rows,
+        keys: &RowKeys,
+        found: &mut RowCodes,
+        page: &mut PageReader<'_>,
+    ) -> Result<usize, EngineError> {
+        let codes_here: Vec<Option<ColumnCodes<'_>>> = self.places.iter().map(|place| place.codes_in(column)).collect();
+        let smallest = match &page.template_set().columns[column as usize].kind {
             ColumnKind::Numbers { min, .. } => *min,
             _ => 0,
         };
-        let values = page.column(column)?;
-        for at in 0..values.values.len() {
-            let row = values.rows.as_ref().map_or(at, |rows| rows[at] as usize);
-            let place = place_of_row[row] as usize;
-            match codes_at[place] {
-                None => continue,
-                Some(_) if codes[row] != ABSENT => continue,
-                Some(ColumnCodes::Exceptions) => exceptions.push(u32_of(row)),
-                Some(ColumnCodes::Codes(known)) => {
-                    let code = code_at(&values.values, at, base).and_then(|code| known.get(code as usize));
-                    codes[row] = *code.ok_or_else(missing)?;
-                    read_at[place] += 1;
+        let values = page.column_of_rows(column, rows)?;
+        let (mut read, mut has_all) = (0, true);
+        for_each_value(&values, rows, |at, row, place| {
+            let location = keys.keys.get(row as usize).and_then(|key| self.place_of.get(*key as usize));
+            match location.and_then(|location| codes_here.get(*location as usize).copied().flatten()) {
+                Some(_) if found.codes[at] != ABSENT => {}
+                Some(ColumnCodes::Exceptions) => found.exceptions.push(row),
+                Some(ColumnCodes::Codes { codes, is_whole }) => {
+                    match code_at(&values.values, place, smallest).and_then(|code| codes.get(code as usize)) {
+                        Some(code) => found.codes[at] = *code,
+                        None => has_all = false,
+                    }
+                    read += usize::from(is_whole);
                 }
+                None => {}
+            }
+        });
+        if has_all { Ok(read) } else { Err(missing()) }
+    }
+
+    /// Reads the codes of the rows whose values are constants, exceptions, or in several columns.
+    fn read_rows(
+        &self,
+        rows: &Rows,
+        keys: &RowKeys,
+        found: &mut RowCodes,
+        page: &mut PageReader<'_>,
+    ) -> Result<(), EngineError> {
+        let mut cursors = Cursors::new(page);
+        for (row, found_code) in rows.iter().zip(&mut found.codes) {
+            match self.place(keys.keys[row as usize]) {
+                LocationCodes::Constant(code) => *found_code = *code,
+                LocationCodes::Exception => found.exceptions.push(row),
+                LocationCodes::Composite { columns, codes } if columns.len() > 1 => {
+                    let mut index = 0;
+                    for (column, weight) in columns {
+                        index += cursors.code(*column, row, page)?.ok_or_else(missing)? as usize * weight;
+                    }
+                    *found_code = codes.get(index).copied().ok_or_else(missing)?;
+                }
+                LocationCodes::Absent | LocationCodes::Composite { .. } | LocationCodes::Nested(_) => {}
             }
         }
+        Ok(())
     }
-    let is_missing = |(at, location): (usize, &LocationCodes)| {
-        matches!(location, LocationCodes::Composite { columns, .. } if columns.len() == 1) && read_at[at] < rows_at[at]
-    };
-    if coded.places.iter().enumerate().any(is_missing) {
-        return Err(missing());
-    }
-    let mut cursors = Cursors::new(page);
-    for row in composed {
-        let place = place_of_row[row as usize] as usize;
-        let LocationCodes::Composite { columns, codes: known } = &coded.places[place] else { return Err(missing()) };
-        let mut index = 0;
-        for (column, weight) in columns {
-            index += cursors.code(*column, row, page)?.ok_or_else(missing)? as usize * weight;
-        }
-        codes[row as usize] = known.get(index).copied().ok_or_else(missing)?;
-    }
-    exceptions.sort_unstable();
-    exceptions.dedup();
-    let codes = match rows {
-        Rows::All(_) => codes,
-        Rows::Some(rows) => rows.iter().map(|row| codes[*row as usize]).collect(),
-    };
-    Ok((codes, exceptions))
-}
-
-/// The columns that alone contain values of these locations, each once.
-fn columns_of<'l>(locations: impl Iterator<Item = &'l LocationCodes>) -> Vec<u32> {
-    let mut columns = Vec::new();
-    let mut add = |column: u32| {
-        if !columns.contains(&column) {
-            columns.push(column);
-        }
-    };
-    for location in locations {
-        match location {
-            LocationCodes::Composite { columns, .. } if columns.len() == 1 => add(columns[0].0),
-            LocationCodes::Nested(nested) => nested.iter().for_each(|(column, _)| add(*column)),
-            _ => {}
-        }
-    }
-    columns
 }
 
 /// The field's codes of a column's values at one location.
 #[derive(Clone, Copy)]
 enum ColumnCodes<'c> {
-    /// By the column's code.
-    Codes(&'c [u32]),
+    /// By the column's code. If `is_whole`, every row of the location has a value in the column.
+    Codes { codes: &'c [u32], is_whole: bool },
     /// The values are exceptions.
     Exceptions,
 }
@@ -193,12 +189,15 @@ impl LocationCodes {
     fn codes_in(&self, column: u32) -> Option<ColumnCodes<'_>> {
         match self {
             LocationCodes::Composite { columns, codes } => match **columns {
-                [(known, _)] if known == column => Some(ColumnCodes::Codes(codes)),
+                [(known, _)] if known == column => Some(ColumnCodes::Codes { codes, is_whole: true }),
                 _ => None,
             },
             LocationCodes::Nested(columns) => {
                 let (_, codes) = columns.iter().find(|(known, _)| *known == column)?;
-                Some(codes.as_deref().map_or(ColumnCodes::Exceptions, ColumnCodes::Codes))
+                Some(match codes {
+                    Some(codes) => ColumnCodes::Codes { codes, is_whole: false },
+                    None => ColumnCodes::Exceptions,
+                })
             }
             _ => None,
         }

@@ -33,7 +33,7 @@ pub(super) struct CodedField {
     pub texts: ArrayRef,
     /// The code of each text.
     pub codes: HashMap<Box<str>, u32, FixedState>,
-    /// The distinct locations.
+    /// The distinct locations, after [`LocationCodes::Absent`].
     pub places: Vec<LocationCodes>,
     /// Index of the location of each of the field's keys.
     pub place_of: Vec<u32>,
@@ -159,6 +159,25 @@ impl RareColumns<'_> {
             self.columns.push(rarest);
         }
         self.values <= values(&TEXT_COLUMN) / VALUES_PER_EXCEPTION
+    }
+}
+
+impl CodedField {
+    /// Whether all values of the field have codes.
+    pub(super) fn is_complete(&self) -> bool {
+        let has_codes = |place: &LocationCodes| match place {
+            LocationCodes::Nested(columns) => columns.iter().all(|(_, codes)| codes.is_some()),
+            LocationCodes::Absent | LocationCodes::Constant(_) | LocationCodes::Composite { .. } => true,
+            LocationCodes::Exception => false,
+        };
+        self.places.iter().all(has_codes)
+    }
+
+    /// Whether the dictionary has the location of a key; otherwise the field is absent or derived, or its values are in
+    /// the text.
+    #[inline]
+    pub(super) fn has_location(&self, key: u32) -> bool {
+        self.place_of.get(key as usize).is_some_and(|place| *place > 0)
     }
 }
 

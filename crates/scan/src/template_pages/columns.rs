@@ -16,13 +16,13 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
-use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, TemplateSet, Texts};
 use quarry_stdx::number::u32_of;
 
 use super::coded_columns::coded_column;
 use super::composed_columns::composed_column;
 use super::derived_fields::Derivation;
-use super::divided_keys::keys_of_rows;
+use super::divided_keys::{RowKeys, keys_of_rows};
 use super::field_locations::{FieldLocations, is_consistent};
 use super::inner_pairs::InnerPair;
 use super::key_end::KeyEnd;
@@ -30,6 +30,7 @@ use super::number_columns::number_column;
 use super::page::{PageReader, Rows};
 use super::prefixed_columns::prefixed_column;
 use super::rex::invalid_utf8;
+use super::split_decimals::DecimalTemplate;
 use super::text_arrays::{text_array, text_views};
 use super::value_location::{NestedValue, ValueLocation, append_unescaped};
 
@@ -70,11 +71,7 @@ pub(super) fn field_column(
             Some(source) => located_column(source, rows, page)?,
             None => None,
         },
-        Derivation::Lists { column } => {
-            let values = page.column_of_rows(*column, rows)?;
-            let places = value_positions(&values, rows);
-            Some(typed_column(*column, &values, &places, page)?)
-        }
+        Derivation::Lists { column } => Some(column_of_values(*column, rows, page)?),
     };
     let Some(source) = source else { return Ok(own) };
     let found = derived.derive_values(&source, &page.slab.derived_memo(derived))?;
@@ -91,69 +88,63 @@ fn located_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let array = match common_column(field, rows, page)? {
-        Some(column) => {
-            let values = page.column_of_rows(column, rows)?;
-            let places = value_positions(&values, rows);
-            typed_column(column, &values, &places, page)?
-        }
+    // The numbers of such a column are read from the columns of its template.
+    let template_set = page.template_set();
+    let is_plain = |column: &u32| DecimalTemplate::of(*column, template_set).is_none();
+    let array = match field.column.filter(is_plain) {
+        Some(column) => column_of_values(column, rows, page)?,
         None if field.locations.iter().all(is_null) => return Ok(None),
-        None => separate_column(field, rows, page)?,
+        None => {
+            let keys = RowKeys::of(field, rows, page)?;
+            match common_column(field, rows, &keys, template_set).filter(is_plain) {
+                Some(column) => column_of_values(column, rows, page)?,
+                None => separate_column(field, rows, &keys, page)?,
+            }
+        }
     };
     assert_eq!(array.len(), rows.len(), "a field has a value or none in each row");
     Ok((array.null_count() < array.len()).then_some(array))
 }
 
+/// The values of a column in these rows.
+fn column_of_values(column: u32, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    let values = page.column_of_rows(column, rows)?;
+    typed_column(column, &values, &value_positions(&values, rows), page)
+}
+
 /// The values of a field that no column contains as such.
-fn separate_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
-    if let Some(texts) = prefixed_column(field, rows, page)? {
+fn separate_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    keys: &RowKeys,
+    page: &mut PageReader<'_>,
+) -> Result<ArrayRef, EngineError> {
+    if let Some(texts) = prefixed_column(field, rows, keys, page)? {
         return Ok(texts);
     }
-    if let Some(numbers) = number_column(field, rows, page)? {
+    if let Some(numbers) = number_column(field, rows, keys, page)? {
         return Ok(numbers);
     }
-    if let Some(codes) = coded_column(field, rows, page, column_from_mixed_locations)? {
+    if let Some(codes) = coded_column(field, rows, keys, page, column_from_mixed_locations)? {
         return Ok(codes);
     }
-    match composed_column(field, rows, page)? {
+    match composed_column(field, rows, keys, page)? {
         Some(codes) => Ok(codes),
         None => column_from_mixed_locations(field, rows, page),
     }
 }
 
 /// The one column that contains the field in all of these rows, if such a column exists.
-fn common_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
-    if field.column.is_some() || rows.len() < COMMON_COLUMN_ROWS_MIN {
-        return Ok(field.column);
+fn common_column(field: &FieldLocations, rows: &Rows, keys: &RowKeys, template_set: &TemplateSet) -> Option<u32> {
+    if rows.len() < COMMON_COLUMN_ROWS_MIN || !keys.is_complete {
+        return None;
     }
-    let template_set = page.template_set();
-    let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
-        return Ok(None);
-    };
-    let keys = keys_of_rows(field, rows, page)?;
-    let mut seen = vec![false; field.locations.len()];
-    let mut found = None;
-    for row in rows.iter() {
-        let key = keys[row as usize] as usize;
-        let (Some(place), Some(seen)) = (field.locations.get(key), seen.get_mut(key)) else { return Ok(None) };
-        if std::mem::replace(seen, true) {
-            continue;
-        }
-        match found {
-            None if *place == ValueLocation::Absent => {}
-            None => match place.column() {
-                Some(column) => found = Some((column, field.column_presence(template_set, templates, column))),
-                None => return Ok(None),
-            },
-            Some((column, ref has_values)) if is_consistent(place, column, || has_values(key)) => {}
-            Some(_) => return Ok(None),
-        }
-    }
-    let Some((column, has_values)) = found else { return Ok(None) };
-    // The location in templates seen before the column was known must agree with the column.
-    let is_sure = (field.locations.iter().enumerate().zip(&seen))
-        .all(|((key, place), seen)| !*seen || is_consistent(place, column, || has_values(key)));
-    Ok(is_sure.then_some(column))
+    let ColumnKind::Templates(templates) = &template_set.columns.first()?.kind else { return None };
+    let mut present = keys.used(field).filter(|(_, place, _)| **place != ValueLocation::Absent);
+    let column = present.next().and_then(|(_, place, _)| place.column())?;
+    let has_values = field.column_presence(template_set, templates, column);
+    let mut used = keys.used(field);
+    used.all(|(key, place, _)| is_consistent(place, column, || has_values(key))).then_some(column)
 }
 
 /// Whether this location never yields a value.

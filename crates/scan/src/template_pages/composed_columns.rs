@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, DictionaryArray, UInt32Array};
+use arrow::array::{ArrayRef, DictionaryArray};
 use arrow::datatypes::UInt32Type;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -18,11 +18,12 @@ use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues, TemplatePart, TemplateSet};
 
 use super::cursors::Cursors;
-use super::divided_keys::keys_of_rows;
+use super::divided_keys::RowKeys;
 use super::field_locations::FieldLocations;
 use super::interner::{ABSENT, Interner};
 use super::page::{PageReader, Rows};
 use super::rex::invalid_utf8;
+use super::text_arrays::dictionary_keys;
 use super::value_location::{ValueLocation, WrittenParts};
 
 /// At least one in this many rows of the page must be requested, because whole columns are read.
@@ -77,29 +78,25 @@ impl CodedLocation {
 pub(super) fn composed_column(
     field: &FieldLocations,
     rows: &Rows,
+    keys: &RowKeys,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    if rows.len() < PROBED_ROWS || rows.len() < page.len() / ROWS_DIVISOR {
+    if rows.len() < PROBED_ROWS || rows.len() < page.len() / ROWS_DIVISOR || !keys.is_complete {
         return Ok(None);
     }
-    let keys = keys_of_rows(field, rows, page)?;
     let template_set = page.template_set();
     let mut places: Vec<Option<CodedLocation>> = Vec::new();
     places.resize_with(field.locations.len(), || None);
-    for row in rows.iter() {
-        let key = keys[row as usize] as usize;
-        let (Some(place), Some(location)) = (places.get_mut(key), field.locations.get(key)) else { return Ok(None) };
-        if place.is_none() {
-            let Some(known) = CodedLocation::of(location, template_set) else { return Ok(None) };
-            *place = Some(known);
-        }
+    for (key, location, _) in keys.used(field) {
+        let Some(known) = CodedLocation::of(location, template_set) else { return Ok(None) };
+        places[key] = Some(known);
     }
     let mut work = Composer { texts: Interner::default(), known: HashMap::default(), text: Vec::new() };
     let mut cursors = Cursors::new(page);
     let mut codes: Vec<u32> = Vec::with_capacity(rows.len());
     let mut valued = 0usize;
     for row in rows.iter() {
-        let key = keys[row as usize];
+        let key = keys.keys[row as usize];
         let code = match places.get(key as usize).and_then(Option::as_ref) {
             None | Some(CodedLocation::Absent) => ABSENT,
             Some(place) => match work.code(key, place, row, &mut cursors, page)? {
@@ -117,8 +114,7 @@ pub(super) fn composed_column(
         }
     }
     let texts = work.texts.array_of(&mut codes);
-    let codes: UInt32Array = codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect();
-    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(codes, texts)?)))
+    Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(dictionary_keys(codes), texts)?)))
 }
 
 /// Composes each distinct value once.

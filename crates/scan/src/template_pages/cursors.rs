@@ -13,6 +13,30 @@ use super::page::{PageReader, Rows};
 /// Number of rows that a cursor passes one by one before it skips ahead.
 const LINEAR_STEPS_MAX: usize = 8;
 
+/// Calls `visit` for each of these rows that has a value in a column, in order: with the position of the row among
+/// `rows`, the row, and the position of its value.
+pub(super) fn for_each_value(values: &PageColumn, rows: &Rows, mut visit: impl FnMut(usize, u32, usize)) {
+    match (&values.rows, rows) {
+        (None, Rows::All(count)) => (0..*count).for_each(|row| visit(row as usize, row, row as usize)),
+        (None, Rows::Some(rows)) => rows.iter().enumerate().for_each(|(at, row)| visit(at, *row, *row as usize)),
+        (Some(filled), Rows::All(count)) => {
+            let known = filled.iter().enumerate().take_while(|(_, row)| *row < count);
+            known.for_each(|(place, row)| visit(*row as usize, *row, place));
+        }
+        (Some(filled), Rows::Some(rows)) => {
+            let mut next = 0;
+            for (at, row) in rows.iter().enumerate() {
+                while filled.get(next).is_some_and(|known| known < row) {
+                    next += 1;
+                }
+                if filled.get(next) == Some(row) {
+                    visit(at, *row, next);
+                }
+            }
+        }
+    }
+}
+
 /// The position in each column of a page. Access is fast if rows are mostly visited in ascending order.
 pub(super) struct Cursors {
     open: Vec<Option<Cursor>>,
@@ -154,5 +178,28 @@ impl Cursor {
             ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)?.checked_sub(self.base)?).ok(),
             ColumnValues::Texts { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_with_a_value_is_visited_with_the_position_of_the_value() {
+        let column = |rows: Option<&[u32]>, values: u32| PageColumn {
+            rows: rows.map(Arc::from),
+            values: ColumnValues::Codes((0..values).collect()),
+        };
+        let visited = |column: &PageColumn, rows: Rows| {
+            let mut found = Vec::new();
+            for_each_value(column, &rows, |at, row, place| found.push((at, row, place)));
+            found
+        };
+        let (dense, sparse) = (column(None, 4), column(Some(&[1, 2, 5, 6]), 4));
+        assert_eq!(visited(&dense, Rows::All(4)), [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3)]);
+        assert_eq!(visited(&dense, Rows::Some(vec![1, 3])), [(0, 1, 1), (1, 3, 3)]);
+        assert_eq!(visited(&sparse, Rows::All(7)), [(1, 1, 0), (2, 2, 1), (5, 5, 2), (6, 6, 3)]);
+        assert_eq!(visited(&sparse, Rows::Some(vec![0, 2, 4, 6])), [(1, 2, 1), (3, 6, 3)]);
     }
 }

@@ -11,9 +11,43 @@ use super::cursors::Cursors;
 use super::field_locations::FieldLocations;
 use super::key_splits::NO_KEY;
 use super::page::{PageReader, Rows};
+use super::value_location::ValueLocation;
 
 /// If at most one in this many rows of a page is requested, only the codes of these rows are read.
 const FEW_ROWS_DIVISOR: usize = 8;
+
+/// The keys of some rows of a page for the locations of a field.
+pub(super) struct RowKeys {
+    /// By row of the page; meaningful for these rows only.
+    pub keys: Arc<[u32]>,
+    /// By key: number of these rows.
+    pub counts: Vec<u32>,
+    /// Whether the field has a location for each of these rows.
+    pub is_complete: bool,
+}
+
+impl RowKeys {
+    pub(super) fn of(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<RowKeys, EngineError> {
+        let keys = keys_of_rows(field, rows, page)?;
+        let mut counts = vec![0u32; field.locations.len()];
+        let mut unknown = 0;
+        rows.iter().for_each(|row| match counts.get_mut(keys[row as usize] as usize) {
+            Some(count) => *count += 1,
+            None => unknown += 1,
+        });
+        Ok(RowKeys { keys, counts, is_complete: unknown == 0 })
+    }
+
+    /// The keys that occur, each with the field's location and the number of rows.
+    pub(super) fn used<'a>(
+        &'a self,
+        field: &'a FieldLocations,
+    ) -> impl Iterator<Item = (usize, &'a ValueLocation, usize)> {
+        assert_eq!(self.counts.len(), field.locations.len(), "the keys are those of the field");
+        let all = field.locations.iter().zip(&self.counts).enumerate();
+        all.filter(|(_, (_, rows))| **rows > 0).map(|(key, (place, rows))| (key, place, *rows as usize))
+    }
+}
 
 /// The key of each event for the locations of a field.
 pub(super) fn keys_of(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Arc<[u32]>, EngineError> {

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, DictionaryArray, Int64Array, UInt32Array};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
@@ -25,6 +24,7 @@ use super::page::{PageReader, Rows};
 use super::rex::RexReader;
 use super::roots::reads_on_columns;
 use super::slab::Slab;
+use super::text_arrays::dictionary_keys;
 
 /// Results of a pattern for some rows of a page.
 pub(super) struct Groups {
@@ -71,10 +71,7 @@ impl Groups {
     fn column_of(&self, codes: Vec<u32>, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         let absent = codes.contains(&ABSENT);
         let Some(old) = old.filter(|_| absent) else {
-            let keys: UInt32Array = match absent {
-                true => keys_or_null(codes),
-                false => codes.into(),
-            };
+            let keys = dictionary_keys(codes);
             return Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts[at]))?));
         };
         let old = ColumnReader::new(old);
@@ -85,14 +82,6 @@ impl Groups {
         }
         Ok(column.finish())
     }
-}
-
-/// The codes as keys of a dictionary; null for [`ABSENT`].
-fn keys_or_null(mut codes: Vec<u32>) -> UInt32Array {
-    let present = BooleanBuffer::collect_bool(codes.len(), |row| codes[row] != ABSENT);
-    // The key of a null must not exceed the dictionary either.
-    codes.iter_mut().for_each(|code| *code = if *code == ABSENT { 0 } else { *code });
-    UInt32Array::new(codes.into(), Some(NullBuffer::new(present)))
 }
 
 /// Adds readers for a slab's rules that produce requested fields, unless readers with all requested groups exist.
@@ -211,17 +200,4 @@ fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -
         }
     }
     Ok(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn absent_codes_become_null_keys() {
-        let keys = keys_or_null(vec![2, ABSENT, 0, 1, ABSENT]);
-        assert_eq!(keys.iter().collect::<Vec<_>>(), [Some(2), None, Some(0), Some(1), None]);
-        assert!(keys.values().iter().all(|key| *key <= 2));
-        assert_eq!(keys_or_null(vec![ABSENT; 3]).null_count(), 3);
-    }
 }

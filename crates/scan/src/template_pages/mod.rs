@@ -62,6 +62,7 @@ mod row_values;
 mod segments;
 mod shared_plans;
 mod slab;
+mod split_decimals;
 mod stored_fields;
 mod template_index;
 mod text_arrays;

@@ -1,7 +1,8 @@
 //! Typed columns of fields whose values are mostly numbers and whose location differs between templates.
 //!
-//! The format of most numbers is the format of the column; if no format is that of most, decimals of several scales
-//! become doubles. Values in another form, such as `-` for a missing size, are exceptions; only these are read as texts.
+//! The format of most numbers is the format of the column. Decimals of several scales become doubles, because most of
+//! them have no zeros at the end, so that the doubles are written as the same texts. Values in another form, such as `-`
+//! for a missing size or a decimal with a zero at the end among them, are exceptions; only these are read as texts.
 //!
 //! Not here: fields that one column contains in all rows, and fields whose values are mostly texts
 //! ([`super::columns`]).
@@ -17,17 +18,21 @@ use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn,
 use quarry_stdx::number::u32_of;
 
 use super::columns::{column_from_mixed_locations, is_null};
-use super::divided_keys::keys_of_rows;
+use super::cursors::for_each_value;
+use super::divided_keys::RowKeys;
 use super::field_locations::FieldLocations;
 use super::page::{PageReader, Rows};
+use super::split_decimals::{DecimalTemplate, SplitDecimals};
 use super::value_location::ValueLocation;
 
 /// At least one value in this many must be a number in the column's format; otherwise all values are read as texts.
 const NUMBERS_DIVISOR: usize = 2;
 /// Numbers in the format [`NumberFormat::Shortest`] are below this bound, which is within the exact range of doubles.
 const SHORTEST_BOUND: u64 = 1_000_000_000_000_000;
-/// Doubles are written with an exponent if they have no digit within this many decimal places.
-const EXPONENT_DIGITS: u8 = 4;
+/// The smallest number in this format has so many decimal places.
+const SHORTEST_PLACES: u8 = 4;
+/// About one in this many decimals with a fixed number of places ends with a zero.
+const DECIMALS_PER_ZERO: usize = 10;
 /// Maximum number of dictionary entries that are parsed for the rows of a page.
 const PARSED_ENTRIES_MAX: usize = 1_024;
 
@@ -36,21 +41,14 @@ const PARSED_ENTRIES_MAX: usize = 1_024;
 pub(super) fn number_column(
     field: &FieldLocations,
     rows: &Rows,
+    keys: &RowKeys,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let keys = keys_of_rows(field, rows, page)?;
-    let mut rows_of_key = vec![0usize; field.locations.len()];
-    for row in rows.iter() {
-        if let Some(count) = rows_of_key.get_mut(keys[row as usize] as usize) {
-            *count += 1;
-        }
-    }
-    let used = || field.locations.iter().zip(&rows_of_key).filter(|(_, rows)| **rows > 0);
-    if used().any(|(place, _)| matches!(place, ValueLocation::List(_))) {
-        return Ok(None);
-    }
+    let used = || keys.used(field).map(|(_, place, rows)| (place, rows));
     let template_set = page.template_set();
-    if !used().any(|(place, _)| may_be_number(place, template_set)) {
+    if used().any(|(place, _)| matches!(place, ValueLocation::List(_)))
+        || !used().any(|(place, _)| may_be_number(place, template_set))
+    {
         return Ok(None);
     }
     let mut sources = Sources::default();
@@ -59,73 +57,69 @@ pub(super) fn number_column(
     }
     let Some(format) = sources.usual_format(used(), template_set) else { return Ok(None) };
     sources.parse_dictionaries(format, page)?;
-    let value_of = |(place, rows): (&ValueLocation, &usize)| match rows {
-        0 => KeyValue::Absent,
-        _ => sources.value_of(place, format),
-    };
-    let values: Vec<KeyValue> = field.locations.iter().zip(&rows_of_key).map(value_of).collect();
+    let mut values: Vec<KeyValue> = Vec::new();
+    values.resize_with(field.locations.len(), || KeyValue::Absent);
+    keys.used(field).for_each(|(key, place, _)| values[key] = sources.value_of(place, format));
 
-    let mut found = FoundNumbers::with_capacity(rows.len());
-    for row in rows.iter() {
-        match sources.read(values.get(keys[row as usize] as usize).unwrap_or(&KeyValue::Absent), row) {
-            NumberValue::Number(number) => found.push(number),
-            NumberValue::Nothing => found.push_missing(),
-            NumberValue::Exception => {
-                found.exceptions.push(row);
-                found.push_missing();
-            }
-        }
-    }
+    let mut found = FoundNumbers::new(rows.len());
+    sources.read(&values, &keys.keys, rows, &mut found);
+    let exceptions = found.exceptions(rows);
     // A column of addresses has no exceptions.
     let exceptions_max = if format == NumberFormat::Ip4 { 0 } else { rows.len() / NUMBERS_DIVISOR };
-    if found.exceptions.len() > exceptions_max {
+    if exceptions.len() > exceptions_max {
         return Ok(None);
     }
-    let exceptions = std::mem::take(&mut found.exceptions);
     let numbers = found.into_array(format)?;
     if exceptions.is_empty() {
         return Ok(Some(numbers));
     }
-    let texts = exception_texts(field, &keys, rows, exceptions, page)?;
+    let texts = exception_texts(field, &keys.keys, rows, exceptions, page)?;
     mixed_column(numbers, texts).map(Some)
+}
+
+/// What was found in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Number,
+    /// Some value that is not a number of the column's format.
+    Exception,
 }
 
 /// The numbers of rows, and the rows whose value is an exception.
 struct FoundNumbers {
     /// 0 in rows without a number.
     numbers: Vec<i64>,
-    has_number: Vec<bool>,
-    missing: usize,
-    exceptions: Vec<u32>,
+    values: Vec<Found>,
 }
 
 impl FoundNumbers {
-    fn with_capacity(rows: usize) -> FoundNumbers {
-        FoundNumbers {
-            numbers: Vec::with_capacity(rows),
-            has_number: Vec::with_capacity(rows),
-            missing: 0,
-            exceptions: Vec::new(),
+    fn new(rows: usize) -> FoundNumbers {
+        FoundNumbers { numbers: vec![0; rows], values: vec![Found::Nothing; rows] }
+    }
+
+    /// Sets the value of a row that has none yet; `None` is an exception.
+    #[inline]
+    fn set(&mut self, at: usize, number: Option<i64>) {
+        if self.values[at] == Found::Nothing {
+            self.values[at] = if number.is_some() { Found::Number } else { Found::Exception };
+            self.numbers[at] = number.unwrap_or(0);
         }
     }
 
-    #[inline]
-    fn push(&mut self, number: i64) {
-        self.numbers.push(number);
-        self.has_number.push(true);
-    }
-
-    #[inline]
-    fn push_missing(&mut self) {
-        self.numbers.push(0);
-        self.has_number.push(false);
-        self.missing += 1;
+    /// The rows, among these, whose value is an exception.
+    fn exceptions(&self, rows: &Rows) -> Vec<u32> {
+        if !self.values.contains(&Found::Exception) {
+            return Vec::new();
+        }
+        let all = rows.iter().zip(&self.values);
+        all.filter(|(_, found)| **found == Found::Exception).map(|(row, _)| row).collect()
     }
 
     fn into_array(self, format: NumberFormat) -> Result<ArrayRef, EngineError> {
-        let has_number = |row: usize| self.has_number[row];
-        let nulls = BooleanBuffer::collect_bool(self.has_number.len(), has_number);
-        let nulls = (self.missing > 0).then(|| NullBuffer::new(nulls));
+        let has_number = |at: usize| self.values[at] == Found::Number;
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(self.values.len(), has_number));
+        let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
         Ok(match format {
             NumberFormat::Ip4 => {
                 let addresses: Vec<u32> = self.numbers.into_iter().map(|number| number as u32).collect();
@@ -202,22 +196,77 @@ fn constant_exceptions<'f>(
 enum KeyValue {
     Absent,
     Constant(i64),
-    /// In this column, given by its index in [`Sources`].
-    Column(usize),
-    /// In the first of these columns that has a value in the row.
+    /// In the first of these columns, given by their indexes in [`Sources`], that has a value in the row.
     Columns(Box<[usize]>),
     Exception,
 }
 
-/// The value of a row of a column of numbers.
-enum NumberValue {
-    Nothing,
-    Number(i64),
-    /// Some value that is not a number of the column's format.
-    Exception,
+impl KeyValue {
+    fn columns(&self) -> &[usize] {
+        match self {
+            KeyValue::Columns(columns) => columns,
+            KeyValue::Absent | KeyValue::Constant(_) | KeyValue::Exception => &[],
+        }
+    }
 }
 
-/// The columns that contain values of a field, each read in ascending row order.
+/// How the numbers of one format become numbers of another that are written as the same texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scaling {
+    Same,
+    /// Multiplied by this power of ten.
+    Times(i64),
+    /// Decimals, multiplied by this power of ten. [`NumberFormat::Shortest`] drops zeros at the end and lacks numbers
+    /// whose magnitude is below `smallest`.
+    Decimal {
+        factor: i64,
+        smallest: u64,
+    },
+}
+
+impl Scaling {
+    /// How numbers of one format become numbers of the other; `None` if their texts would be written differently.
+    fn between(own: NumberFormat, other: NumberFormat) -> Option<Scaling> {
+        let power = |digits: u8| 10i64.pow(u32::from(digits));
+        match (own, other) {
+            (own, other) if own == other => Some(Scaling::Same),
+            (_, NumberFormat::Shortest { digits }) => {
+                let factor = power(digits.checked_sub(places(&own))?);
+                match own {
+                    NumberFormat::Integer | NumberFormat::Shortest { .. } => Some(Scaling::Times(factor)),
+                    NumberFormat::Decimal { .. } => {
+                        let smallest = power(digits.saturating_sub(SHORTEST_PLACES)).unsigned_abs();
+                        Some(Scaling::Decimal { factor, smallest })
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn apply(self, number: i64) -> Option<i64> {
+        let scaled = match self {
+            Scaling::Same => return Some(number),
+            Scaling::Times(factor) => number.checked_mul(factor),
+            Scaling::Decimal { factor, smallest } => {
+                number.checked_mul(factor).filter(|scaled| number % 10 != 0 && scaled.unsigned_abs() >= smallest)
+            }
+        };
+        scaled.filter(|scaled| scaled.unsigned_abs() < SHORTEST_BOUND)
+    }
+
+    /// Probable number of numbers, among this many, that the other format has.
+    fn converted(self, numbers: usize) -> usize {
+        match self {
+            Scaling::Same | Scaling::Times(_) => numbers,
+            Scaling::Decimal { .. } => numbers - numbers / DECIMALS_PER_ZERO,
+        }
+    }
+}
+
+/// The columns that contain values of a field.
 #[derive(Default)]
 struct Sources(Vec<NumberSource>);
 
@@ -225,8 +274,8 @@ struct Sources(Vec<NumberSource>);
 struct NumberSource {
     column: u32,
     values: Arc<PageColumn>,
-    /// Position of the first value that does not belong to an earlier row.
-    next: usize,
+    /// The numbers of a column with templates.
+    decimals: Option<SplitDecimals>,
     numbers: SourceNumbers,
 }
 
@@ -234,13 +283,12 @@ struct NumberSource {
 enum SourceNumbers {
     /// No numbers: all values of the source are exceptions.
     Never,
-    /// The values, multiplied by this power of ten.
-    Values(i64),
-    /// Decimals, multiplied by a power of ten. Exceptions are decimals with a redundant zero and products below `min`,
-    /// because a double is written without such a zero, and a small double with an exponent.
-    Decimals { factor: i64, min: u64 },
+    /// The values, scaled.
+    Values(Scaling),
     /// By code; `None` for texts that are exceptions.
     ByCode(Vec<Option<i64>>),
+    /// By value of the column; `None` for exceptions.
+    ByValue(Vec<Option<i64>>),
 }
 
 impl Sources {
@@ -252,7 +300,11 @@ impl Sources {
             let is_needed = matches!(place, ValueLocation::Nested(_)) || is_numeric(column, page.template_set());
             if is_needed && self.place_of(column).is_none() {
                 let values = page.column_of_rows(column, rows)?;
-                self.0.push(NumberSource { column, values, next: 0, numbers: SourceNumbers::Never });
+                let decimals = match DecimalTemplate::of(column, page.template_set()) {
+                    Some(template) => template.read(&values, rows, page)?,
+                    None => None,
+                };
+                self.0.push(NumberSource { column, values, decimals, numbers: SourceNumbers::Never });
             }
         }
         Ok(())
@@ -262,10 +314,16 @@ impl Sources {
         self.0.iter().position(|source| source.column == column)
     }
 
+    /// The format of the numbers of a column.
+    fn format_of(&self, column: u32, template_set: &TemplateSet) -> Option<NumberFormat> {
+        let decimals = self.place_of(column).and_then(|at| self.0[at].decimals.as_ref());
+        decimals.map(|decimals| decimals.format).or_else(|| format_of_column(column, template_set))
+    }
+
     /// The format of most numbers; `None` if too few values are numbers of one format.
     fn usual_format<'f>(
         &self,
-        used: impl Iterator<Item = (&'f ValueLocation, &'f usize)>,
+        used: impl Iterator<Item = (&'f ValueLocation, usize)>,
         template_set: &TemplateSet,
     ) -> Option<NumberFormat> {
         let (mut counts, mut all): (Vec<(NumberFormat, usize)>, usize) = (Vec::new(), 0);
@@ -280,37 +338,40 @@ impl Sources {
         for (place, rows) in used {
             match place {
                 place if is_null(place) => {}
-                ValueLocation::Constant(text) => add(format_of_text(text), *rows),
-                ValueLocation::Variable(column) => add(format_of_column(*column, template_set), *rows),
+                ValueLocation::Constant(text) => add(format_of_text(text), rows),
+                ValueLocation::Variable(column) => add(self.format_of(*column, template_set), rows),
                 ValueLocation::Nested(nested) => nested.values.iter().for_each(|value| {
                     let values = self.place_of(value.column).map_or(0, |at| self.0[at].values.values.len());
-                    add(format_of_column(value.column, template_set), values.min(*rows));
+                    add(self.format_of(value.column, template_set), values.min(rows));
                 }),
-                _ => add(None, *rows),
+                _ => add(None, rows),
             }
         }
         let most = counts.iter().copied().max_by_key(|(_, count)| *count)?;
-        let is_enough = |count: usize| count * NUMBERS_DIVISOR >= all;
-        let scales = counts.iter().filter_map(|(format, _)| match format {
-            NumberFormat::Shortest { digits } => Some(*digits),
-            NumberFormat::Decimal { digits } if !is_enough(most.1) => Some(*digits),
-            _ => None,
-        });
-        let converted = scales.max().map(|digits| {
+        let digits = counts.iter().map(|(format, _)| places(format)).max().filter(|digits| *digits > 0);
+        let converted = digits.map(|digits| {
             let format = NumberFormat::Shortest { digits };
-            let converted =
-                counts.iter().filter(|(own, _)| !matches!(SourceNumbers::of(*own, format), SourceNumbers::Never));
-            (format, converted.map(|(_, count)| *count).sum())
+            let of = |(own, count): &(NumberFormat, usize)| Some(Scaling::between(*own, format)?.converted(*count));
+            (format, counts.iter().filter_map(of).sum::<usize>())
         });
         let (format, count) = converted.filter(|(_, count)| *count > most.1).unwrap_or(most);
-        is_enough(count).then_some(format)
+        (count * NUMBERS_DIVISOR >= all).then_some(format)
     }
 
     /// Finds out which values of the columns are numbers of this format.
     fn parse_dictionaries(&mut self, format: NumberFormat, page: &PageReader<'_>) -> Result<(), EngineError> {
         for source in &mut self.0 {
+            if let Some(SplitDecimals { format: own, numbers }) = &source.decimals {
+                let scaled = |scaling: Scaling| numbers.iter().map(|number| scaling.apply((*number)?)).collect();
+                let scaling = Scaling::between(*own, format);
+                source.numbers =
+                    scaling.map_or(SourceNumbers::Never, |scaling| SourceNumbers::ByValue(scaled(scaling)));
+                continue;
+            }
             source.numbers = match (&source.values.values, &page.template_set().columns[source.column as usize].kind) {
-                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) => SourceNumbers::of(*own, format),
+                (ColumnValues::Numbers(_), ColumnKind::Numbers { format: own, .. }) => {
+                    Scaling::between(*own, format).map_or(SourceNumbers::Never, SourceNumbers::Values)
+                }
                 (ColumnValues::Codes(_), ColumnKind::Dictionary { len }) if *len as usize <= PARSED_ENTRIES_MAX => {
                     let texts = page.slab.dictionary_values(source.column)?;
                     let texts = texts.as_string_view();
@@ -331,82 +392,56 @@ impl Sources {
             }
             // A column of texts has no source.
             place => match columns_of(place).map(|column| self.place_of(column)).collect::<Option<Box<[usize]>>>() {
-                Some(columns) => match &*columns {
-                    [] => KeyValue::Exception,
-                    [column] => KeyValue::Column(*column),
-                    _ => KeyValue::Columns(columns),
-                },
-                None => KeyValue::Exception,
+                Some(columns) if !columns.is_empty() => KeyValue::Columns(columns),
+                _ => KeyValue::Exception,
             },
         }
     }
 
-    /// The value of a row; rows are read in ascending order.
-    #[inline]
-    fn read(&mut self, value: &KeyValue, row: u32) -> NumberValue {
-        match value {
-            KeyValue::Absent => NumberValue::Nothing,
-            KeyValue::Constant(number) => NumberValue::Number(*number),
-            KeyValue::Exception => NumberValue::Exception,
-            KeyValue::Column(at) => self.0[*at].read(row).unwrap_or(NumberValue::Nothing),
-            KeyValue::Columns(columns) => {
-                columns.iter().find_map(|at| self.0[*at].read(row)).unwrap_or(NumberValue::Nothing)
-            }
+    /// Reads the values of these rows, given by key, column by column.
+    fn read(&self, values: &[KeyValue], keys: &[u32], rows: &Rows, found: &mut FoundNumbers) {
+        let is_fixed = |value: &KeyValue| matches!(value, KeyValue::Constant(_) | KeyValue::Exception);
+        if values.iter().any(is_fixed) {
+            rows.iter().enumerate().for_each(|(at, row)| match values.get(keys[row as usize] as usize) {
+                Some(KeyValue::Constant(number)) => found.set(at, Some(*number)),
+                Some(KeyValue::Exception) => found.set(at, None),
+                _ => {}
+            });
         }
-    }
-}
-
-impl SourceNumbers {
-    /// The numbers of a source whose numbers have the format `own`, for a column with the format `format`.
-    fn of(own: NumberFormat, format: NumberFormat) -> SourceNumbers {
-        let power = |digits: u8| 10i64.pow(u32::from(digits));
-        match (own, format) {
-            (own, format) if own == format => SourceNumbers::Values(1),
-            (NumberFormat::Integer, NumberFormat::Shortest { digits }) => SourceNumbers::Values(power(digits)),
-            (NumberFormat::Shortest { digits: own }, NumberFormat::Shortest { digits }) if own <= digits => {
-                SourceNumbers::Values(power(digits - own))
+        let turns = values.iter().map(|value| value.columns().len()).max().unwrap_or(0);
+        for turn in 0..turns {
+            let in_turn = |value: &KeyValue| value.columns().get(turn).copied();
+            let source_of: Vec<Option<usize>> = values.iter().map(in_turn).collect();
+            for (number, source) in self.0.iter().enumerate().filter(|(number, _)| source_of.contains(&Some(*number))) {
+                source.read(rows, |row| source_of.get(keys[row as usize] as usize) == Some(&Some(number)), found);
             }
-            (NumberFormat::Decimal { digits: own }, NumberFormat::Shortest { digits }) if own <= digits => {
-                let min = power(digits.saturating_sub(EXPONENT_DIGITS)).unsigned_abs();
-                SourceNumbers::Decimals { factor: power(digits - own), min }
-            }
-            _ => SourceNumbers::Never,
         }
     }
 }
 
 impl NumberSource {
-    /// The value in a row; `None` if the column has no value in the row.
-    #[inline]
-    fn read(&mut self, row: u32) -> Option<NumberValue> {
-        let place = self.place(row)?;
-        let number = match (&self.numbers, &self.values.values) {
-            (SourceNumbers::Values(1), ColumnValues::Numbers(numbers)) => numbers.get(place).copied(),
-            (SourceNumbers::Values(factor), ColumnValues::Numbers(numbers)) => {
-                let number = numbers.get(place).and_then(|number| number.checked_mul(*factor));
-                number.filter(|number| number.unsigned_abs() < SHORTEST_BOUND)
+    /// Reads the values of those of the rows for which `is_here` is true.
+    fn read(&self, rows: &Rows, is_here: impl Fn(u32) -> bool, found: &mut FoundNumbers) {
+        let mut visit = |at: usize, row: u32, number: Option<i64>| {
+            if is_here(row) {
+                found.set(at, number);
             }
-            (SourceNumbers::Decimals { factor, min }, ColumnValues::Numbers(numbers)) => {
-                let number = numbers.get(place).filter(|number| **number % 10 != 0);
-                let number = number.and_then(|number| number.checked_mul(*factor));
-                number.filter(|number| (*min..SHORTEST_BOUND).contains(&number.unsigned_abs()))
+        };
+        match (&self.numbers, &self.values.values) {
+            (SourceNumbers::Values(scaling), ColumnValues::Numbers(numbers)) => {
+                let number = |place: usize| numbers.get(place).and_then(|number| scaling.apply(*number));
+                for_each_value(&self.values, rows, |at, row, place| visit(at, row, number(place)));
             }
             (SourceNumbers::ByCode(numbers), ColumnValues::Codes(codes)) => {
-                codes.get(place).and_then(|code| *numbers.get(*code as usize)?)
+                let number = |place: usize| codes.get(place).and_then(|code| *numbers.get(*code as usize)?);
+                for_each_value(&self.values, rows, |at, row, place| visit(at, row, number(place)));
             }
-            _ => None,
-        };
-        Some(number.map_or(NumberValue::Exception, NumberValue::Number))
-    }
-
-    /// Position of a row's value; rows are requested in ascending order.
-    #[inline]
-    fn place(&mut self, row: u32) -> Option<usize> {
-        let Some(rows) = &self.values.rows else { return Some(row as usize) };
-        while rows.get(self.next).is_some_and(|known| *known < row) {
-            self.next += 1;
+            (SourceNumbers::ByValue(numbers), _) => {
+                let number = |place: usize| numbers.get(place).copied().flatten();
+                for_each_value(&self.values, rows, |at, row, place| visit(at, row, number(place)));
+            }
+            _ => for_each_value(&self.values, rows, |at, row, _| visit(at, row, None)),
         }
-        (rows.get(self.next) == Some(&row)).then_some(self.next)
     }
 }
 
@@ -425,7 +460,9 @@ fn columns_of(place: &ValueLocation) -> impl Iterator<Item = u32> + '_ {
 fn may_be_number(place: &ValueLocation, template_set: &TemplateSet) -> bool {
     match place {
         ValueLocation::Constant(text) => format_of_text(text).is_some(),
-        place => columns_of(place).any(|column| format_of_column(column, template_set).is_some()),
+        place => columns_of(place).any(|column| {
+            format_of_column(column, template_set).is_some() || DecimalTemplate::of(column, template_set).is_some()
+        }),
     }
 }
 
@@ -442,44 +479,99 @@ fn format_of_column(column: u32, template_set: &TemplateSet) -> Option<NumberFor
 }
 
 fn is_plain(format: &NumberFormat) -> bool {
-    matches!(
-        format,
-        NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Shortest { .. } | NumberFormat::Ip4
-    )
+    matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. } | NumberFormat::Ip4) || is_shortest(format)
+}
+
+fn is_shortest(format: &NumberFormat) -> bool {
+    matches!(format, NumberFormat::Shortest { .. })
+}
+
+/// Number of decimal places by which a format scales its stored numbers.
+fn places(format: &NumberFormat) -> u8 {
+    match format {
+        NumberFormat::Decimal { digits } | NumberFormat::Shortest { digits } => *digits,
+        _ => 0,
+    }
 }
 
 /// Whether numbers can be read from a column without reading its texts row by row.
 fn is_numeric(column: u32, template_set: &TemplateSet) -> bool {
     match template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { len } => len as usize <= PARSED_ENTRIES_MAX,
+        ColumnKind::Templates(_) => DecimalTemplate::of(column, template_set).is_some(),
         _ => format_of_column(column, template_set).is_some(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use quarry_event::template::{Column, ValueTraits};
+
     use super::*;
 
+    const fn decimal(digits: u8) -> NumberFormat {
+        NumberFormat::Decimal { digits }
+    }
+
+    const fn shortest(digits: u8) -> NumberFormat {
+        NumberFormat::Shortest { digits }
+    }
+
+    fn text(format: NumberFormat, number: i64) -> String {
+        let mut text = Vec::new();
+        format.write(number, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
-    fn decimals_of_several_scales_become_numbers_unless_a_double_has_another_text() {
-        let format = NumberFormat::Shortest { digits: 5 };
-        let read = |digits: u8, number: i64| {
-            let values = PageColumn { rows: None, values: ColumnValues::Numbers(vec![number]) };
-            let numbers = SourceNumbers::of(NumberFormat::Decimal { digits }, format);
-            match (NumberSource { column: 0, values: Arc::new(values), next: 0, numbers }).read(0) {
-                Some(NumberValue::Number(number)) => Some(number),
-                _ => None,
+    fn decimals_become_doubles_that_are_written_as_the_same_texts() {
+        let cases = [
+            (decimal(2), 1255, shortest(4), Some(125_500)),
+            (decimal(2), -5, shortest(2), Some(-5)),
+            // Shortest numbers have no zeros at the end, and none has an exponent.
+            (decimal(2), 1250, shortest(4), None),
+            (decimal(1), 0, shortest(3), None),
+            (decimal(6), 99, shortest(6), None),
+            (decimal(6), 101, shortest(6), Some(101)),
+            (decimal(5), 9, shortest(6), None),
+            (decimal(5), 11, shortest(6), Some(110)),
+            (decimal(3), 999_999_999_999_999, shortest(4), None),
+            (NumberFormat::Integer, 120, shortest(3), Some(120_000)),
+            (shortest(2), 120, shortest(3), Some(1_200)),
+            (decimal(3), 1_500, decimal(3), Some(1_500)),
+        ];
+        for (own, number, other, expected) in cases {
+            let found = Scaling::between(own, other).unwrap().apply(number);
+            assert_eq!(found, expected, "{own:?} {number} {other:?}");
+            if let Some(found) = found {
+                assert_eq!(text(other, found), text(own, number));
+                assert_eq!(other.parse(text(own, number).as_bytes()), Some(found));
+            } else {
+                assert_eq!(other.parse(text(own, number).as_bytes()), None);
             }
+        }
+        let never = [(decimal(3), shortest(2)), (decimal(2), decimal(3)), (NumberFormat::Ip4, shortest(3))];
+        assert!(never.iter().all(|(own, other)| Scaling::between(*own, *other).is_none()));
+    }
+
+    #[test]
+    fn the_usual_format_unites_decimals_of_several_scales() {
+        let column = |format| Column {
+            parent: None,
+            values: 1,
+            kind: ColumnKind::Numbers { format, min: 0, max: 9 },
+            traits: ValueTraits::default(),
         };
-        let written = |number: i64| quarry_event::value::format_number(number as f64 / 1e5);
-        for (digits, number, text) in
-            [(2, 81_442, "814.42"), (5, 878_871, "8.78871"), (1, -5, "-0.5"), (5, 11, "0.00011")]
-        {
-            assert_eq!(read(digits, number).map(written).as_deref(), Some(text));
-        }
-        // 287.30, 0.00009 and 100000000000.5; more digits than the column has.
-        for (digits, number) in [(2, 28_730), (5, 9), (1, 1_000_000_000_005), (6, 1_234_567)] {
-            assert_eq!(read(digits, number), None, "{number}");
-        }
+        let columns = [decimal(3), decimal(4), NumberFormat::Integer].map(column).into();
+        let template_set = TemplateSet { columns, ..TemplateSet::default() };
+        let usual = |rows: [usize; 3]| {
+            let places = [0, 1, 2].map(ValueLocation::Variable);
+            Sources::default().usual_format(places.iter().zip(rows).filter(|(_, rows)| *rows > 0), &template_set)
+        };
+        assert_eq!(usual([40, 40, 20]), Some(shortest(4)));
+        // One decimal in ten probably ends with a zero, which doubles lack.
+        assert_eq!(usual([90, 10, 0]), Some(decimal(3)));
+        assert_eq!(usual([30, 0, 70]), Some(shortest(3)));
+        assert_eq!(usual([0, 0, 9]), Some(NumberFormat::Integer));
     }
 }

@@ -10,7 +10,7 @@ use quarry_event::template::{TemplatePart, TextSlice};
 use quarry_stdx::number::u32_of;
 
 use super::columns::{typed_column, value_positions};
-use super::divided_keys::keys_of_rows;
+use super::divided_keys::RowKeys;
 use super::field_locations::FieldLocations;
 use super::page::{PageReader, Rows};
 use super::value_location::{Decoding, ValueLocation};
@@ -19,20 +19,12 @@ use super::value_location::{Decoding, ValueLocation};
 pub(super) fn prefixed_column(
     field: &FieldLocations,
     rows: &Rows,
+    keys: &RowKeys,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let is_prefixed = |place: &ValueLocation| match place {
-        ValueLocation::Written(written) => matches!(written.decoding, Decoding::Slice(TextSlice::From(_))),
-        _ => false,
-    };
-    if !field.locations.iter().any(is_prefixed) {
-        return Ok(None);
-    }
-    let keys = keys_of_rows(field, rows, page)?;
-    let mut places = rows.iter().map(|row| field.locations.get(keys[row as usize] as usize));
-    let Some(Some(ValueLocation::Written(first))) = places.next() else { return Ok(None) };
-    let is_same =
-        |place: Option<&ValueLocation>| matches!(place, Some(ValueLocation::Written(place)) if place == first);
+    let mut places = keys.used(field).map(|(_, place, _)| place);
+    let Some(ValueLocation::Written(first)) = places.next().filter(|_| keys.is_complete) else { return Ok(None) };
+    let is_same = |place: &ValueLocation| matches!(place, ValueLocation::Written(place) if place == first);
     let (Decoding::Slice(TextSlice::From(bytes)), [TemplatePart::Variable(column)]) = (first.decoding, &*first.parts)
     else {
         return Ok(None);

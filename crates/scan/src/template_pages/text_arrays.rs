@@ -1,16 +1,17 @@
-//! Arrays of texts: concatenated texts of a bucket, and the metadata of events.
+//! Arrays of texts: concatenated texts of a bucket, keys of dictionaries, and the metadata of events.
 //!
 //! Not here: columns of fields ([`super::columns`]).
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, DictionaryArray, StringArray, StringViewArray, UInt32Array};
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use quarry_eval::EngineError;
 use quarry_event::Metadata;
 
+use super::interner::ABSENT;
 use crate::event_fields::metadata_text;
 
 /// A metadata field of a slab: its distinct texts, and the text of each metadata code.
@@ -47,6 +48,17 @@ impl MetadataColumn {
     }
 }
 
+/// The codes as keys of a dictionary; null for [`ABSENT`].
+pub(super) fn dictionary_keys(mut codes: Vec<u32>) -> UInt32Array {
+    if !codes.contains(&ABSENT) {
+        return codes.into();
+    }
+    let present = BooleanBuffer::collect_bool(codes.len(), |row| codes[row] != ABSENT);
+    // The key of a null must not exceed the dictionary either.
+    codes.iter_mut().for_each(|code| *code = if *code == ABSENT { 0 } else { *code });
+    UInt32Array::new(codes.into(), Some(NullBuffer::new(present)))
+}
+
 /// A string view array over concatenated texts.
 pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, EngineError> {
     text_views(Buffer::from(bytes.clone()), ends, None)
@@ -63,4 +75,20 @@ pub(super) fn text_views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>)
     }
     let texts = StringArray::try_new(OffsetBuffer::new(offsets.into()), bytes, nulls)?;
     Ok(Arc::new(StringViewArray::from(&texts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Array;
+
+    use super::*;
+
+    #[test]
+    fn absent_codes_become_null_keys() {
+        let keys = dictionary_keys(vec![2, ABSENT, 0, 1, ABSENT]);
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [Some(2), None, Some(0), Some(1), None]);
+        assert!(keys.values().iter().all(|key| *key <= 2));
+        assert_eq!(dictionary_keys(vec![ABSENT; 3]).null_count(), 3);
+        assert_eq!(dictionary_keys(vec![1, 0]).nulls(), None);
+    }
 }

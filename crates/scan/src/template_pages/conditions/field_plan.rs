@@ -1,12 +1,19 @@
 //! The plan of a field test for one slab: plain data that is cached with the slab. [`super::planning`] creates a plan,
 //! [`super::field_test`] runs it. A *key* is the combination of an extraction class and a template.
 
+use std::sync::Arc;
+
+use crate::template_pages::coded_fields::CodedField;
+
 /// Evaluation of a field test in one slab.
 pub(in crate::template_pages) struct FieldPlan {
     /// Answer by key, as far as it depends on no variable.
     pub(super) base: Vec<u8>,
     /// Columns that contain values of the field, with their tests.
     pub(super) columns: Vec<(u32, ColumnPlan)>,
+    /// The test on the dictionary of the field, if the values of some keys consist of parts: it then decides the events
+    /// of all keys for which the dictionary has a location. There are then no `columns` and no `composite` keys.
+    pub(super) coded: Option<CodedTest>,
     /// By key: whether the field's values must be computed from columns before they are tested, because they consist of
     /// parts, have escapes, are derived, or are several per event. Empty if no key has such values.
     pub(super) composite: Vec<bool>,
@@ -19,6 +26,13 @@ pub(in crate::template_pages) struct FieldPlan {
     pub(super) ambiguous: bool,
     /// Whether the test depends on a single column.
     pub(super) alone: bool,
+}
+
+/// A field test on the slab-wide dictionary of the field.
+pub(super) struct CodedTest {
+    pub(super) field: Arc<CodedField>,
+    /// The answer by code.
+    pub(super) answers: Vec<u8>,
 }
 
 /// Evaluation of a field test on a column.

@@ -1,8 +1,8 @@
 //! A test of an extracted field, for every event of a page: yes, no or undecided.
 //!
 //! It applies the same filter ([`RowFilter`]) as the test of fields extracted from texts. Depending on the slab's
-//! [`FieldPlan`], the test runs once per distinct text of a dictionary, on typed numbers, or on the values of each
-//! page.
+//! [`FieldPlan`], the test runs once per distinct text of a dictionary of the field or of a column, on typed numbers, or
+//! on the values of each page.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use quarry_event::template::{ColumnKind, ColumnValues, TemplateSet};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 use quarry_stdx::number::u32_of;
 
-use super::field_plan::{ColumnPlan, FieldPlan};
+use super::field_plan::{CodedTest, ColumnPlan, FieldPlan};
 use crate::event_fields::{appears_verbatim, is_index_time_column};
 use crate::template_pages::ambiguous_rows::ambiguous_rows;
 use crate::template_pages::columns::{field_column, number_texts};
-use crate::template_pages::divided_keys::keys_of;
+use crate::template_pages::divided_keys::{RowKeys, keys_of};
 use crate::template_pages::field_locations::FieldLocations;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::{PageReader, Rows};
@@ -139,6 +139,7 @@ impl FieldTest {
         }
         let asks_composites = page.open.is_some() && (!plan.composite.is_empty() || plan.computed);
         if plan.columns.is_empty()
+            && plan.coded.is_none()
             && !asks_composites
             && !plan.ambiguous
             && let Some((first, rest)) = plan.base.split_first()
@@ -169,6 +170,9 @@ impl FieldTest {
                     each[row] = answer;
                 }
             }
+        }
+        if let Some(coded) = &plan.coded {
+            coded.run(field, &mut each, page)?;
         }
         if asks_composites && !plan.composite.is_empty() {
             self.test_composites(field, plan, &keys, &mut each, page)?;
@@ -277,6 +281,22 @@ impl FieldTest {
             ColumnPlan::Same(_) | ColumnPlan::Codes(_) | ColumnPlan::Texts => return Ok(None),
         };
         self.test_values(&array).map(Some)
+    }
+}
+
+impl CodedTest {
+    /// Sets the answers of the events of a page whose location has codes.
+    fn run(&self, field: &FieldLocations, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        let rows = Rows::All(u32_of(page.len()));
+        let keys = RowKeys::of(field, &rows, page)?;
+        let found = self.field.codes_of(&rows, &keys, page)?;
+        assert!(found.exceptions.is_empty(), "all values of the field have codes");
+        for ((answer, code), key) in each.iter_mut().zip(found.codes).zip(keys.keys.iter()) {
+            if self.field.has_location(*key) {
+                *answer = self.answers.get(code as usize).copied().unwrap_or(NO);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
-//! Planning of a field test for one slab: by key (an extraction class and a template), by code of a dictionary, on
-//! numbers, or on the texts of each page.
+//! Planning of a field test for one slab: by key (an extraction class and a template), by code of a dictionary of the
+//! field or of a column, on numbers, or on the texts of each page.
 //!
 //! If a value is equal as a number but not as a text, the event text decides. Numbers are therefore compared as numbers
 //! only if the comparison of their texts always agrees.
@@ -13,10 +13,11 @@ use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, T
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::CompareOp;
 
-use super::field_plan::{ColumnPlan, FieldPlan};
+use super::field_plan::{CodedTest, ColumnPlan, FieldPlan};
 use super::field_test::FieldTest;
 use crate::template_pages::by_value::ByValue;
 use crate::template_pages::columns::number_texts;
+use crate::template_pages::field_locations::FieldLocations;
 use crate::template_pages::outcome::{NO, UNDECIDED, YES};
 use crate::template_pages::rex::invalid_utf8;
 use crate::template_pages::slab::Slab;
@@ -31,9 +32,12 @@ impl FieldTest {
         let Some(field) = slab.field(&self.name) else {
             let (base, columns, computed) =
                 (vec![UNDECIDED; slab.key_count()], Vec::new(), slab.is_computed_for(&self.name));
-            let (composite, ambiguous, alone) = (Vec::new(), false, false);
-            return Ok(FieldPlan { base, columns, composite, divided: false, computed, ambiguous, alone });
+            let (coded, composite, ambiguous, alone) = (None, Vec::new(), false, false);
+            return Ok(FieldPlan { base, columns, coded, composite, divided: false, computed, ambiguous, alone });
         };
+        if let Some(plan) = self.coded_plan(field, slab)? {
+            return Ok(plan);
+        }
         let mut base = vec![NO; field.locations.len()];
         let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
         let (mut composite, mut constants) = (Vec::new(), Vec::new());
@@ -74,12 +78,38 @@ impl FieldTest {
         Ok(FieldPlan {
             base,
             columns,
+            coded: None,
             composite,
             divided: field.split.is_some(),
             computed: slab.is_computed_for(&self.name),
             ambiguous: !field.ambiguous_columns.is_empty(),
             alone: field.column.is_some() && field.patterned.is_empty() && !field.by_text,
         })
+    }
+
+    /// Evaluation on the slab-wide dictionary of a field of which some values are composed or computed from parts; `None`
+    /// if not all values are in a dictionary, or if the field may have values from patterns or rules.
+    fn coded_plan(&self, field: &FieldLocations, slab: &Slab) -> Result<Option<FieldPlan>, EngineError> {
+        let is_composed =
+            |place: &ValueLocation| matches!(place, ValueLocation::Composite(_) | ValueLocation::Written(_));
+        let may_be_elsewhere =
+            !field.patterned.is_empty() || field.derived.is_some() || slab.is_computed_for(&self.name);
+        if may_be_elsewhere || !field.locations.iter().any(is_composed) {
+            return Ok(None);
+        }
+        let Some(coded) = slab.coded_field(field)?.filter(|coded| coded.is_complete()) else { return Ok(None) };
+        let answers = self.test_texts(&coded.texts)?;
+        let answer = |place: &ValueLocation| if *place == ValueLocation::Absent { NO } else { UNDECIDED };
+        Ok(Some(FieldPlan {
+            base: field.locations.iter().map(answer).collect(),
+            columns: Vec::new(),
+            coded: Some(CodedTest { field: coded, answers }),
+            composite: Vec::new(),
+            divided: field.split.is_some(),
+            computed: false,
+            ambiguous: !field.ambiguous_columns.is_empty(),
+            alone: false,
+        }))
     }
 
     fn column_plan(&self, value: NestedValue, slab: &Slab) -> Result<ColumnPlan, EngineError> {
