@@ -96,7 +96,6 @@ impl VolumeTotals {
         let needed = [
             ("kill while adding and sealing", self.in_seal),
             ("kill with a put under way", self.in_put),
-            ("kill with a deletion under way", self.in_delete),
             ("request that the proxy failed", self.faulty),
             ("event removed by retention", self.old_removed),
         ];
