@@ -141,7 +141,7 @@ fn rows_are_unknown_for_many_alternatives() {
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
     let any_of = |rows: usize| TermQuery::Or((0..rows).map(|row| TermQuery::Token(id(row).into())).collect());
-    let all = (0..ALTERNATIVES_MAX as u32).collect();
+    let all: Vec<u32> = (0..ALTERNATIVES_MAX as u32).collect();
     for (rows, expected) in [(ALTERNATIVES_MAX, Some(all)), (ALTERNATIVES_MAX + 1, None)] {
         assert_eq!(reader.candidate_rows(0, 0, &any_of(rows), &AnyColumn, 16).unwrap(), expected, "{rows}");
     }
