@@ -362,7 +362,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64
         let round = round.await;
         logged_until = round.unwrap_or(logged_until);
         // A request may ask for a round before the interval has passed.
-        drop(tokio::time::timeout(MAINTENANCE_INTERVAL, node.maintenance_requested.notified()).await);
+        let _request = tokio::time::timeout(MAINTENANCE_INTERVAL, node.maintenance_requested.notified()).await;
     }
 }
 

@@ -221,7 +221,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let row = move |name| {
             let (path, access) = (format!("{folder}/{name}"), Access::Capability(capability));
             // Reading the parameters sets the format of the error.
-            let serve = move |_: Parameters| refuse(why)();
+            let refuse = refuse(why);
+            let serve = move |_: Parameters| refuse();
             Endpoint::new(Method::POST, path, access, what, post(serve))
         };
         names.iter().map(row)

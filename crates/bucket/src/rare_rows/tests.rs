@@ -127,13 +127,23 @@ fn metadata_is_looked_up_by_page() {
 
 #[test]
 fn rows_are_unknown_for_many_alternatives() {
-    let events = log(15, 500);
+    let id = |row: usize| format!("{:016x}", (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut events = EventBatch::default();
+    let meta = events.intern(&Metadata {
+        index: "main".into(),
+        host: "web1".into(),
+        source: "/var/log/x.log".into(),
+        sourcetype: "first".into(),
+    });
+    for row in 0..2 * MAX_PAGE_EVENTS {
+        events.push(format!("request {} took {row} ms", id(row)).as_bytes(), row as i64, meta);
+    }
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
-    let absent =
-        |count: usize| TermQuery::Or((0..count).map(|at| TermQuery::Token(format!("zz9{at}qq").into())).collect());
-    for (count, expected) in [(ALTERNATIVES_MAX, Some(vec![])), (ALTERNATIVES_MAX + 1, None)] {
-        assert_eq!(reader.candidate_rows(0, 0, &absent(count), &AnyColumn, 16).unwrap(), expected, "{count}");
+    let any_of = |rows: usize| TermQuery::Or((0..rows).map(|row| TermQuery::Token(id(row).into())).collect());
+    let all: Vec<u32> = (0..ALTERNATIVES_MAX as u32).collect();
+    for (rows, expected) in [(ALTERNATIVES_MAX, Some(all)), (ALTERNATIVES_MAX + 1, None)] {
+        assert_eq!(reader.candidate_rows(0, 0, &any_of(rows), &AnyColumn, 16).unwrap(), expected, "{rows}");
     }
 }
 
