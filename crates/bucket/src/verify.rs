@@ -156,7 +156,7 @@ fn verify_slab(
             compared += ends.len();
         };
         if plain {
-            compare(&page.raw, &page.ends);
+            compare(&page.raw[..], &page.ends[..]);
         } else {
             // In blocks, so that neither the texts nor their comparison displace the columns from the cache.
             let mut take = |block: &TextBuffer| compare(block.bytes(), block.ends());
