@@ -526,24 +526,49 @@ impl BucketReader {
         self.open_template_page(&self.source, slab, page, None)
     }
 
-    /// Rebuilds the texts of a page of a template slab; empty for any other slab. Passes the values of each column to
-    /// `show`.
+    /// Rebuilds the texts of a page of a template slab and passes them to `take` in blocks; no text for any other slab.
+    /// Passes the values of each column to `show`.
     pub(crate) fn rebuild(
         &self,
         (slab, page): (usize, usize),
         times: &[TimeNs],
         out: &mut TextBuffer,
         show: &mut dyn FnMut(u32, &ColumnValues),
+        take: &mut dyn FnMut(&TextBuffer),
     ) -> Result<(), BucketError> {
         let Some(mut values) = self.open_template_page(&self.source, slab, page, Some(times.into()))? else {
             return Ok(());
         };
-        values.rebuild_all_and_visit(TEXT_COLUMN, out, show)?;
-        let (found, expected) = (out.bytes().len() as u64, self.opened.slabs[slab].pages[page].raw_bytes);
-        if found != expected {
-            return Err(values.position().corrupt(format!("its texts are {found} bytes, {expected} expected")));
+        let mut found = 0;
+        let mut count = |block: &TextBuffer| {
+            found += block.bytes().len();
+            take(block);
+        };
+        values.rebuild_all_and_visit(TEXT_COLUMN, out, show, Some(&mut count))?;
+        self.check_text_bytes(&values, (slab, page), found)
+    }
+
+    /// The texts of a page of a template slab; empty for any other slab.
+    fn rebuilt_texts(&self, (slab, page): (usize, usize), times: &[TimeNs]) -> Result<Texts, BucketError> {
+        let Some(mut values) = self.open_template_page(&self.source, slab, page, Some(times.into()))? else {
+            return Ok(TextBuffer::default().finish());
+        };
+        let texts = values.all_texts(TEXT_COLUMN)?;
+        self.check_text_bytes(&values, (slab, page), texts.bytes.len())?;
+        Ok(texts)
+    }
+
+    fn check_text_bytes(
+        &self,
+        values: &TemplatePage,
+        (slab, page): (usize, usize),
+        found: usize,
+    ) -> Result<(), BucketError> {
+        let expected = self.opened.slabs[slab].pages[page].raw_bytes;
+        match found as u64 == expected {
+            true => Ok(()),
+            false => Err(values.position().corrupt(format!("its texts are {found} bytes, {expected} expected"))),
         }
-        Ok(())
     }
 
     /// Opens a page whose blocks come from this source.
@@ -637,9 +662,8 @@ impl PageRead<'_> {
             page.index_time = self.integers(&blocks, BlockKind::IndexTime)?;
         }
         if columns.raw && self.reader.opened.parts[self.slab].columns.at.is_some() {
-            let mut buffer = TextBuffer::default();
-            self.reader.rebuild((self.slab, self.page), &page.time, &mut buffer, &mut |_, _| {})?;
-            Texts { bytes: page.raw, ends: page.ends } = buffer.finish();
+            let texts = self.reader.rebuilt_texts((self.slab, self.page), &page.time)?;
+            Texts { bytes: page.raw, ends: page.ends } = texts;
         } else if columns.raw {
             self.text(&blocks, info, &mut page)?;
         }

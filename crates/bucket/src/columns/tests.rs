@@ -151,6 +151,20 @@ fn open(encoded: &EncodedBucket) -> BucketReader {
 }
 
 #[test]
+fn a_changed_text_in_any_block_of_a_page_is_found() {
+    let count = MAX_PAGE_EVENTS + 300;
+    let texts = |changed: Option<usize>| {
+        let took_ms = |at: usize| if changed == Some(at) { 1 } else { 2 };
+        [batch_of((0..count).map(|at| format!("user{} took {}ms", at % 5, took_ms(at))))]
+    };
+    let encoded = encoded_by_words(&texts(None), 1);
+    verify_against(&encoded, &texts(None)).unwrap();
+    for at in [0, 127, 128, 129, MAX_PAGE_EVENTS - 1, MAX_PAGE_EVENTS, count - 1] {
+        assert!(verify_against(&encoded, &texts(Some(at))).is_err(), "event {at}");
+    }
+}
+
+#[test]
 fn template_slabs_round_trip() {
     for (count, level) in [(0, 1), (1, 1), (40, 1), (9_000, 1), (9_000, 3), (300, 9)] {
         let slabs = [lines(count), lines(count / 2)];

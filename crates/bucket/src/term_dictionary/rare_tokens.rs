@@ -24,6 +24,9 @@ const BITMAP_BITS_PER_VALUE: u64 = 8;
 /// Size of a range of numbers from which a bitmap is never used.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
 
+/// Number of slots for the hashes of texts that were appended last; a power of two. They fit the first-level cache.
+const RECENT_HASHES: usize = 512;
+
 /// A locator omits a number column with at least this many values per number of its range.
 const LOCATED_VALUES_PER_NUMBER: u64 = 8;
 
@@ -60,11 +63,21 @@ pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, valu
     range > values / LOCATED_VALUES_PER_NUMBER
 }
 
-/// Appends the hash of every token of these texts.
+/// Appends the hashes of all tokens of these texts, each at least once. Most repetitions are left out: words such as
+/// `http` are in most values of a column, and every hash that is appended is sorted or looked up later.
 pub(crate) fn add_text_hashes<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
     let mut scratch = Vec::new();
+    // A slot is empty as long as its content belongs to another slot.
+    let mut recent: [u64; RECENT_HASHES] = std::array::from_fn(|slot| !(slot as u64));
     for text in texts {
-        segment::for_each_token(text, |token| rare.push(hash_token(token, &mut scratch)));
+        segment::for_each_token(text, |token| {
+            let hash = hash_token(token, &mut scratch);
+            let known = &mut recent[hash as usize % RECENT_HASHES];
+            if *known != hash {
+                *known = hash;
+                rare.push(hash);
+            }
+        });
     }
 }
 

@@ -105,3 +105,18 @@ fn texts_are_hashed_as_lower_case_tokens() {
     let hashes = ["wa1", "b2", "grösse"].map(|term| hash_term(Namespace::Tokens, term.as_bytes()));
     assert_eq!(rare, hashes);
 }
+
+#[test]
+fn repeated_words_are_hashed_seldom_and_no_word_is_left_out() {
+    let words: Vec<String> = (0..3_000).map(|number| format!("w{number}")).collect();
+    let mut expected: Vec<u64> = words.iter().map(|word| hash_term(Namespace::Tokens, word.as_bytes())).collect();
+    let mut rare = Vec::new();
+    add_text_hashes(words.iter().chain(&words).map(String::as_bytes), &mut rare);
+    rare.sort_unstable();
+    rare.dedup();
+    expected.sort_unstable();
+    assert_eq!(rare, expected);
+    rare.clear();
+    add_text_hashes(std::iter::repeat_n(&b"http"[..], 1_000), &mut rare);
+    assert_eq!(rare, [hash_term(Namespace::Tokens, b"http")]);
+}
