@@ -6,7 +6,8 @@ use quarry_event::ValueColumns;
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
-use super::column_codes::has_few_codes;
+use super::column_codes::max_codes;
+use super::extracts::COMBINATIONS_MAX;
 use super::field_locations::FieldLocations;
 use super::value_location::ValueLocation;
 
@@ -17,7 +18,8 @@ pub(super) fn value_columns(
     field: &FieldLocations,
 ) -> ValueColumns {
     let mut known = vec![false; template_set.columns.len()];
-    let mut with_constants = known.clone();
+    // Columns of templates where a literal is part of a value.
+    let mut with_literals = known.clone();
     let mut literals = false;
     let mut reach = |parts: &[TemplatePart]| mark_columns(template_set, parts, &mut known);
     let places = field.locations.iter().enumerate().flat_map(|(at, place)| match place {
@@ -34,10 +36,12 @@ pub(super) fn value_columns(
         match place {
             _ if is_open => reach(&template.parts),
             ValueLocation::Absent => {}
-            // A pattern that is evaluated for each combination of codes may have found the text in columns.
-            ValueLocation::Constant(_) => mark_columns(template_set, &template.parts, &mut with_constants),
+            ValueLocation::Constant(_) => mark_columns(template_set, &template.parts, &mut with_literals),
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
-            ValueLocation::Composite(parts) => reach(parts),
+            ValueLocation::Composite(parts) => {
+                reach(parts);
+                mark_columns(template_set, &template.parts, &mut with_literals);
+            }
             ValueLocation::Pair(pair) => reach(pair.parts()),
             ValueLocation::Nested(nested) if !is_escaped => {
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
@@ -51,12 +55,13 @@ pub(super) fn value_columns(
             | ValueLocation::Text => reach(&template.parts),
         }
     }
-    // The term dictionary, which is consulted for literals, has the texts of dictionaries, but no numbers.
+    // A pattern that is planned or evaluated for each code takes literals from columns. The term dictionary, which is
+    // consulted for literals, has the texts of dictionaries, but no numbers.
     let may_be_source = |column: u32| {
         let is_number = matches!(template_set.columns[column as usize].kind, ColumnKind::Numbers { .. });
-        is_number && has_few_codes(template_set, column)
+        is_number && (1..=COMBINATIONS_MAX).contains(&max_codes(template_set, column))
     };
-    let is_one = |column: &u32| known[*column as usize] || (with_constants[*column as usize] && may_be_source(*column));
+    let is_one = |column: &u32| known[*column as usize] || (with_literals[*column as usize] && may_be_source(*column));
     ValueColumns { columns: (0..u32_of(known.len())).filter(is_one).collect(), literals }
 }
 
