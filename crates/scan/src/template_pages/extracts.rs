@@ -33,7 +33,7 @@ pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
 /// Maximum number of templates of an inner value; with more, the location counts as dependent on values.
 const INNER_TEMPLATES_MAX: usize = 64;
 /// Maximum number of combinations of values for which a pattern runs while a template is planned.
-const COMBINATIONS_MAX: usize = 1_024;
+pub(super) const COMBINATIONS_MAX: usize = 1_024;
 /// A template is planned once per value of a column with at most this many values.
 const PLANNED_VALUES_MAX: usize = 8;
 /// Number of plans after which planning ends if the location depended on values in more than three quarters of them.

@@ -2,11 +2,14 @@
 //!
 //! Not here: the search ([`quarry_event::FieldColumns`]).
 
+use std::collections::BTreeSet;
+
 use quarry_event::ValueColumns;
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
 
-use super::column_codes::has_few_codes;
+use super::column_codes::max_codes;
+use super::extracts::COMBINATIONS_MAX;
 use super::field_locations::FieldLocations;
 use super::value_location::ValueLocation;
 
@@ -17,7 +20,10 @@ pub(super) fn value_columns(
     field: &FieldLocations,
 ) -> ValueColumns {
     let mut known = vec![false; template_set.columns.len()];
-    let mut with_constants = known.clone();
+    // Columns of templates where a literal is part of a value.
+    let mut with_literals = known.clone();
+    // The literals at the ends of values.
+    let mut ends: BTreeSet<&[u8]> = BTreeSet::new();
     let mut literals = false;
     let mut reach = |parts: &[TemplatePart]| mark_columns(template_set, parts, &mut known);
     let places = field.locations.iter().enumerate().flat_map(|(at, place)| match place {
@@ -34,10 +40,18 @@ pub(super) fn value_columns(
         match place {
             _ if is_open => reach(&template.parts),
             ValueLocation::Absent => {}
-            // A pattern that is evaluated for each combination of codes may have found the text in columns.
-            ValueLocation::Constant(_) => mark_columns(template_set, &template.parts, &mut with_constants),
+            ValueLocation::Constant(text) => {
+                ends.insert(text.as_bytes());
+                mark_columns(template_set, &template.parts, &mut with_literals);
+            }
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
-            ValueLocation::Composite(parts) => reach(parts),
+            ValueLocation::Composite(parts) => {
+                reach(parts);
+                if let Some(TemplatePart::Literal(last)) = parts.last() {
+                    ends.insert(last);
+                }
+                mark_columns(template_set, &template.parts, &mut with_literals);
+            }
             ValueLocation::Pair(pair) => reach(pair.parts()),
             ValueLocation::Nested(nested) if !is_escaped => {
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
@@ -51,13 +65,26 @@ pub(super) fn value_columns(
             | ValueLocation::Text => reach(&template.parts),
         }
     }
-    // The term dictionary, which is consulted for literals, has the texts of dictionaries, but no numbers.
-    let may_be_source = |column: u32| {
-        let is_number = matches!(template_set.columns[column as usize].kind, ColumnKind::Numbers { .. });
-        is_number && has_few_codes(template_set, column)
+    let is_one = |column: &u32| {
+        known[*column as usize] || (with_literals[*column as usize] && may_be_source(template_set, *column, &ends))
     };
-    let is_one = |column: &u32| known[*column as usize] || (with_constants[*column as usize] && may_be_source(*column));
     ValueColumns { columns: (0..u32_of(known.len())).filter(is_one).collect(), literals }
+}
+
+/// Whether literals of values that end like this may come from a column without terms. A pattern that is planned or
+/// evaluated for each code takes literals from columns, and so does one that is planned with the common prefix of a
+/// column as a literal. The term dictionary, which is consulted for literals, has the texts of dictionaries, but neither
+/// numbers nor short texts.
+fn may_be_source(template_set: &TemplateSet, number: u32, ends: &BTreeSet<&[u8]>) -> bool {
+    let column = &template_set.columns[number as usize];
+    match column.kind {
+        ColumnKind::Numbers { .. } => (1..=COMBINATIONS_MAX).contains(&max_codes(template_set, number)),
+        ColumnKind::Texts => {
+            let prefix = column.traits.prefix.as_bytes();
+            (1..=prefix.len()).any(|len| ends.iter().any(|end| end.ends_with(&prefix[..len])))
+        }
+        ColumnKind::Dictionary { .. } | ColumnKind::Templates(_) => false,
+    }
 }
 
 /// Marks the columns of these parts, including the columns nested in them.
@@ -77,4 +104,43 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
         TemplatePart::Variable(column) => Some(*column),
         TemplatePart::Literal(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::template::{Column, NumberFormat, ValueTraits};
+
+    use super::*;
+
+    fn column(kind: ColumnKind, prefix: &str) -> Column {
+        let traits = ValueTraits { prefix: prefix.into(), max_len: 20, ..ValueTraits::default() };
+        Column { parent: Some(0), values: 1, kind, traits }
+    }
+
+    #[test]
+    fn literals_of_values_may_come_from_columns_without_terms() {
+        let numbers = |max| ColumnKind::Numbers { format: NumberFormat::Integer, min: 0, max };
+        let template = Template { parts: (1..6).map(TemplatePart::Variable).collect() };
+        let columns = vec![
+            column(ColumnKind::Templates([template.clone()].into()), ""),
+            column(numbers(9), ""),
+            column(numbers(100_000), ""),
+            column(ColumnKind::Texts, "0x"),
+            column(ColumnKind::Texts, ""),
+            column(ColumnKind::Dictionary { len: 3 }, "0x"),
+        ];
+        let template_set = TemplateSet { columns, ..TemplateSet::default() };
+        let literal = |text: &str| TemplatePart::Literal(text.as_bytes().into());
+        let columns_of = |location| {
+            let field = FieldLocations { locations: vec![location], ..FieldLocations::of_index_time(None, 1, "f") };
+            value_columns(&template_set, std::slice::from_ref(&template), &field)
+        };
+        let with = |columns: &[u32], literals| ValueColumns { columns: columns.to_vec(), literals };
+        assert_eq!(columns_of(ValueLocation::Absent), with(&[], false));
+        assert_eq!(columns_of(ValueLocation::Variable(4)), with(&[4], false));
+        assert_eq!(columns_of(ValueLocation::Constant("17".into())), with(&[1], true));
+        assert_eq!(columns_of(ValueLocation::Constant("id=0".into())), with(&[1, 3], true));
+        let parts = [literal("0x"), TemplatePart::Variable(2), literal(" k")];
+        assert_eq!(columns_of(ValueLocation::Composite(parts.into())), with(&[1, 2], true));
+    }
 }
