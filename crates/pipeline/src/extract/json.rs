@@ -26,10 +26,19 @@ pub fn json_string(written: &str) -> Option<JsonText<'_>> {
     if memchr2(b'"', b'\\', written.as_bytes()).is_none() {
         return Some(Cow::Borrowed(written));
     }
-    let quoted = format!("\"{written}\"");
-    let mut reader = Reader::new(&quoted);
-    let text = reader.string()?.into_owned();
-    (reader.at == quoted.len()).then_some(Cow::Owned(text))
+    let mut reader = Reader::new(written);
+    let mut text = String::with_capacity(written.len());
+    while let Some(end) = reader.plain_end(reader.at) {
+        text.push_str(&written[reader.at..end]);
+        reader.at = end;
+        // A quote inside a string is escaped.
+        if reader.next_byte()? == b'"' {
+            return None;
+        }
+        text.push(reader.take_escape()?);
+    }
+    text.push_str(&written[reader.at..]);
+    Some(Cow::Owned(text))
 }
 
 /// An open object or array.
