@@ -2,13 +2,13 @@
 //!
 //! If `dedup` keeps N rows per combination, a row after N others of its page with the same values cannot be in the
 //! result, regardless of other pages, because the overall order of rows preserves the order within each page. Rows are
-//! compared by codes alone, so no text of a skipped row is rebuilt. Rows that lack a field are kept if `dedup` keeps
-//! them.
+//! compared by codes alone, so no text of a skipped row is rebuilt; without codes, only rows that lack a field are
+//! skipped. Rows that lack a field are kept if `dedup` keeps them.
 //!
 //! Not here: the `dedup` command, which makes the final choice of rows (engine).
 
 use arrow::array::{Array as _, AsArray as _, BooleanArray};
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
@@ -35,7 +35,7 @@ impl FirstRows {
         };
         let Some(times) = times else { return Ok(rows) };
         if !columns.iter().all(has_codes) {
-            return Ok(rows);
+            return if self.keeps_empty { Ok(rows) } else { rows_with_all(rows, &columns) };
         }
         let count = rows.num_rows();
         // Newest first; rows of equal time in reverse order of arrival.
@@ -60,6 +60,17 @@ impl FirstRows {
             return Ok(rows);
         }
         rows::filter(&rows, &BooleanArray::new(BooleanBuffer::collect_bool(count, |row| kept[row]), None))
+    }
+}
+
+/// The rows that have a value in each of these columns.
+fn rows_with_all(rows: RecordBatch, columns: &[ColumnReader]) -> Result<RecordBatch, EngineError> {
+    let valid = columns
+        .iter()
+        .fold(None, |valid: Option<NullBuffer>, column| NullBuffer::union(valid.as_ref(), column.validity().as_ref()));
+    match valid {
+        Some(valid) => rows::filter(&rows, &BooleanArray::new(valid.into_inner(), None)),
+        None => Ok(rows),
     }
 }
 
@@ -121,6 +132,20 @@ mod tests {
     use arrow::array::{ArrayRef, DictionaryArray, StringViewArray, TimestampNanosecondArray, UInt32Array};
 
     use super::*;
+
+    #[test]
+    fn rows_of_texts_are_kept_if_they_have_all_fields() {
+        let texts = |texts: [Option<&str>; 4]| -> ArrayRef { Arc::new(StringViewArray::from_iter(texts)) };
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1, 2, 3, 4]));
+        let f = texts([Some("a"), Some("a"), None, Some("b")]);
+        let g = texts([Some("x"), None, None, Some("x")]);
+        let rows = rows::batch_of([("_time", times), ("f", f), ("g", g)], 4).unwrap();
+        for (keeps_empty, expected) in [(false, &[1, 4][..]), (true, &[1, 2, 3, 4])] {
+            let fields = vec!["f".to_owned(), "g".to_owned()];
+            let kept = FirstRows { fields, count: 1, keeps_empty }.filter_rows(rows.clone()).unwrap();
+            assert_eq!(kept.column(0).as_primitive::<TimestampNanosecondType>().values(), expected);
+        }
+    }
 
     #[test]
     fn newest_rows_per_address_are_kept() {

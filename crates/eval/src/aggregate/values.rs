@@ -53,7 +53,9 @@ impl<'a> ValueForm<'a> {
         if let Some(integer) = NumberFormat::Integer.parse(bytes) {
             return ValueForm::Integer(integer);
         }
-        let Some(point) = memchr::memchr(b'.', bytes) else { return ValueForm::Text(text) };
+        // In a decimal or an address, only digits precede the first point; an id is recognised by its first letter.
+        let end = bytes.iter().skip(1).position(|byte| !byte.is_ascii_digit()).map(|place| place + 1);
+        let Some(point) = end.filter(|end| bytes[*end] == b'.') else { return ValueForm::Text(text) };
         let digits = bytes.len() - point - 1;
         if (1..=DECIMAL_DIGITS_MAX).contains(&digits)
             && let Some(number) = (NumberFormat::Decimal { digits: digits as u8 }).parse(bytes)
@@ -220,7 +222,9 @@ impl DistinctValues {
 
     /// The numbers of values. Texts are looked up in bulk.
     fn numbers<'k>(&mut self, kinds: impl Iterator<Item = ValueForm<'k>>) -> Vec<u32> {
-        let (mut numbers, mut positions, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let count = kinds.size_hint().0;
+        let (mut numbers, mut positions, mut texts) =
+            (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
         for (position, kind) in kinds.enumerate() {
             numbers.push(match kind {
                 ValueForm::Text(text) => {

@@ -37,6 +37,22 @@ fn strings_are_unescaped() {
 }
 
 #[test]
+fn the_content_of_a_string_is_unescaped_and_has_no_bare_quote() {
+    for (written, text) in [
+        ("plain", Some("plain")),
+        (r#"key:\"/a\" "#, Some("key:\"/a\" ")),
+        (r"\ud83d\ude00z\\", Some("😀z\\")),
+        (r#"a"b"#, None),
+        (r#"a\"b""#, None),
+        (r"a\", None),
+        (r"\u00e", None),
+        (r"\x", None),
+    ] {
+        assert_eq!(super::json_string(written).as_deref(), text, "{written}");
+    }
+}
+
+#[test]
 fn broken_text_yields_the_fields_before_the_error() {
     let (whole, found) = fields(r#"{"a":1,"b":{"c":"x","d":"cut o"#);
     assert!(!whole);
