@@ -646,6 +646,14 @@ impl ColumnValues {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Text number `at`; `None` if the values are not texts, or if there are not so many.
+    #[inline]
+    pub fn text(&self, at: usize) -> Option<&[u8]> {
+        let ColumnValues::Texts { bytes, ends } = self else { return None };
+        let start = at.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
+        bytes.get(start..*ends.get(at)? as usize)
+    }
 }
 
 /// Concatenated texts of some rows.

@@ -14,6 +14,7 @@ mod prefixes;
 mod reports;
 mod rex;
 mod shaper;
+mod shared_texts;
 mod source_reports;
 mod text_values;
 mod value_counts;

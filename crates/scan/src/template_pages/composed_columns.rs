@@ -1,9 +1,10 @@
 //! Dictionary-coded columns of fields that are composed of literals and one variable, at locations that may differ
 //! between templates.
 //!
-//! The values of such a field repeat as often as the values of its variable. Each distinct value is composed once per
-//! page, and the commands that follow compute their results once per distinct value, as for a field that is stored as
-//! one dictionary.
+//! The values of such a field repeat as often as the values of its variable. Each distinct code or number is composed
+//! once per page, and the commands that follow compute their results once per distinct value, as for a field that is
+//! stored as one dictionary. A column of plain texts may contain short values that repeat beside the free texts of other
+//! templates; equal values of such a column get the same code as well.
 //!
 //! Not here: fields that one column contains in all rows, and fields without repeated values ([`super::columns`]);
 //! fields of few values in the whole slab ([`super::coded_columns`]).
@@ -28,10 +29,12 @@ use super::value_location::{ValueLocation, WrittenParts};
 
 /// At least one in this many rows of the page must be requested, because whole columns are read.
 const ROWS_DIVISOR: usize = 4;
-/// Number of rows with a value after which the distinct values are counted for the first time.
-const PROBED_ROWS: usize = 256;
-/// Minimum number of rows with a value per distinct value; with fewer, the values are composed row by row.
+/// Number of values after which the distinct values are counted, again and again.
+const PROBED_VALUES: usize = 256;
+/// Minimum number of values per distinct value; with fewer, the values are composed row by row.
 const REPEATS_MIN: usize = 2;
+/// Maximum bytes of a value in a column of plain texts. Longer values are free text, which hardly repeats.
+const PLAIN_TEXT_BYTES_MAX: usize = 64;
 
 /// The location of a field in the texts of a template, for values that are composed from dictionary codes.
 enum CodedLocation {
@@ -48,7 +51,7 @@ enum CodedLocation {
 }
 
 impl CodedLocation {
-    /// `None` unless the value is constant or contains a single variable whose values are codes or numbers.
+    /// `None` unless the value is constant or contains a single variable without templates of its own.
     fn of(place: &ValueLocation, template_set: &TemplateSet) -> Option<CodedLocation> {
         let (parts, written) = match place {
             ValueLocation::Absent => return Some(CodedLocation::Absent),
@@ -68,9 +71,9 @@ impl CodedLocation {
             _ => return None,
         };
         let kind = &template_set.columns.get(column as usize)?.kind;
-        let has_codes = matches!(kind, ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. });
+        let has_templates = matches!(kind, ColumnKind::Templates(_));
         let (before, after) = (before.to_vec(), after.to_vec());
-        has_codes.then_some(CodedLocation::Variable { column, before, after, written })
+        (!has_templates).then_some(CodedLocation::Variable { column, before, after, written })
     }
 }
 
@@ -81,7 +84,7 @@ pub(super) fn composed_column(
     keys: &RowKeys,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    if rows.len() < PROBED_ROWS || rows.len() < page.len() / ROWS_DIVISOR || !keys.is_complete {
+    if rows.len() < PROBED_VALUES || rows.len() < page.len() / ROWS_DIVISOR || !keys.is_complete {
         return Ok(None);
     }
     let template_set = page.template_set();
@@ -94,7 +97,7 @@ pub(super) fn composed_column(
     let mut work = Composer { texts: Interner::default(), known: HashMap::default(), text: Vec::new() };
     let mut cursors = Cursors::new(page);
     let mut codes: Vec<u32> = Vec::with_capacity(rows.len());
-    let mut valued = 0usize;
+    let mut values = 0usize;
     for row in rows.iter() {
         let key = keys.keys[row as usize];
         let code = match places.get(key as usize).and_then(Option::as_ref) {
@@ -105,11 +108,8 @@ pub(super) fn composed_column(
             },
         };
         codes.push(code);
-        if code == ABSENT {
-            continue;
-        }
-        valued += 1;
-        if valued.is_multiple_of(PROBED_ROWS) && work.known.len() * REPEATS_MIN > valued {
+        values += usize::from(code != ABSENT);
+        if code != ABSENT && values.is_multiple_of(PROBED_VALUES) && work.distinct() * REPEATS_MIN > values {
             return Ok(None);
         }
     }
@@ -127,7 +127,12 @@ struct Composer {
 }
 
 impl Composer {
-    /// The code of a row's text, or [`ABSENT`]; `None` if there are too many texts.
+    /// Number of distinct values so far.
+    fn distinct(&self) -> usize {
+        self.known.len().max(self.texts.count())
+    }
+
+    /// The code of a row's text, or [`ABSENT`]; `None` if there are too many texts, or if the text is too long.
     fn code(
         &mut self,
         key: u32,
@@ -144,7 +149,7 @@ impl Composer {
                 }
                 self.text.clear();
                 self.text.extend_from_slice(text);
-                return self.intern((key, 0), None);
+                return self.add((key, 0), None);
             }
             CodedLocation::Variable { column, before, after, written } => (*column, before, after, written.as_ref()),
         };
@@ -152,7 +157,15 @@ impl Composer {
             Some((at, values)) => match &values.values {
                 ColumnValues::Codes(codes) => codes.get(at).map(|code| i64::from(*code)),
                 ColumnValues::Numbers(numbers) => numbers.get(at).copied(),
-                ColumnValues::Texts { .. } => None,
+                plain @ ColumnValues::Texts { .. } => {
+                    let short = plain.text(at).filter(|text| text.len() <= PLAIN_TEXT_BYTES_MAX);
+                    let Some(value) = short else { return Ok(None) };
+                    self.text.clear();
+                    for piece in [before.as_slice(), value, after.as_slice()] {
+                        self.text.extend_from_slice(piece);
+                    }
+                    return self.intern(written);
+                }
             },
             None => return Ok(Some(ABSENT)),
         };
@@ -172,19 +185,24 @@ impl Composer {
             }
         }
         self.text.extend_from_slice(after);
-        self.intern((key, value), written)
+        self.add((key, value), written)
     }
 
-    /// Numbers the composed text.
-    fn intern(&mut self, value: (u32, i64), written: Option<&WrittenParts>) -> Result<Option<u32>, EngineError> {
-        let text = std::str::from_utf8(&self.text).map_err(invalid_utf8)?;
-        let code = match written {
-            Some(written) => written.value(text).map_or(Some(ABSENT), |text| self.texts.code_of(&text, false)),
-            None => self.texts.code_of(text, false),
-        };
+    /// Numbers the composed text, and keeps the number for further rows with this value.
+    fn add(&mut self, value: (u32, i64), written: Option<&WrittenParts>) -> Result<Option<u32>, EngineError> {
+        let code = self.intern(written)?;
         if let Some(code) = code {
             self.known.insert(value, code);
         }
         Ok(code)
+    }
+
+    /// Numbers the composed text.
+    fn intern(&mut self, written: Option<&WrittenParts>) -> Result<Option<u32>, EngineError> {
+        let text = std::str::from_utf8(&self.text).map_err(invalid_utf8)?;
+        Ok(match written {
+            Some(written) => written.value(text).map_or(Some(ABSENT), |text| self.texts.code_of(&text, false)),
+            None => self.texts.code_of(text, false),
+        })
     }
 }

@@ -114,10 +114,7 @@ impl Cursors {
     ) -> Result<Option<&[u8]>, EngineError> {
         let Some(cursor) = self.cursor(column, page)? else { return Ok(None) };
         let Some(place) = cursor.value_position(row) else { return Ok(None) };
-        let ColumnValues::Texts { bytes, ends } = &cursor.values.values else { return Ok(None) };
-        let start = place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
-        let end = ends.get(place).map(|end| *end as usize);
-        Ok(end.and_then(|end| bytes.get(start..end)))
+        Ok(cursor.values.values.text(place))
     }
 
     /// Appends the row's value in a number or text column; `false` if the row has no value.
@@ -135,10 +132,8 @@ impl Cursors {
                 let Some(number) = numbers.get(place) else { return Ok(false) };
                 format.write(*number, text);
             }
-            (ColumnValues::Texts { bytes, ends }, _) => {
-                let start = place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
-                let end = ends.get(place).map(|end| *end as usize);
-                let Some(value) = end.and_then(|end| bytes.get(start..end)) else { return Ok(false) };
+            (values @ ColumnValues::Texts { .. }, _) => {
+                let Some(value) = values.text(place) else { return Ok(false) };
                 text.extend_from_slice(value);
             }
             _ => return Ok(false),

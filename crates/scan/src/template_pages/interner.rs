@@ -77,6 +77,11 @@ impl Interner {
         Some(number)
     }
 
+    /// Number of distinct texts.
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Number of a group's text; with `skips_empty` an empty text counts as absent.
     pub(super) fn code_of(&mut self, text: &str, skips_empty: bool) -> Option<u32> {
         if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
