@@ -55,6 +55,15 @@ impl Outcome {
         }
     }
 
+    /// Whether the answer at this position is yes or undecided.
+    #[inline]
+    pub(super) fn is_possible(&self, place: usize) -> bool {
+        match self {
+            Outcome::Same(answer) => *answer != NO,
+            Outcome::Each(answers) => answers.get(place).is_none_or(|answer| *answer != NO),
+        }
+    }
+
     /// Positions whose answer is yes or undecided, with the answer.
     pub(super) fn possible_positions(&self, values: usize) -> Box<dyn Iterator<Item = (usize, u8)> + '_> {
         match self {

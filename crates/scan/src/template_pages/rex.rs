@@ -6,7 +6,8 @@
 //! have few distinct values, which are numbered by codes, the pattern runs once per combination of codes, and each row
 //! costs a lookup. Otherwise it runs for each row, or once per combination of the values on which a group depends, on
 //! the part of the text in which it may match. If the plan for a row's template gives no answer, the row's text must be
-//! read.
+//! read. Rows without a word that every match contains are excluded first if many texts would be read
+//! ([`word_prefilter`]).
 //!
 //! Not here: the choice of commands to push down ([`crate::pushed_commands`]); locations of automatically extracted
 //! fields that have the name of a group ([`super::fields`]).
@@ -16,6 +17,7 @@ mod evaluation;
 mod pattern_tree;
 mod planning_cost;
 mod windows;
+mod word_prefilter;
 
 use std::sync::Arc;
 
@@ -31,11 +33,13 @@ use quarry_store::Segment;
 pub(super) use self::evaluation::{Evaluation, invalid_utf8};
 use self::pattern_tree::PatternTree;
 pub(super) use self::pattern_tree::TemplateNode;
+use self::word_prefilter::WordPrefilter;
 use super::columns::field_column;
 use super::divided_keys::keys_of;
 use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
 use super::literals::{PageHits, RequiredLiterals};
+use super::outcome::{Outcome, YES};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
 use super::roots::{RequestedRows, Roots, reads_on_columns};
@@ -61,6 +65,7 @@ pub(crate) struct RexReader {
     pub(super) groups: Vec<(usize, String)>,
     planner: Option<Planner>,
     literals: RequiredLiterals,
+    words: WordPrefilter,
     slabs: Vec<PatternTree>,
     /// Cost of the pattern so far.
     pub(super) cost: PatternCost,
@@ -88,9 +93,10 @@ impl RexReader {
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
-        let literals = RequiredLiterals::of(&regex);
+        let (literals, words) = (RequiredLiterals::of(&regex), WordPrefilter::of(&regex));
         let (slabs, cost) = (Vec::new(), PatternCost::default());
-        RexReader { extract, test: None, source_field: None, regex, captures, groups, planner, literals, slabs, cost }
+        let (test, source_field) = (None, None);
+        RexReader { extract, test, source_field, regex, captures, groups, planner, literals, words, slabs, cost }
     }
 
     /// Whether one of the reader's groups is this field.
@@ -122,7 +128,12 @@ impl RexReader {
         }
         let at = self.tree_index(page);
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-        let asked_rows = rows.iter().enumerate().filter(|(_, row)| is_for(*row));
+        let possible = match self.source_field {
+            None => self.words.possible_rows(&mut self.slabs[at].prefilter, rows, &self.cost, page)?,
+            Some(_) => Outcome::Same(YES),
+        };
+        let may_match = |row: u32| is_for(row) && possible.is_possible(row as usize);
+        let asked_rows = rows.iter().enumerate().filter(|(_, row)| may_match(*row));
         self.cost.rows += rows.len() as u64;
         let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, cost, .. } = self;
         match planner {
@@ -149,6 +160,7 @@ impl RexReader {
             }
             None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
         }
+        self.cost.texts += found.undecided.len() as u64;
         self.evaluate_values(at, rows, &mut found, page)?;
         let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
         found.texts = texts.map(|(texts, codes)| texts.array_of(codes)).collect();

@@ -42,7 +42,7 @@ use super::text_arrays::{MetadataColumn, text_array};
 use super::text_lengths::LengthCache;
 use super::value_columns::value_columns;
 use super::value_location::ValueLocation;
-use super::words::{SharedPlan, Word};
+use super::words::{SharedPlan, Word, WordPlan};
 use super::xml::XmlColumns;
 use crate::derive::column_rules::ComputedFields;
 use crate::derive::{LINE_COUNT_FIELD, Scope};
@@ -386,10 +386,12 @@ impl Slab {
 
     /// Plan for word number `at`.
     pub(super) fn word_plan(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
-        compute_once(self.words.get(at), || {
-            word.plan(&self.template_set, &self.facts.word_facts(&self.template_set), self.segment.as_ref())
-                .map(Arc::new)
-        })
+        compute_once(self.words.get(at), || self.plan_word(word).map(Arc::new))
+    }
+
+    /// A plan for a word that has no number.
+    pub(super) fn plan_word(&self, word: &Word) -> Result<WordPlan, EngineError> {
+        word.plan(&self.template_set, &self.facts.word_facts(&self.template_set), self.segment.as_ref())
     }
 
     /// Plan for field test number `at`, computed with `plan` the first time.

@@ -506,6 +506,11 @@ impl Probe {
     }
 }
 
+/// Whether the text contains a letter that occurs in no number, not even in a hexadecimal number.
+pub(super) fn has_non_hex_letter(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
+}
+
 fn answer_of(answers: &[u8], code: u32) -> u8 {
     answers.get(code as usize).copied().unwrap_or(UNDECIDED)
 }

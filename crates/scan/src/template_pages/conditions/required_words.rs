@@ -18,7 +18,7 @@ use super::{Condition, Conditions, with_row_restriction};
 use crate::derive::Scope;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::PageReader;
-use crate::template_pages::words::Word;
+use crate::template_pages::words::{Word, has_non_hex_letter};
 
 /// Shortest run of a phrase that is searched for by itself, in bytes.
 const RUN_BYTES_MIN: usize = 2;
@@ -310,11 +310,6 @@ fn is_cheap_to_search(pattern: &str) -> bool {
     let is_whole = inside.len() == pattern.len();
     let is_short_number = inside.len() < NUMBER_DIGITS_MIN && inside.bytes().all(|byte| byte.is_ascii_digit());
     inside.len() >= WORD_BYTES_MIN && !is_short_number && (is_whole || has_non_hex_letter(inside))
-}
-
-/// Whether the text contains a letter that occurs in no number, not even in a hexadecimal number.
-fn has_non_hex_letter(text: &str) -> bool {
-    text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
 }
 
 /// Long numbers and addresses in a phrase that are words of every text with the phrase, because breakers within the

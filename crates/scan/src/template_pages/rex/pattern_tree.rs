@@ -22,6 +22,7 @@ use super::answer_table::{AnswerTable, NO_MATCH, TEXT_BASE, UNANSWERED};
 use super::evaluation::Evaluation;
 use super::planning_cost::PlanningCost;
 use super::windows::{Answer, Leaf, WindowRequest, parts_needed};
+use super::word_prefilter::SlabPrefilter;
 use crate::template_pages::column_codes::{has_few_codes, max_combinations};
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::decider::Decider;
@@ -53,6 +54,7 @@ pub(super) struct PatternTree {
     lists: ListedValues,
     /// The distinct texts of each group.
     pub texts: Vec<Interner>,
+    pub prefilter: SlabPrefilter,
     answers: AnswerTable,
     planning: PlanningCost,
 }
@@ -146,6 +148,7 @@ impl PatternTree {
             dictionaries: HashMap::default(),
             lists: ListedValues::default(),
             texts: (0..groups).map(|_| Interner::default()).collect(),
+            prefilter: SlabPrefilter::default(),
             answers: AnswerTable::default(),
             planning: PlanningCost::default(),
         }
