@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use memchr::memmem;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{Number, parse_exact_number};
 
@@ -169,7 +170,13 @@ fn split_pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterat
     if delimiter.is_empty() {
         return Box::new(text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]));
     }
-    Box::new(text.split(delimiter))
+    let mut start = 0;
+    let ends = memmem::find_iter(text.as_bytes(), delimiter.as_bytes()).chain([text.len()]);
+    Box::new(ends.map(move |end| {
+        let piece = &text[start..end];
+        start = end + delimiter.len();
+        piece
+    }))
 }
 
 fn urldecode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
