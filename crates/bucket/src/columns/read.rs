@@ -402,6 +402,8 @@ pub struct TemplatePage {
     time_at: Option<BlockRef>,
     pub(super) times: Option<Arc<[TimeNs]>>,
     read: Vec<Option<Arc<PageColumn>>>,
+    /// The rows with values in columns of the same group of `namer_groups`, by the number of the group.
+    rows_by_group: Vec<Option<Arc<[u32]>>>,
     pub(super) point_reads: PointReads,
 }
 
@@ -419,6 +421,7 @@ impl TemplatePage {
     pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> TemplatePage {
         let PageFacts { page, events, raw_bytes, time_at, times } = facts;
         let read = vec![None; columns.layout.stored.len()];
+        let rows_by_group = vec![None; columns.namer_groups.len()];
         let most_bytes = columns.most_field_bytes(page).max(raw_bytes);
         TemplatePage {
             columns,
@@ -430,6 +433,7 @@ impl TemplatePage {
             time_at,
             times,
             read,
+            rows_by_group,
             point_reads: PointReads::default(),
         }
     }
@@ -461,9 +465,10 @@ impl TemplatePage {
                 match &columns.namers[column as usize] {
                     None => (parent.rows.clone(), parent.values.len()),
                     Some(namers) => {
-                        let rows = rows_with_templates(&parent, namers);
-                        let found = rows.len();
-                        ((found < self.events).then_some(rows), found)
+                        let group = columns.namer_groups[column as usize] as usize;
+                        let rows =
+                            self.rows_by_group[group].get_or_insert_with(|| rows_with_templates(&parent, namers));
+                        ((rows.len() < self.events).then(|| Arc::clone(rows)), rows.len())
                     }
                 }
             }
