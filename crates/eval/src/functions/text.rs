@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{Number, parse_exact_number};
 
@@ -167,16 +167,21 @@ fn split<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
 
 /// The parts between delimiters; single characters if the delimiter is empty.
 fn split_pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterator<Item = &'t str> + 'd> {
-    if delimiter.is_empty() {
-        return Box::new(text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]));
+    match delimiter.as_bytes() {
+        [] => Box::new(text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()])),
+        [byte] => Box::new(pieces_between(text, memchr_iter(*byte, text.as_bytes()), 1)),
+        bytes => Box::new(pieces_between(text, memmem::find_iter(text.as_bytes(), bytes), bytes.len())),
     }
+}
+
+/// The parts between delimiters of this length at these positions.
+fn pieces_between<'t>(text: &'t str, places: impl Iterator<Item = usize>, len: usize) -> impl Iterator<Item = &'t str> {
     let mut start = 0;
-    let ends = memmem::find_iter(text.as_bytes(), delimiter.as_bytes()).chain([text.len()]);
-    Box::new(ends.map(move |end| {
+    places.chain([text.len()]).map(move |end| {
         let piece = &text[start..end];
-        start = end + delimiter.len();
+        start = end + len;
         piece
-    }))
+    })
 }
 
 fn urldecode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
