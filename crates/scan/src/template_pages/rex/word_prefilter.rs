@@ -13,7 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::pattern::Regex;
 use quarry_event::segment::{WordBound, is_breaker};
 
-use crate::template_pages::outcome::{NO, Outcome, YES};
+use crate::template_pages::outcome::{Outcome, YES};
 use crate::template_pages::page::{PageReader, Rows};
 use crate::template_pages::pattern_cost::PatternCost;
 use crate::template_pages::words::{Word, WordPlan, has_non_hex_letter};
@@ -50,7 +50,7 @@ impl WordPrefilter {
         WordPrefilter(words.iter().map(|word| Word::new(&format!("*{word}*"), WordBound::Breaker, true)).collect())
     }
 
-    /// The rows of a page that may match: those whose answer is not [`NO`]. `rows` are asked for; `cost` is that of the
+    /// The rows of a page that may match: those with a possible answer. `rows` are asked for; `cost` is that of the
     /// pattern so far.
     pub(super) fn possible_rows(
         &self,
@@ -67,15 +67,16 @@ impl WordPrefilter {
             let plan = |word: &Word| Ok(Some(page.slab.plan_word(word)?).filter(|plan| !plan.reads_spans()));
             slab.plans = Some(self.0.iter().map(plan).collect::<Result<_, EngineError>>()?);
         }
-        let mut possible = Outcome::Same(YES);
+        let (mut possible, mut excluded) = (Outcome::Same(YES), 0);
         for (word, plan) in self.0.iter().zip(slab.plans.iter().flatten()) {
             let Some(plan) = plan else { continue };
             possible = possible.and(word.run(plan, page)?);
-            if possible.is_all(NO) {
+            excluded = rows.iter().filter(|row| !possible.is_possible(*row as usize)).count();
+            // Searching for a further word would take as long as reading the remaining texts.
+            if excluded * 2 >= rows.len() {
                 break;
             }
         }
-        let excluded = rows.iter().filter(|row| !possible.is_possible(*row as usize)).count();
         if excluded < rows.len() / USEFUL_EXCLUSION_DIVISOR {
             slab.fruitless_pages += 1;
         }
