@@ -282,10 +282,12 @@ impl TemplatePage {
         }
         let read = if column == TEXT_COLUMN { None } else { Some(self.column(column)?) };
         let count = read.as_ref().map_or_else(|| self.value_count(column), |read| read.values.len());
-        if rows.len() < count.div_ceil(WHOLE_PAGE_DIVISOR) {
-            return self.texts_of_rows(column, rows);
-        }
-        let whole = self.all_texts(column)?;
+        let whole = match read.as_ref().map(|read| &read.values) {
+            // The texts are in memory as they are.
+            Some(ColumnValues::Texts { bytes, ends }) => Texts { bytes: bytes.clone(), ends: ends.clone() },
+            _ if rows.len() < count.div_ceil(WHOLE_PAGE_DIVISOR) => return self.texts_of_rows(column, rows),
+            _ => self.all_texts(column)?,
+        };
         if rows.len() == count {
             return Ok(whole);
         }
