@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringViewArray};
 use arrow::compute::concat;
 use arrow::datatypes::UInt32Type;
 use quarry_eval::EngineError;
-use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
+use quarry_event::template::{ColumnKind, ColumnValues};
 use quarry_stdx::number::u32_of;
 
 use super::coded_fields::{CodedField, LocationCodes};
