@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use memchr::memmem;
 use quarry_event::ValueColumns;
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
@@ -81,7 +82,9 @@ fn may_be_source(template_set: &TemplateSet, number: u32, ends: &BTreeSet<&[u8]>
         ColumnKind::Numbers { .. } => (1..=COMBINATIONS_MAX).contains(&max_codes(template_set, number)),
         ColumnKind::Texts => {
             let prefix = column.traits.prefix.as_bytes();
-            (1..=prefix.len()).any(|len| ends.iter().any(|end| end.ends_with(&prefix[..len])))
+            // A value that begins after the beginning of the prefix lies within it.
+            let begins_in = |end: &[u8]| (1..=prefix.len()).any(|len| end.ends_with(&prefix[..len]));
+            ends.iter().any(|end| begins_in(end) || (!end.is_empty() && memmem::find(prefix, end).is_some()))
         }
         ColumnKind::Dictionary { .. } | ColumnKind::Templates(_) => false,
     }
@@ -140,6 +143,7 @@ mod tests {
         assert_eq!(columns_of(ValueLocation::Variable(4)), with(&[4], false));
         assert_eq!(columns_of(ValueLocation::Constant("17".into())), with(&[1], true));
         assert_eq!(columns_of(ValueLocation::Constant("id=0".into())), with(&[1, 3], true));
+        assert_eq!(columns_of(ValueLocation::Constant("x".into())), with(&[1, 3], true));
         let parts = [literal("0x"), TemplatePart::Variable(2), literal(" k")];
         assert_eq!(columns_of(ValueLocation::Composite(parts.into())), with(&[1, 2], true));
     }
