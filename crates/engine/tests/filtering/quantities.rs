@@ -100,14 +100,20 @@ fn events() -> Vec<(&'static str, String)> {
 
 /// A store with these events in three batches, which are three buckets before compaction.
 pub(super) fn store(events: &[(&'static str, String)], form: Form, place: &Path) -> Arc<Store> {
+    let of_host: Vec<_> = events.iter().map(|(sourcetype, line)| ("web", *sourcetype, line.clone())).collect();
+    store_of_hosts(&of_host, form, place)
+}
+
+/// A store of events, each with its host, sourcetype and text.
+pub(super) fn store_of_hosts(events: &[(&str, &str, String)], form: Form, place: &Path) -> Arc<Store> {
     let store = Store::open(StoreOptions::at(place), ManualClock::shared(1_000_000_000)).unwrap();
     let mut time = 0;
     for part in events.chunks(events.len() / 3) {
         let mut batch = EventBatch::default();
-        for (sourcetype, line) in part {
+        for (host, sourcetype, line) in part {
             let meta = batch.intern(&Metadata {
                 index: "main".into(),
-                host: "web".into(),
+                host: (*host).into(),
                 source: "/logs/x".into(),
                 sourcetype: (*sourcetype).into(),
             });

@@ -172,11 +172,12 @@ impl ValueLocation {
         }
     }
 
-    /// Whether each value of this column, without escapes, is a value of the field.
-    pub(super) fn has_value_in(&self, column: u32) -> bool {
+    /// Whether each value of a column, as written or without its escapes, is a value of the field.
+    pub(super) fn has_value_in(&self, value: NestedValue) -> bool {
         match self {
-            ValueLocation::Nested(nested) => nested.values.iter().any(|value| value.column == column),
-            place => place.is_value_of(column) || place.escaped_variable().is_some_and(|value| value.column == column),
+            ValueLocation::Variable(column) => NestedValue { column: *column, is_escaped: false } == value,
+            ValueLocation::Nested(nested) => nested.values.contains(&value),
+            place => place.escaped_variable() == Some(value),
         }
     }
 

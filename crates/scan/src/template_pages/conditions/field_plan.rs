@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use crate::template_pages::coded_fields::CodedField;
+use crate::template_pages::value_location::NestedValue;
 
 /// Evaluation of a field test in one slab.
 pub(in crate::template_pages) struct FieldPlan {
     /// Answer by key, as far as it depends on no variable.
     pub(super) base: Vec<u8>,
-    /// Columns that contain values of the field, with their tests.
-    pub(super) columns: Vec<(u32, ColumnPlan)>,
+    /// Columns that contain values of the field, with their tests. One class of events may have the values with escapes,
+    /// and another class the same column as written.
+    pub(super) columns: Vec<(NestedValue, ColumnPlan)>,
     /// The test on the dictionary of the field, if the values of some keys consist of parts: it then decides the events
     /// of all keys for which the dictionary has a location. There are then no `columns` and no `composite` keys.
     pub(super) coded: Option<CodedTest>,

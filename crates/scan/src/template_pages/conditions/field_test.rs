@@ -23,6 +23,7 @@ use crate::template_pages::field_locations::FieldLocations;
 use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::{PageReader, Rows};
 use crate::template_pages::text_arrays::text_array;
+use crate::template_pages::value_location::NestedValue;
 
 /// A test of an extracted field.
 pub(super) struct FieldTest {
@@ -126,7 +127,7 @@ impl FieldTest {
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, plan: &FieldPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+        if let ([(NestedValue { column, .. }, test)], true) = (plan.columns.as_slice(), plan.alone) {
             let found = self.test_column(*column, test, page)?;
             if found.is_all(NO) {
                 return Ok(found);
@@ -156,16 +157,16 @@ impl FieldTest {
             self.test_computed(&mut each, page)?;
         }
         let Some(field) = page.slab.field(&self.name) else { return Ok(Outcome::Each(each)) };
-        for (column, test) in &plan.columns {
-            let found = self.test_column(*column, test, page)?;
+        for (value, test) in &plan.columns {
+            let found = self.test_column(value.column, test, page)?;
             if found.is_all(NO) {
                 continue;
             }
-            let values = page.column(*column)?;
+            let values = page.column(value.column)?;
             for (place, answer) in found.possible_positions(values.values.len()) {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
-                let is_there = field.locations.get(key as usize).is_some_and(|place| place.has_value_in(*column));
+                let is_there = field.locations.get(key as usize).is_some_and(|place| place.has_value_in(*value));
                 if is_there && !field.is_patterned(key) {
                     each[row] = answer;
                 }

@@ -39,7 +39,7 @@ impl FieldTest {
             return Ok(plan);
         }
         let mut base = vec![NO; field.locations.len()];
-        let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
+        let mut columns: Vec<(NestedValue, ColumnPlan)> = Vec::new();
         let (mut composite, mut constants) = (Vec::new(), Vec::new());
         for (key, place) in field.locations.iter().enumerate() {
             match place {
@@ -49,8 +49,8 @@ impl FieldTest {
                 ValueLocation::Constant(text) => constants.push((key, text)),
                 place if let Some(values) = tested_columns(place, &slab.template_set) => {
                     for value in values {
-                        if !columns.iter().any(|(known, _)| *known == value.column) {
-                            columns.push((value.column, self.column_plan(value, slab)?));
+                        if !columns.iter().any(|(known, _)| *known == value) {
+                            columns.push((value, self.column_plan(value, slab)?));
                         }
                     }
                 }
@@ -181,7 +181,7 @@ impl FieldTest {
 
     /// The answers by value of one column, if the test depends on that column only.
     pub(super) fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
-        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+        if let ([(NestedValue { column, .. }, test)], true) = (plan.columns.as_slice(), plan.alone) {
             let answers = self.test_counted_values(*column, test, slab)?;
             return Ok(answers.map(|answers| ByValue::Values { column: *column, answers, rest: NO }));
         }
