@@ -13,6 +13,9 @@ use super::page::{PageReader, Rows};
 /// Number of rows that a cursor passes one by one before it skips ahead.
 const LINEAR_STEPS_MAX: usize = 8;
 
+/// If a column has fewer than one value per this many requested rows, the rows of its values are searched for.
+const SPARSE_DIVISOR: usize = 8;
+
 /// Calls `visit` for each of these rows that has a value in a column, in order: with the position of the row among
 /// `rows`, the row, and the position of its value.
 pub(super) fn for_each_value(values: &PageColumn, rows: &Rows, mut visit: impl FnMut(usize, u32, usize)) {
@@ -22,6 +25,16 @@ pub(super) fn for_each_value(values: &PageColumn, rows: &Rows, mut visit: impl F
         (Some(filled), Rows::All(count)) => {
             let known = filled.iter().enumerate().take_while(|(_, row)| *row < count);
             known.for_each(|(place, row)| visit(*row as usize, *row, place));
+        }
+        // A field may have hundreds of columns with a few values each.
+        (Some(filled), Rows::Some(rows)) if filled.len() < rows.len() / SPARSE_DIVISOR => {
+            let mut at = 0;
+            for (place, row) in filled.iter().enumerate() {
+                at += rows[at..].partition_point(|asked| asked < row);
+                if rows.get(at) == Some(row) {
+                    visit(at, *row, place);
+                }
+            }
         }
         (Some(filled), Rows::Some(rows)) => {
             let mut next = 0;
@@ -196,5 +209,7 @@ mod tests {
         assert_eq!(visited(&dense, Rows::Some(vec![1, 3])), [(0, 1, 1), (1, 3, 3)]);
         assert_eq!(visited(&sparse, Rows::All(7)), [(1, 1, 0), (2, 2, 1), (5, 5, 2), (6, 6, 3)]);
         assert_eq!(visited(&sparse, Rows::Some(vec![0, 2, 4, 6])), [(1, 2, 1), (3, 6, 3)]);
+        let even = Rows::Some((0..40).map(|row| 2 * row).collect());
+        assert_eq!(visited(&sparse, even), [(1, 2, 1), (3, 6, 3)]);
     }
 }

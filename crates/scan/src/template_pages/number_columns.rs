@@ -412,7 +412,9 @@ impl Sources {
         for turn in 0..turns {
             let in_turn = |value: &KeyValue| value.columns().get(turn).copied();
             let source_of: Vec<Option<usize>> = values.iter().map(in_turn).collect();
-            for (number, source) in self.0.iter().enumerate().filter(|(number, _)| source_of.contains(&Some(*number))) {
+            let mut is_used = vec![false; self.0.len()];
+            source_of.iter().flatten().for_each(|number| is_used[*number] = true);
+            for (number, source) in self.0.iter().enumerate().filter(|(number, _)| is_used[*number]) {
                 source.read(rows, |row| source_of.get(keys[row as usize] as usize) == Some(&Some(number)), found);
             }
         }
