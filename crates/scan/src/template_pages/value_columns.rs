@@ -3,8 +3,8 @@
 //! Not here: the search ([`quarry_event::FieldColumns`]).
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
-use memchr::memmem;
 use quarry_event::ValueColumns;
 use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
@@ -23,8 +23,8 @@ pub(super) fn value_columns(
     let mut known = vec![false; template_set.columns.len()];
     // Columns of templates where a literal is part of a value.
     let mut with_literals = known.clone();
-    // The literals at the ends of values.
-    let mut ends: BTreeSet<&[u8]> = BTreeSet::new();
+    // The literals at the ends of values, last byte first.
+    let mut ends: BTreeSet<Vec<u8>> = BTreeSet::new();
     let mut literals = false;
     let mut reach = |parts: &[TemplatePart]| mark_columns(template_set, parts, &mut known);
     let places = field.locations.iter().enumerate().flat_map(|(at, place)| match place {
@@ -42,14 +42,14 @@ pub(super) fn value_columns(
             _ if is_open => reach(&template.parts),
             ValueLocation::Absent => {}
             ValueLocation::Constant(text) => {
-                ends.insert(text.as_bytes());
+                ends.insert(text.bytes().rev().collect());
                 mark_columns(template_set, &template.parts, &mut with_literals);
             }
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => {
                 reach(parts);
                 if let Some(TemplatePart::Literal(last)) = parts.last() {
-                    ends.insert(last);
+                    ends.insert(last.iter().rev().copied().collect());
                 }
                 mark_columns(template_set, &template.parts, &mut with_literals);
             }
@@ -72,19 +72,23 @@ pub(super) fn value_columns(
     ValueColumns { columns: (0..u32_of(known.len())).filter(is_one).collect(), literals }
 }
 
-/// Whether literals of values that end like this may come from a column without terms. A pattern that is planned or
-/// evaluated for each code takes literals from columns, and so does one that is planned with the common prefix of a
-/// column as a literal. The term dictionary, which is consulted for literals, has the texts of dictionaries, but neither
-/// numbers nor short texts.
-fn may_be_source(template_set: &TemplateSet, number: u32, ends: &BTreeSet<&[u8]>) -> bool {
+/// Whether literals of values with these ends, last byte first, may come from a column without terms. A pattern that is
+/// planned or evaluated for each code takes literals from columns, and so does one that is planned with the common
+/// prefix of a column as a literal. The term dictionary, which is consulted for literals, has the texts of dictionaries,
+/// but neither numbers nor short texts.
+fn may_be_source(template_set: &TemplateSet, number: u32, ends: &BTreeSet<Vec<u8>>) -> bool {
     let column = &template_set.columns[number as usize];
     match column.kind {
         ColumnKind::Numbers { .. } => (1..=COMBINATIONS_MAX).contains(&max_codes(template_set, number)),
         ColumnKind::Texts => {
             let prefix = column.traits.prefix.as_bytes();
-            // A value that begins after the beginning of the prefix lies within it.
-            let begins_in = |end: &[u8]| (1..=prefix.len()).any(|len| end.ends_with(&prefix[..len]));
-            ends.iter().any(|end| begins_in(end) || (!end.is_empty() && memmem::find(prefix, end).is_some()))
+            (1..=prefix.len()).any(|len| {
+                let back: Vec<u8> = prefix[..len].iter().rev().copied().collect();
+                // A value that ends at this byte of the prefix begins with or before the prefix, or within it.
+                let mut later = ends.range::<[u8], _>((Bound::Included(back.as_slice()), Bound::Unbounded));
+                later.next().is_some_and(|end| end.starts_with(&back))
+                    || (1..len).any(|len| ends.contains(&back[..len]))
+            })
         }
         ColumnKind::Dictionary { .. } | ColumnKind::Templates(_) => false,
     }
