@@ -231,3 +231,26 @@ pub(super) fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), 
     out.extend_from_slice(text.ok_or_else(cut_off)?.as_bytes());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_without_their_escapes_are_told_from_values_as_written() {
+        let (written, unescaped) = (false, true);
+        let value = |is_escaped| NestedValue { column: 3, is_escaped };
+        let nested =
+            |is_escaped| ValueLocation::Nested(Nested { values: [value(is_escaped)].into(), may_repeat: false });
+        for (place, has_written, has_unescaped) in [
+            (ValueLocation::Variable(3), true, false),
+            (ValueLocation::Escaped([TemplatePart::Variable(3)].into()), false, true),
+            (nested(written), true, false),
+            (nested(unescaped), false, true),
+            (ValueLocation::Variable(4), false, false),
+        ] {
+            assert_eq!(place.has_value_in(value(written)), has_written, "{place:?}");
+            assert_eq!(place.has_value_in(value(unescaped)), has_unescaped, "{place:?}");
+        }
+    }
+}
