@@ -114,7 +114,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("server/security", &[]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("workloads/categories", &[]),
-    ("workloads/config/get-base-dirname", &[("general", &[("workload_pool_base_dir_name", "")])]),
+    ("workloads/config/get-base-dirname", &[("workload-pool-base-path", &[("workload_pool_base_dir_name", "")])]),
     ("workloads/config/preflight-checks", &[]),
     ("workloads/pools", &[]),
     ("workloads/rules", &[]),
@@ -154,10 +154,11 @@ const UNAVAILABLE_CHANGES: &[(&str, &[&str], &str, &str)] = &[
     ("cluster/slave/control/control", PEER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     (
         "shcluster/captain/control/control",
-        &["restart", "rotate-splunk-secret", "upgrade-finalize", "upgrade-init"],
+        &["rotate-splunk-secret", "upgrade-finalize", "upgrade-init"],
         EDIT_SEARCH_HEAD_CLUSTERING,
         NO_HEADS,
     ),
+    ("shcluster/captain/control/default", &["restart"], EDIT_SEARCH_HEAD_CLUSTERING, NO_HEADS),
     ("shcluster/member/control/control", &["set_manual_detention"], EDIT_SEARCH_HEAD_CLUSTERING, NO_HEADS),
 ];
 /// Changes of a bucket of a cluster.
@@ -166,13 +167,15 @@ const BUCKET_CHANGES: &[&str] = &["fix", "fix_corrupt_bucket", "freeze", "remove
 const MANAGER_CONTROLS: &[&str] = &[
     "prune_index",
     "rebalance_primaries",
+    "remove_peers",
     "resync_bucket_from_peer",
+    "roll-hot-buckets",
     "rolling_upgrade_finalize",
     "rolling_upgrade_init",
 ];
-/// Actions of the manager on the configuration that it sends to its peers.
+/// Actions of the manager on its peers and on the configuration that it sends to them.
 const BUNDLE_CONTROLS: &[&str] =
-    &["apply", "cancel_bundle_push", "maintenance", "restart", "rollback", "validate_bundle"];
+    &["abort_restart", "apply", "cancel_bundle_push", "maintenance", "restart", "rollback", "validate_bundle"];
 /// Actions of a peer of an indexer cluster.
 const PEER_CONTROLS: &[&str] = &["decommission", "re-add-peer", "set_manual_detention"];
 

@@ -31,13 +31,13 @@ impl SelfJoin {
     /// Numbers of the joined rows, in pairs; a row that is kept without a partner is paired with `None`. A search that
     /// is finalised gets the pairs of the first rows.
     fn pairs(&self, all: &RecordBatch, stop: &Stop) -> Result<Vec<(usize, Option<usize>)>, EngineError> {
+        let should_end = |row: usize, work| row.is_multiple_of(CHECKED_ROWS) && stop.should_end_rows(work);
         let work = stop.begin_work();
-        let should_end = |row: usize| row.is_multiple_of(CHECKED_ROWS) && stop.should_end_rows(work);
         let readers: Vec<ColumnReader> = self.0.fields.iter().map(|field| rows::reader(all, &field.text)).collect();
         let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
         let mut keys: Vec<Option<Vec<String>>> = Vec::with_capacity(all.num_rows());
         for row in 0..all.num_rows() {
-            if should_end(row) {
+            if should_end(row, work) {
                 break;
             }
             let key: Option<Vec<String>> =
@@ -47,13 +47,15 @@ impl SelfJoin {
             }
             keys.push(key);
         }
+        // If the reading of keys was cut short, the rows that were read are joined.
+        let work = stop.begin_work();
         let mut pairs = Vec::new();
         for (row, key) in keys.iter().enumerate() {
-            if should_end(row) {
+            if should_end(row, work) {
                 break;
             }
             let group = key.as_ref().and_then(|key| groups.get(key)).map(Vec::as_slice).unwrap_or_default();
-            let others = group.iter().copied().filter(|other| *other > row);
+            let others = group.get(group.partition_point(|other| *other <= row)..).unwrap_or_default().iter().copied();
             let most = if self.0.max == 0 { usize::MAX } else { self.0.max };
             pairs.extend(others.take(most).map(|other| (row, Some(other))));
             if group.len() < 2 && self.0.keeps_single {
@@ -93,21 +95,55 @@ impl BlockingTable for SelfJoin {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     use arrow::array::{ArrayRef, StringViewArray};
     use quarry_spl::ast::{FieldPattern, Span};
+    use quarry_stdx::Clock;
 
     use super::*;
 
+    fn join() -> SelfJoin {
+        let fields = vec![FieldPattern { text: "user".to_owned(), span: Span::default() }];
+        SelfJoin(SelfJoinCommand { overwrites: true, max: 1, keeps_single: true, fields })
+    }
+
+    fn rows_of<'u>(users: impl IntoIterator<Item = &'u str>) -> RecordBatch {
+        let users: ArrayRef = Arc::new(StringViewArray::from_iter_values(users));
+        let count = users.len();
+        batch_of([("user", users)], count).unwrap()
+    }
+
+    /// A clock that moves on by 20 ms whenever it is read.
+    #[derive(Debug, Default)]
+    struct MovingClock(AtomicI64);
+
+    impl Clock for MovingClock {
+        fn now_ns(&self) -> i64 {
+            self.elapsed_ns()
+        }
+
+        fn elapsed_ns(&self) -> i64 {
+            self.0.fetch_add(20_000_000, Ordering::Relaxed)
+        }
+    }
+
     #[test]
     fn cancelled_searches_join_no_rows() {
-        let fields = vec![FieldPattern { text: "user".to_owned(), span: Span::default() }];
-        let join = SelfJoin(SelfJoinCommand { overwrites: true, max: 1, keeps_single: true, fields });
-        let users: ArrayRef = Arc::new(StringViewArray::from_iter_values(["eva", "tom", "eva"]));
-        let rows = batch_of([("user", users)], 3).unwrap();
-        let stop = Stop::default();
+        let (join, rows, stop) = (join(), rows_of(["eva", "tom", "eva"]), Stop::default());
         assert_eq!(join.pairs(&rows, &stop).unwrap(), [(0, Some(2)), (1, None)]);
         stop.cancel();
         assert!(join.pairs(&rows, &stop).unwrap().is_empty());
+    }
+
+    #[test]
+    fn finalised_searches_join_the_first_rows() {
+        let stop = Stop::default();
+        stop.set_clock(Arc::new(MovingClock::default()));
+        stop.finish_at(0);
+        let pairs = join().pairs(&rows_of(std::iter::repeat_n("eva", 20 * CHECKED_ROWS)), &stop).unwrap();
+        let expected: Vec<_> = (0..pairs.len()).map(|row| (row, Some(row + 1))).collect();
+        assert_eq!(pairs, expected);
+        assert!((1..20 * CHECKED_ROWS - 1).contains(&pairs.len()) && stop.was_cut(), "{} pairs", pairs.len());
     }
 }

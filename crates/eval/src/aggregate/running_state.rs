@@ -240,10 +240,12 @@ fn add_ends(
     if by_time && time.is_none() {
         return;
     }
-    if first.as_ref().is_none_or(|(known, _)| by_time && time < *known) {
+    // As in `stats`, the greatest values win among rows of the same time.
+    let is_greater = |known: &RowValues| time == known.0 && values > known.1.as_slice();
+    if first.as_ref().is_none_or(|known| by_time && (time < known.0 || is_greater(known))) {
         *first = Some((time, values.to_vec()));
     }
-    if last.as_ref().is_none_or(|(known, _)| !by_time || time > *known) {
+    if last.as_ref().is_none_or(|known| !by_time || time > known.0 || is_greater(known)) {
         *last = Some((time, values.to_vec()));
     }
 }
@@ -334,5 +336,15 @@ mod tests {
         assert_eq!(text_of(&StatsFunction::Latest, &rows).as_deref(), Some("b"));
         assert_eq!(text_of(&StatsFunction::Latest, &rows[..1]), None);
         assert_eq!(text_of(&StatsFunction::Last, &rows).as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn the_greatest_of_the_values_of_one_time_is_the_earliest_and_the_latest() {
+        let rows = [("b", Some(20)), ("d", Some(20)), ("c", Some(20))];
+        for function in [StatsFunction::Earliest, StatsFunction::Latest] {
+            assert_eq!(text_of(&function, &rows).as_deref(), Some("d"));
+        }
+        assert_eq!(text_of(&StatsFunction::First, &rows).as_deref(), Some("b"));
+        assert_eq!(text_of(&StatsFunction::Last, &rows).as_deref(), Some("c"));
     }
 }

@@ -144,9 +144,13 @@ impl JobRows {
         self.rows
     }
 
-    /// Number of fields.
+    /// Number of fields; 0 without rows, because no file keeps the columns of a job without rows.
     pub(crate) fn field_count(&self) -> usize {
-        if self.is_unread { self.unread_fields } else { count_fields(&self.fields) }
+        match self.rows {
+            0 => 0,
+            _ if self.is_unread => self.unread_fields,
+            _ => count_fields(&self.fields),
+        }
     }
 
     /// Size of the file including buffered rows.
@@ -489,6 +493,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.arrow");
         let mut rows = JobRows::new(path.clone());
+        rows.push(&batch("a", 0, 0)).unwrap();
+        assert_eq!(rows.field_count(), 0, "a column without rows");
         // Sizes for which parts end before, at and after the ends of pages; the columns change in between.
         let sizes = [1, 7, 140_000, 3, 150_000, 0, 5, 90_000, 2];
         let mut total = 0;

@@ -169,8 +169,15 @@ impl Sliding {
             // A row without a time is neither the earliest nor the latest.
             Sliding::Times(_) if row.time.is_none() => {}
             Sliding::Times(ends) => {
-                push_candidate(&mut ends.0, (at, 0), |known| row.time < window.row(known.0).time);
-                push_candidate(&mut ends.1, (at, 0), |known| row.time > window.row(known.0).time);
+                // Among rows of the same time, the greatest values win.
+                let order = |known: &(u64, usize)| row.time.cmp(&window.row(known.0).time);
+                let is_greater = |known: &(u64, usize)| values.texts() > window.values(known.0, column).texts();
+                push_candidate(&mut ends.0, (at, 0), |known| {
+                    order(known).is_lt() || order(known).is_eq() && is_greater(known)
+                });
+                push_candidate(&mut ends.1, (at, 0), |known| {
+                    order(known).is_gt() || order(known).is_eq() && is_greater(known)
+                });
             }
             Sliding::Rows(rows) => rows.push_back(at),
         }
