@@ -237,9 +237,12 @@ mod tests {
     #[test]
     fn operations_are_audited_as_what_they_do() {
         // Paths that are not collections, with the audited operation of a request. Each path of this kind must be
-        // listed in `expected`.
+        // listed in `expected`, unless all its requests are refused and therefore not audited.
+        let may_succeed = |row: &EndpointRow| {
+            row.answers.as_ref().is_none_or(|answers| answers.iter().any(|(status, _)| status.is_success()))
+        };
         let single = ENDPOINTS.iter().filter_map(|row| {
-            let operation = operation_of(row).filter(|_| row.alias_of.is_none())?;
+            let operation = operation_of(row).filter(|_| row.alias_of.is_none() && may_succeed(row))?;
             let is_action = ["/_new", "/_reload"].iter().any(|action| row.path.ends_with(action));
             let is_single = !row.path.contains('{') && !is_action && !has_members(&row.path);
             is_single.then_some((row.path.strip_prefix("/services/")?, operation))
@@ -248,12 +251,6 @@ mod tests {
             ("admin/cacheman/_evict", "edit"),
             ("server/settings/settings", "edit"),
             ("server/control/restart", "restart"),
-            // The next five are always refused, and therefore never audited.
-            ("kvstore/backup/create", "edit"),
-            ("kvstore/backup/restore", "edit"),
-            ("search/scheduler/status", "edit"),
-            ("server/control/restart_webui", "edit"),
-            ("server/security/rotate-splunk-secret", "edit"),
             ("data/inputs/http/http", "edit"),
             ("data/inputs/http/http/enable", "edit"),
             ("data/inputs/http/http/disable", "edit"),

@@ -17,9 +17,9 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 /// Maximum wait before any attempt.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum budget.
-const BUDGET_MAX: i64 = 500;
+const BUDGET_MAX: i64 = 750;
 /// Part of the budget that only reads may spend.
-pub(super) const READ_RESERVE: i64 = BUDGET_MAX / 2;
+pub(super) const READ_RESERVE: i64 = 250;
 /// Cost of a retry. Each request that succeeds at its first attempt earns 1.
 const RETRY_COST: i64 = 5;
 
@@ -72,17 +72,18 @@ mod tests {
     #[test]
     fn retries_are_limited_to_a_fifth_of_successes() {
         let budget = Budget::full();
-        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 100);
+        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 150);
         assert!(!budget.spend(0));
         (0..50).for_each(|_| budget.earn());
         assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 10);
         (0..10_000).for_each(|_| budget.earn());
-        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 100);
+        assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 150);
     }
+
     #[test]
-    fn failing_writes_leave_half_of_the_budget_to_reads() {
+    fn failing_writes_leave_a_third_of_the_budget_to_reads() {
         let budget = Budget::full();
-        assert_eq!((0..1000).filter(|_| budget.spend(READ_RESERVE)).count(), 50);
+        assert_eq!((0..1000).filter(|_| budget.spend(READ_RESERVE)).count(), 100);
         assert_eq!((0..1000).filter(|_| budget.spend(0)).count(), 50);
         (0..50).for_each(|_| budget.earn());
         assert!(!budget.spend(READ_RESERVE) && budget.spend(0));

@@ -23,9 +23,10 @@ mod xml;
 use std::sync::Arc;
 
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Float64Type};
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupTable, SearchRequest};
+use quarry_event::value::format_number;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
 use quarry_testworld::{FixedSnapshot, OneTable, request};
@@ -249,9 +250,13 @@ fn engine_of(props: &str, transforms: &str) -> Engine {
     Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), tables).unwrap()
 }
 
-/// A value as text. A list of one value is shown as that value, because the list depends on neighbouring rows.
+/// A value as text, as results contain it. A list of one value is shown as that value, because the list depends on
+/// neighbouring rows.
 fn shown(column: &ArrayRef, row: usize) -> String {
-    let show = |column: &ArrayRef, row: usize| arrow::util::display::array_value_to_string(column, row).unwrap();
+    let show = |column: &ArrayRef, row: usize| match column.as_primitive_opt::<Float64Type>() {
+        Some(numbers) => format_number(numbers.value(row)),
+        None => arrow::util::display::array_value_to_string(column, row).unwrap(),
+    };
     match column.as_list_opt::<i32>().map(|lists| lists.value(row)) {
         Some(list) if list.len() == 1 => show(&list, 0),
         _ => show(column, row),

@@ -170,7 +170,7 @@ fn read_set(pattern: &[u8]) -> Option<(ByteSet, &[u8])> {
             set.add_range(*literal, *literal);
             Some((set, rest))
         }
-        [literal, rest @ ..] if literal.is_ascii_alphanumeric() || b" -:,/_<>=\"".contains(literal) => {
+        [literal, rest @ ..] if literal.is_ascii_alphanumeric() || b" -:;,/_<>=\"".contains(literal) => {
             set.add_range(*literal, *literal);
             Some((set, rest))
         }

@@ -344,6 +344,16 @@ fn fields_of_truncated_json_are_located() {
     }
 }
 
+/// The texts of a value in which each `@N` stands for the values of variable N.
+fn expanded(value: &str, variables: &[&[&str]]) -> Vec<String> {
+    let Some((before, rest)) = value.split_once('@') else { return vec![value.to_owned()] };
+    let (number, rest) = rest.split_at(1);
+    let inner = variables[number.parse::<usize>().unwrap() - 1];
+    let inner = inner.iter().flat_map(|value| expanded(value, variables));
+    let rests = expanded(rest, variables);
+    inner.flat_map(|inner| rests.iter().map(move |rest| format!("{before}{inner}{rest}")).collect::<Vec<_>>()).collect()
+}
+
 /// Like [`place`] for JSON, with dictionaries and templates in the variables: a value with `@N` in it is a template.
 fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
     let mut template_set = TemplateSet::default();
@@ -367,8 +377,10 @@ fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
     let mut dictionaries = vec![Arc::new(Dictionary::default())];
     for values in variables {
         let (mut traits, mut bytes, mut ends) = (ValueTraits::default(), Vec::new(), Vec::new());
-        for (at, value) in values.iter().enumerate() {
-            traits.add(value.as_bytes(), at == 0);
+        for (at, text) in values.iter().flat_map(|value| expanded(value, variables)).enumerate() {
+            traits.add(text.as_bytes(), at == 0);
+        }
+        for value in *values {
             bytes.extend_from_slice(value.as_bytes());
             ends.push(bytes.len() as u32);
         }
