@@ -1,7 +1,7 @@
 //! The in-memory state of the store, behind one lock.
 //!
-//! A slab is in exactly one of `hot`, `closed` and `sealed`; every move between them is one critical section, so that a
-//! snapshot contains each event once. Only the log thread changes `hot`.
+//! A slab is in exactly one of `hot`, `closed` (the frozen slabs) and `sealed`; every move between them is one critical
+//! section, so that a snapshot contains each event once. Only the log thread changes `hot`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -95,7 +95,7 @@ pub(crate) struct RecoveredStore {
 pub(crate) struct State {
     /// Slabs that accept events, by index and pipeline set.
     pub(crate) hot: HotSlabs,
-    /// Slabs waiting to be sealed, by bucket number.
+    /// Frozen slabs, which wait to be sealed, by bucket number.
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets.
     pub(crate) sealed: LiveBuckets,
