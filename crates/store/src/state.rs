@@ -99,7 +99,7 @@ pub(crate) struct State {
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets.
     pub(crate) sealed: LiveBuckets,
-    /// Numbers of the closed slabs by index, without empty entries.
+    /// Numbers of the frozen slabs by index, without empty entries.
     closed_of: BTreeMap<Arc<str>, BTreeSet<u64>>,
     /// Buckets whose objects are deleted once no search holds them.
     pub(crate) retired: Vec<Arc<SealedBucket>>,
@@ -140,7 +140,7 @@ pub(crate) struct ClosedSlab {
     pub(crate) progress: Progress,
 }
 
-/// Progress of sealing a closed slab.
+/// Progress of sealing a frozen slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Not started.
