@@ -1,4 +1,4 @@
-//! Requests from the process that has the node open, answered by the same endpoints but without HTTP.
+//! Requests that a process sends to the endpoints of the node that it has open itself, without HTTP.
 //!
 //! The command line uses such requests to change a data directory that no server has open, so that each change is
 //! implemented only once. Not here: streamed answers and searches with many rows.

@@ -146,9 +146,9 @@ impl BucketReader {
         self.check_locator_covers_rare_tokens(slab, true, &mut |_| {})
     }
 
-    /// Checks that the locator of a slab, if the slab has one, finds the pages of every rare token. Passes the hashes of
-    /// all rare tokens to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens
-    /// of number columns are passed.
+    /// Checks that the locator of a slab, if the slab has one, finds the pages of every rare token, that is, every
+    /// token that the term dictionary omits. Passes the hashes of all rare tokens to `visit`, with repetitions. If
+    /// `texts` is false and the slab has no locator, only the tokens of number columns are passed.
     pub(crate) fn check_locator_covers_rare_tokens(
         &self,
         slab: usize,

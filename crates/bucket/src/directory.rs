@@ -20,7 +20,7 @@ use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
 /// First bytes of every bucket, and again before the checksum at its end.
 const MAGIC: &[u8; 8] = b"QRYBUCKT";
-/// Version of the container: header, trailer, directory and slab heads. Blocks have versions of their own.
+/// Version of the bucket format: header, trailer, directory and slab heads. Blocks have versions of their own.
 const FORMAT_VERSION: u32 = 1;
 /// Bytes of the header: magic, version, four zeroes.
 pub(crate) const HEADER_BYTES: usize = 16;

@@ -83,8 +83,8 @@ pub struct SlabSource<'a> {
     pub events: &'a EventBatch,
     /// `_indextime` of each event, or `None` if `events.index_time` applies to all events.
     pub index_times: Option<&'a [TimeNs]>,
-    /// Search-time fields to be stored in columns. Fields that take much space are left out. All fields are left out if
-    /// the texts do not split into columns.
+    /// Search-time fields to be stored in columns. Fields that take much space are not stored, and none if the texts do
+    /// not split into columns.
     pub extractions: &'a [ExtractedField],
     /// The names of all search-time fields that rules take from the texts of the slab; the names are stored, too.
     pub extracted_names: Option<&'a ExtractedNames>,

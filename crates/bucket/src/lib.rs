@@ -1,4 +1,4 @@
-//! The bucket container: slabs, text column, term dictionary, term filter; bytes in, bytes out.
+//! The bucket format: slabs, text column, term dictionary, term filter; bytes in, bytes out.
 //!
 //! A bucket is one immutable object with one or more slabs, plus a small object with its term filter. [`encode()`]
 //! makes both from event batches. [`verify_against`] decodes both and compares them with the input, which must be kept

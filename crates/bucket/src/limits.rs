@@ -1,7 +1,8 @@
-//! All limits of the container format, with the reasons for them.
+//! Limits of the bucket format.
 //!
-//! The writer refuses input that exceeds a limit, and the reader checks each count and length against its limit before
-//! allocating memory. A damaged or hostile object therefore costs a bounded amount of memory.
+//! Unless the comment of a limit says otherwise, the writer refuses input that exceeds it. The reader checks each count
+//! and length against its limit before allocating memory. A damaged or hostile object therefore costs a bounded amount
+//! of memory.
 
 use crate::error::BucketError;
 
@@ -46,8 +47,8 @@ pub(crate) const MAX_TERM_BYTES: usize = 1_024;
 pub(crate) const MAX_TERM_DICTIONARY_PAGE_TERMS: usize = 4_096;
 /// Maximum bytes of one stream of a term dictionary page before compression. Follows from the two limits above.
 pub(crate) const MAX_TERM_DICTIONARY_STREAM_BYTES: usize = MAX_TERM_DICTIONARY_PAGE_TERMS * (MAX_TERM_BYTES + 16);
-/// Maximum number of terms in each term dictionary of a slab (tokens; index-time fields). A text has fewer tokens than
-/// bytes.
+/// Maximum number of terms of a term dictionary. A slab has one for the tokens of its texts and one for its index-time
+/// fields. A text has fewer tokens than bytes.
 pub(crate) const MAX_TERM_DICTIONARY_TERMS: usize = MAX_SLAB_RAW_BYTES;
 /// Maximum number of shared posting lists of a term dictionary.
 pub(crate) const MAX_SHARED_MASKS: usize = 65_536;
@@ -76,12 +77,13 @@ pub(crate) const MAX_FIELD_COLUMNS: usize = 512;
 /// Maximum bytes of the values of an index-time field of a slab that gets a column; beyond that, the field is stored by
 /// row.
 pub(crate) const MAX_FIELD_COLUMN_BYTES: usize = 64 << 20;
-/// Maximum bytes of the name of a stored search-time field; a field with a longer name is left out.
+/// Maximum bytes of the name of a stored search-time field; a field with a longer name is not stored.
 pub(crate) const MAX_EXTRACTION_NAME_BYTES: usize = 1_024;
 /// The columns of stored search-time fields take at most one byte per this many bytes of the columns of the texts;
-/// fields for which there is no space are left out.
+/// fields for which there is no space are not stored.
 pub(crate) const TEXT_BYTES_PER_EXTRACTION_BYTE: u64 = 2;
-/// Maximum number of bytes before a slice of a variable's value, or in a slice at its start.
+/// Maximum n of a slice of a variable's value that is defined by a length: all bytes after the first n, or the first n
+/// bytes (decision 0119). Longer slices are not stored as slices.
 pub(crate) const MAX_SLICE_BYTES: usize = 64;
 /// Maximum number of parts of a text that a stored value consists of.
 pub(crate) const MAX_VALUE_PARTS: usize = 64;

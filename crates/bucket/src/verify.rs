@@ -4,7 +4,7 @@
 //! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the sum computed
 //! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
 //! The omitted tokens are computed again from the columns and looked up. Stored search-time fields must have the
-//! digests of the values that were passed to the encoder, which may have left out some fields.
+//! digests of the values that were passed to the encoder, which may have omitted some fields.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -63,7 +63,7 @@ impl NewColumns {
         }
     }
 
-    /// Only these columns; columns that do not exist are left out.
+    /// Only these columns; columns that do not exist are ignored.
     pub(crate) fn select(&self, names: &[String]) -> Result<RecordBatch, EngineError> {
         let found = names.iter().filter_map(|name| {
             let column = match self.place(name) {

@@ -185,12 +185,15 @@ fn long_rows_are_read_in_small_batches_and_reread_after_release() {
         });
         let expected = expected.unwrap();
         assert!(batches > 3 && expected.len() > 600, "{search}: {batches} batches of {} rows", expected.len());
-        let mut lets_go = 0;
+        let mut releases = 0;
         let found = read_batches(search, 1 << 30, store.clone(), |job, _| {
             job.release_memory();
-            lets_go += 1;
+            releases += 1;
         });
-        assert!(found.unwrap() == expected, "{search}: other rows after {lets_go} times");
+        assert!(
+            found.unwrap() == expected,
+            "{search}: the rows differ if the search releases its memory ({releases} times)"
+        );
     }
 }
 

@@ -31,8 +31,8 @@ pub const TEXT_COLUMN: u32 = 0;
 pub const MAX_TEMPLATES: usize = 4_096;
 /// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
-/// Maximum number of search-time fields whose values a slab stores; further fields are left out. Each field has at most
-/// two columns and two templates, or a template per code, which do not count towards [`MAX_COLUMNS`] and
+/// Maximum number of search-time fields whose values a slab stores; further fields are not stored. Each field has at
+/// most two columns and two templates, or a template per code, which do not count towards [`MAX_COLUMNS`] and
 /// [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
 /// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]).

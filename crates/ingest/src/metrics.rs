@@ -174,7 +174,7 @@ fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
     ));
 }
 
-/// Lines about the queues of the write-ahead log, one per pipeline set.
+/// Lines about the queue in front of the write-ahead log, one for the share of each pipeline set.
 fn queue_lines(node: &Ingest) -> Vec<String> {
     let queues = node.store.queue_stats();
     let line = |(set, queue): (usize, &quarry_store::QueueStats)| {

@@ -1,8 +1,8 @@
 //! Pipeline sets: files added in parallel, each through one set from beginning to end.
 //!
-//! A set is a thread with its own sink, and therefore its own queue and hot slabs; a set takes the next file when it
-//! has finished its current file. Files are started in the given order, so that timing does not decide which of two
-//! identical files is skipped. With one set, everything runs on the caller's thread.
+//! A set is a thread with its own sink, and therefore its own share of the store's queue and its own hot slabs; a set
+//! takes the next file when it has finished its current file. Files are started in the given order, so that timing does
+//! not decide which of two identical files is skipped. With one set, everything runs on the caller's thread.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

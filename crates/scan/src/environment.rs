@@ -134,8 +134,8 @@ impl ScanEnvironment<'_> {
         Ok(())
     }
 
-    /// Compiles the condition and the demands ([`PushedPredicates`]), and prepares the search-time fields that rules
-    /// derive.
+    /// Compiles the condition of a scan and the conditions of later commands that it tests ([`PushedPredicates`]), and
+    /// prepares the rules that derive search-time fields.
     fn condition(
         &self,
         plan: &Scan,

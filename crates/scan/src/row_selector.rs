@@ -62,7 +62,7 @@ impl RowSelector {
     /// A selector whose commands run on the rows of `scan`.
     pub(crate) fn new(scan: EventScan, commands: Vec<MakeRowCommand>, limit: Option<&RowLimit>) -> RowSelector {
         let limit = limit.map(|limit| match limit {
-            // Rows are ranked by the value after the commands, so it does not matter whether the commands produce it.
+            // Rows are ranked after the commands have run, so a sort key that a command extracts is like any other.
             RowLimit::Top(top) => Limit::Top(TopKThreshold::new(top, &[])),
             RowLimit::First(first) => Limit::First(FirstRowTimes::new(first.clone())),
             RowLimit::Oldest(count) => Limit::Oldest(OldestRows::new(*count)),

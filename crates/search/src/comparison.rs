@@ -3,8 +3,9 @@
 //!
 //! A frequency is a share of the events of a range, so that ranges of different length can be compared. Only the most
 //! frequent values of each field in either range are compared. Fields whose value differs in nearly every event, such
-//! as ids, are left out. `fieldsummary` lists only the most frequent values of a range. If `fieldsummary` lists a value
-//! for one range only, a second search reads the count of the value in the other range ([`RangeFields::uncounted`]).
+//! as ids, are not compared. `fieldsummary` lists only the most frequent values of a range. If `fieldsummary` lists a
+//! value for one range only, a second search reads the count of the value in the other range
+//! ([`RangeFields::uncounted`]).
 //!
 //! Not here: the choice of the ranges, and the display of the differences.
 
@@ -19,8 +20,8 @@ use crate::table::Row;
 pub const VALUES_MAX: usize = 100;
 /// Maximum number of differences returned.
 pub const DIFFERENCES_MAX: usize = 200;
-/// A field is left out if the number of its distinct values exceeds both [`ALWAYS_COMPARED_MAX`] and this share of its
-/// events.
+/// A field is not compared if the number of its distinct values exceeds both [`ALWAYS_COMPARED_MAX`] and this share of
+/// its events.
 const DISTINCT_SHARE_MAX: f64 = 0.5;
 /// A field with at most this many distinct values is always compared.
 const ALWAYS_COMPARED_MAX: f64 = 20.0;

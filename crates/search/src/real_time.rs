@@ -113,7 +113,7 @@ pub struct NewEvents {
 pub struct NewRows {
     /// Rows, oldest first; `None` if no event has arrived.
     pub rows: Option<ResultTable>,
-    /// Number of events that were left out because they arrived faster than they were read.
+    /// Number of events that were dropped because they arrived faster than they were read.
     pub missed: u64,
 }
 

@@ -137,7 +137,7 @@ pub struct Verdict {
 }
 
 impl Store {
-    /// Every bucket by ascending number, including hot and closed slabs.
+    /// Every bucket by ascending number, including hot and frozen slabs.
     pub fn buckets(&self) -> Vec<BucketListing> {
         let (all, always) = (IndexSelector::all(), TimeRange::ALL);
         self.buckets_of(&all, &always).unwrap_or_else(|error| {

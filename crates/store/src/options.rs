@@ -36,7 +36,7 @@ pub const HOT_BYTES_TARGET_SHARE: f64 = 0.75;
 /// its size. When this number plus `unsealed_slabs_max` is reached, appends fail with `SealStalled`.
 pub(crate) const UNCOUNTED_QUARANTINED_SLABS: usize = 4;
 
-/// Weight of a closed slab in the limit `unsealed_slabs_max`; a small slab (at most 1/64 of a full one) has weight 1.
+/// Weight of a frozen slab in the limit `unsealed_slabs_max`; a small slab (at most 1/64 of a full one) has weight 1.
 /// Hot slabs are weighed by their memory.
 pub(crate) const SLAB_WEIGHT: usize = 64;
 /// Memory of an event in bytes, without its text.
@@ -233,7 +233,7 @@ impl StoreOptions {
         events <= self.slab_events / SLAB_WEIGHT && raw_bytes <= self.slab_raw_bytes / SLAB_WEIGHT
     }
 
-    /// Weight of a closed slab.
+    /// Weight of a frozen slab.
     pub(crate) fn closed_weight(&self, events: usize, raw_bytes: usize) -> usize {
         if self.is_small(events, raw_bytes) { 1 } else { SLAB_WEIGHT }
     }

@@ -1,7 +1,7 @@
-//! Appends waiting for the log thread: a queue per pipeline set, processed in overall order of arrival.
+//! The queue in front of the log thread: appends of all pipeline sets, in order of arrival.
 //!
-//! Each set has its share of the queued bytes. Beyond it, only appends of that set wait, so that a fast set cannot
-//! block the others.
+//! Each set may fill an equal share of the queue, measured in bytes. If a set has used up its share, only its own
+//! appends wait, so that a fast set cannot block the others.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -18,7 +18,7 @@ use crate::{IndexSelector, StoreError};
 /// Maximum bytes of records per fsync, unless a single record is longer.
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// An append in progress.
+/// An append in progress, or a part of one: an append with events of several indexes has a part for each index.
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
     /// Encoded record of `batch`, whose frame is not filled in yet.
@@ -31,7 +31,7 @@ pub(crate) struct PendingAppend {
     pub(crate) sent: Option<(u64, UnansweredPart)>,
     /// Pipeline set of the append.
     pub(crate) set: usize,
-    /// The append to which this part belongs.
+    /// The turn of the whole append, which all its parts share.
     pub(crate) turn: Arc<AppendTurn>,
     pub(crate) promise: Promise,
 }
@@ -43,14 +43,14 @@ impl PendingAppend {
     }
 }
 
-/// Fill level of a queue.
+/// Fill level of the share of the queue that a pipeline set may fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Bytes of records waiting or being written.
+    /// Bytes of the set's records that wait or are being written.
     pub bytes: usize,
-    /// Maximum of queued bytes, beyond which appends wait.
+    /// Size of the share in bytes; appends beyond it wait before they are queued.
     pub bytes_max: usize,
-    /// Number of waiting appends.
+    /// Number of the set's appends in the queue.
     pub appends: usize,
 }
 
@@ -63,14 +63,15 @@ pub(crate) struct RemovalCut {
     pub(crate) first_kept: u64,
 }
 
-/// Hot slabs to close.
+/// Hot slabs to close, that is, to freeze.
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
     /// All hot slabs.
     All,
     /// The slabs of some indexes.
     Indexes(IndexSelector),
-    /// The slabs of an index whose events are to be removed; also determines what belongs to the removed events.
+    /// The slabs of an index whose events are to be removed. When the log thread closes them, it sets the cell to the
+    /// point in the log before which the events are removed.
     Removal(Arc<str>, Arc<OnceLock<RemovalCut>>),
     /// No slab; the job only waits for earlier appends.
     Nothing,
@@ -93,10 +94,10 @@ pub(crate) enum Work {
     Close(Closing, Promise),
 }
 
-/// The queues in front of the log thread.
+/// The queue in front of the log thread.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Maximum bytes of records queued or being written for one set, unless a single record is longer.
+    /// Share of each set: its maximum bytes of records queued or being written, unless a single record is longer.
     bytes_max: usize,
     inner: Mutex<Inner>,
     work: Condvar,
@@ -113,7 +114,7 @@ struct Inner {
 }
 
 impl Queue {
-    /// Queues of `sets` sets, which share `bytes_max` evenly.
+    /// A queue for `sets` sets, which share `bytes_max` evenly.
     pub(crate) fn new(bytes_max: usize, sets: usize) -> Queue {
         Queue {
             bytes_max: bytes_max / sets.max(1),
@@ -123,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// Fill level of each set's queue.
+    /// Fill level of each set's share.
     pub(crate) fn stats(&self) -> Vec<QueueStats> {
         let inner = lock(&self.inner);
         let figures = |(set, bytes): (usize, &usize)| {
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queues_do_not_block_other_sets() {
+    fn full_shares_do_not_block_other_sets() {
         let bytes = pending(0).record.len();
         let queue = Queue::new(bytes * 4, 2);
         [0, 0, 1, 1].into_iter().for_each(|set| queue.push_append(pending(set)).unwrap());

@@ -1,4 +1,4 @@
-//! Sealing: a closed slab is encoded, verified and written as the objects of a bucket. Only then may its log be
+//! Sealing: a frozen slab is encoded, verified and written as the objects of a bucket. Only then may its log be
 //! deleted.
 //!
 //! Order: `begin_seals` (records the objects' names), encode, decode and compare, store the objects, `commit_seals`,

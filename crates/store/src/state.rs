@@ -1,7 +1,7 @@
 //! The in-memory state of the store, behind one lock.
 //!
-//! A slab is in exactly one of `hot`, `closed` and `sealed`; every move between them is one critical section, so that a
-//! snapshot contains each event once. Only the log thread changes `hot`.
+//! A slab is in exactly one of `hot`, `closed` (the frozen slabs) and `sealed`; every move between them is one critical
+//! section, so that a snapshot contains each event once. Only the log thread changes `hot`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -95,11 +95,11 @@ pub(crate) struct RecoveredStore {
 pub(crate) struct State {
     /// Slabs that accept events, by index and pipeline set.
     pub(crate) hot: HotSlabs,
-    /// Slabs waiting to be sealed, by bucket number.
+    /// Frozen slabs, which wait to be sealed, by bucket number.
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets.
     pub(crate) sealed: LiveBuckets,
-    /// Numbers of the closed slabs by index, without empty entries.
+    /// Numbers of the frozen slabs by index, without empty entries.
     closed_of: BTreeMap<Arc<str>, BTreeSet<u64>>,
     /// Buckets whose objects are deleted once no search holds them.
     pub(crate) retired: Vec<Arc<SealedBucket>>,
@@ -140,7 +140,7 @@ pub(crate) struct ClosedSlab {
     pub(crate) progress: Progress,
 }
 
-/// Progress of sealing a closed slab.
+/// Progress of sealing a frozen slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Not started.

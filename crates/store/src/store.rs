@@ -223,8 +223,8 @@ impl Store {
         self.append_to_set(0, request)
     }
 
-    /// Like [`Store::append`], but through pipeline set `set` (modulo the number of sets). Each set has its own queue
-    /// and hot slabs. A file must use one set at a time.
+    /// Like [`Store::append`], but through pipeline set `set` (modulo the number of sets). Each set has a share of the
+    /// queue and hot slabs of its own. A file must use one set at a time.
     pub fn append_to_set(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let turn = self.shared.gaps.begin(request.checkpoint.is_some());
         let checkpoint = request.checkpoint.clone();

@@ -1,9 +1,10 @@
 //! Makes archived buckets searchable again, like Splunk's thawed buckets.
 //!
 //! An archived bucket is a folder with the bucket's two objects. [`Store::thaw`], or the operator, copies the folder to
-//! `thaweddb` in the object folder of the index. There the bucket becomes live in place: it is verified once and
-//! recorded by one catalog transaction. A thawed bucket is neither merged nor removed by retention; it is removed by
-//! removing its folder. After a crash at any point, the bucket is either live or a folder that the next scan finds.
+//! `thaweddb` in the object folder of the index. There the bucket is verified, recorded by one catalog transaction, and
+//! live. [`Store::thaw`] also verifies it before copying. A thawed bucket is neither merged nor removed by retention:
+//! to remove the bucket, the operator deletes its folder. After a crash, either the bucket is live or the next scan
+//! finds its folder, which it makes live or, if the folder is incomplete, reports.
 //!
 //! Not here: archiving, and the schedule of the scans.
 
@@ -41,7 +42,8 @@ pub struct ThawScanResult {
     pub added: Vec<String>,
     /// Ids of buckets whose folders are gone.
     pub removed: Vec<String>,
-    /// Folders without a valid bucket, with the reason; each is reported once.
+    /// Folders without a valid bucket, with the reason; without those that the previous scan refused for the same
+    /// reason.
     pub refused: Vec<String>,
 }
 

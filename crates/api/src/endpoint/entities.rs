@@ -538,7 +538,8 @@ async fn create_named(state: ApiState, request: Request) -> Result<Response, Api
     }
 }
 
-/// The defaults of a new entity. The defaults cannot be changed, because a change would affect all other entities.
+/// The defaults of a new entity. Requests to the collection cannot change them, because a change affects all other
+/// entities; requests to `properties` can ([`super::configurations`]).
 async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let default = find_object(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
     let content = request.entry(&default).content;

@@ -142,7 +142,9 @@ fn parse_metadata(parameters: &Parameters, caller: &Caller, path: &str) -> Recei
 
 fn check(received: &ReceivedText, caller: &Caller) -> Result<(), ApiError> {
     if [&received.host, &received.source, &received.sourcetype].iter().any(|text| text.chars().any(char::is_control)) {
-        return Err(ApiError::bad_request("host, source and sourcetype must be lines without control characters"));
+        return Err(ApiError::bad_request(
+            "host, source and sourcetype must not contain control characters, such as tabs and line feeds",
+        ));
     }
     if !caller.permissions.may_write(&received.index) {
         let (user, index) = (&caller.identity.user, &received.index);

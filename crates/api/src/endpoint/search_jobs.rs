@@ -181,7 +181,8 @@ pub(super) fn typed_search(params: &SearchParams) -> TypedSearch {
     TypedSearch { text: params.text.clone(), prefix: params.prefix }
 }
 
-/// Prefixes a search with `|`, so that its first word is a command.
+/// Prefixes a search with `|`, so that its first word is a command, unless the search begins with `|`, a macro, a
+/// subsearch or the command `search`.
 pub(super) fn with_pipe(text: &str) -> TypedSearch {
     let first = text.trim_start();
     let word = first.split(|letter: char| letter.is_whitespace() || letter == '|').next().unwrap_or_default();
@@ -323,7 +324,8 @@ impl RowPresentation {
         }
     }
 
-    /// Passes the selected rows, from number `offset` on, with their numbers to the consumer until it fails.
+    /// Calls `take` with each row of the requested page, which begins at row `offset`, and with the number of the row.
+    /// Stops at the first error.
     fn for_each_row(
         &self,
         rows: &CollectedRows,

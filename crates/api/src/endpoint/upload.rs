@@ -54,7 +54,9 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     let sourcetype = text("sourcetype");
     let named = [Some(&source), host.as_ref(), sourcetype.as_ref()];
     if named.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
-        return Err(ApiError::bad_request("name, host and sourcetype must be lines without control characters"));
+        return Err(ApiError::bad_request(
+            "name, host and sourcetype must not contain control characters, such as tabs and line feeds",
+        ));
     }
     if !caller.permissions.may_write(&index) {
         return Err(ApiError::forbidden(format!("user {} may not write into {index}", caller.identity.user)));

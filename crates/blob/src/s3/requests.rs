@@ -72,7 +72,7 @@ pub(crate) type Keys = BoxStream<'static, object_store::Result<ObjectMeta>>;
 /// A part of a listing, without objects whose keys are not valid names below the prefix.
 pub(crate) struct Listing {
     pub(crate) objects: Vec<ListedObject>,
-    /// The last key of this part of the listing, which may belong to an object that is left out; `None` if the part is
+    /// The last key of this part of the listing, which may belong to an object that is omitted; `None` if the part is
     /// empty.
     pub(crate) last: Option<Path>,
     /// Rest of the listing; `None` at the end.

@@ -103,7 +103,7 @@ pub(crate) fn value_tokens(value: &str) -> TermQuery {
     }
 }
 
-/// Adds the terms of the index-time fields that have columns. Returns whether the terms of some values are left out,
+/// Adds the terms of the index-time fields that have columns. Returns whether the terms of some values are omitted,
 /// because the texts contain these values.
 pub(crate) fn add_field_terms(fields: &FieldSplit, terms: &mut TermTable) -> bool {
     let mut omits_values = false;

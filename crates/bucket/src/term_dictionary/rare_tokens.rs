@@ -63,7 +63,7 @@ pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, valu
     range > values / LOCATED_VALUES_PER_NUMBER
 }
 
-/// Appends the hashes of all tokens of these texts, each at least once. Most repetitions are left out: words such as
+/// Appends the hashes of all tokens of these texts, each at least once. Most repetitions are skipped: words such as
 /// `http` are in most values of a column, and every hash that is appended is sorted or looked up later.
 pub(crate) fn add_text_hashes<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
     let mut scratch = Vec::new();

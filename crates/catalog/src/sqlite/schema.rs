@@ -202,7 +202,7 @@ pub(crate) fn prepare(
     connection.busy_timeout(busy_wait).map_err(failed)?;
     let found = check_version(connection, path)?;
     if found > 0 {
-        // Rows are looked up by key, and a broken index would hide some of them.
+        // Rows are looked up in the B-trees of tables and indexes; a damaged page of a B-tree could hide some of them.
         check_structure(connection, path)?;
     }
     if found == VERSION {
@@ -261,12 +261,12 @@ pub(crate) fn create_compatibility_views(
     connection.execute_batch(stand_ins).map_err(failed)
 }
 
-/// Refuses a database with a broken page structure.
+/// Refuses a database with damaged B-trees.
 fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
     run_check_pragma(connection, path, "PRAGMA quick_check(1)")
 }
 
-/// Refuses a database with a broken page structure or with indexes that do not match their tables.
+/// Refuses a database with damaged B-trees or with indexes that do not match their tables.
 pub(crate) fn check_indexes(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
     run_check_pragma(connection, path, "PRAGMA integrity_check(1)")
 }

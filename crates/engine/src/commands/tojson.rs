@@ -74,7 +74,7 @@ impl ToJson {
     }
 }
 
-/// Converts a value to JSON of a type; `None` if that is not possible.
+/// Converts a value to JSON of a type. If that is not possible, the result is `null` with `fills`, otherwise `None`.
 fn json_of(text: &str, kind: JsonType, fills: bool) -> Option<Json> {
     let number = || {
         parse_canonical_number(text).and_then(|number| match number {

@@ -1,6 +1,6 @@
 //! Building summaries: determines which slabs have summaries, and builds missing summaries, newest slabs first.
 //!
-//! A slab is read as a search would read it. The summary is stored only if no event was left out and no message was
+//! A slab is read as a search would read it. The summary is stored only if no event was dropped and no message was
 //! raised, because a search that reads the summary instead of the events would not raise the message.
 //!
 //! Not here: scheduling, rate limiting and removal of obsolete summaries (search).

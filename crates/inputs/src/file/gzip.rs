@@ -1,4 +1,5 @@
-//! gzip: concatenated members as one content; each member is verified by checksum and length before the next begins.
+//! gzip: the content of a file is the joined content of its members. The checksum and the length of a member are
+//! verified before the next member is read.
 //!
 //! The decoder of a member checks its trailer; this reader proceeds from member to member, skips zero padding and stops
 //! before other bytes, as the gzip program does. It distinguishes damaged content from truncated content, because the

@@ -1,9 +1,9 @@
 //! `key=value` and `key="several words"` pairs anywhere in a text.
 //!
-//! Equals signs are searched for: the key is the word before the sign; the value is the text after it up to a blank or
-//! one of `, ; | & "`, or the quoted text. Closing brackets at the end of a value are excluded if the value does not
-//! open them. The search continues after the value, so that no byte is read more than a few times for any text. `==`,
-//! `!=`, `<=` and `>=` are comparisons, not separators of a key and a value.
+//! Equals signs are searched for: the key is the word before the sign; the value is the text after it up to whitespace
+//! (space, tab, CR, LF) or one of `, ; | & "`, or the quoted text. Closing brackets at the end of a value are excluded
+//! if the value does not open them. The search continues after the value, so that no byte is read more than a few times
+//! for any text. `==`, `!=`, `<=` and `>=` are comparisons, not separators of a key and a value.
 
 use std::borrow::Cow;
 
@@ -77,7 +77,8 @@ pub fn certain_value(text: &[u8], key: usize, equals: usize) -> Option<&[u8]> {
 /// Searches texts for the value of one name, instead of examining all pairs.
 pub struct PairFinder {
     name: String,
-    /// The end of every key that becomes this name, with its equals sign.
+    /// The part of the name after its last underscore, and an equals sign: every text with a key that becomes the name
+    /// contains these bytes.
     key_end: Finder<'static>,
     /// Whether the name, as a key, begins a pair and remains as it is.
     is_key: bool,
@@ -86,7 +87,8 @@ pub struct PairFinder {
 impl PairFinder {
     /// A finder for the pairs with a key that is this name, or becomes it by [`clean_name`].
     pub fn new(name: &str) -> PairFinder {
-        // Cleaning replaces characters by underscores.
+        // Cleaning replaces characters by underscores, so an underscore of the name may be another character in the
+        // text.
         let end = name.rfind('_').map_or(name, |at| &name[at + 1..]);
         let is_key = name.starts_with(|first: char| first.is_ascii_alphabetic()) && clean_name(name) == name;
         PairFinder { name: name.to_owned(), key_end: Finder::new(&format!("{end}=")).into_owned(), is_key }

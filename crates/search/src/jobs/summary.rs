@@ -42,7 +42,8 @@ pub struct SummaryRequest {
 pub struct JobSummary {
     /// Number of rows.
     pub rows: u64,
-    /// Times of the earliest and latest event.
+    /// Times of the job's earliest and latest event, each clipped to the requested time range; `None` without an event
+    /// or if no event can be in the range.
     pub times: Option<(TimeNs, TimeNs)>,
     /// Fields by name.
     pub fields: BTreeMap<String, FieldSummary>,
@@ -53,9 +54,9 @@ pub struct JobSummary {
 pub struct FieldSummary {
     /// Number of rows that have the field.
     pub count: u64,
-    /// Number of distinct values counted so far.
+    /// Number of distinct values that were counted, at most 10,000.
     pub distinct: usize,
-    /// Whether every value is counted.
+    /// Whether every distinct value was counted.
     pub is_exact: bool,
     /// Number of numeric values.
     pub numbers: u64,

@@ -1,4 +1,5 @@
-//! Runs the binary: provides a data directory per test, sample lines, and waiting without a clock.
+//! Runs the binary: a data directory for each test, sample lines, and waiting by polling, up to a maximum number of
+//! rounds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -120,7 +121,7 @@ pub(crate) fn bytes_below(folder: &Path) -> u64 {
 /// Size of the log segments in a data directory, whose events are in no bucket yet.
 pub(crate) fn unsealed_bytes(data: &Path) -> u64 {
     let folders = std::fs::read_dir(data.join("wal")).into_iter().flatten().flatten();
-    // The other files beside the segments contain no events.
+    // The folder also has files that are no segments; these contain no events.
     let files = folders.flat_map(|entry| match entry.path().is_dir() {
         true => std::fs::read_dir(entry.path()).into_iter().flatten().flatten().map(|entry| entry.path()).collect(),
         false => vec![entry.path()],

@@ -64,7 +64,7 @@ impl HotSegment {
         (first, last)
     }
 
-    /// The rows of a closed slab.
+    /// The rows of a frozen slab.
     pub(crate) fn rows(&self) -> RwLockReadGuard<'_, SlabRows> {
         read(&self.rows)
     }

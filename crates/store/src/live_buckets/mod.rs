@@ -247,8 +247,8 @@ impl LiveBuckets {
     }
 
     /// Counts one more round without use for each cell with rows in memory; returns the indexes and first origins of the
-    /// cells with at least `rounds` such rounds. While an index changes, its newest rows are left out. With background
-    /// merges, cells with unexamined positions are also left out.
+    /// cells with at least `rounds` such rounds. While an index changes, its newest rows are excluded. With background
+    /// merges, cells with unexamined positions are also excluded.
     pub(crate) fn idle_cells(&self, rounds: u32, merges: bool) -> Vec<(Arc<str>, RangeInclusive<u64>)> {
         let count_round = |idle: &Cell<u32>| {
             idle.set(idle.get().saturating_add(1));

@@ -131,7 +131,7 @@ pub struct StoreOnVolumes {
     pub buckets: u64,
     /// Time of the newest of these buckets, by the clock of its volume.
     pub newest_ns: i64,
-    /// Names of the volumes and folders with its buckets; ids and epochs are left out of the folders.
+    /// Names of the volumes and folders with its buckets; the ids and epochs in the names of folders are omitted.
     pub places: BTreeSet<String>,
 }
 

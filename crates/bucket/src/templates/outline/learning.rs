@@ -25,7 +25,7 @@ const SAMPLE_TEXTS: usize = 512;
 const TEXT_BYTES_MAX: usize = 768;
 /// Multiplier that spreads the positions of sampled texts within each step.
 const SAMPLE_SPREAD_MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
-/// Maximum bytes of a sampled text; longer texts are left out.
+/// Maximum bytes of a sampled text; longer texts are skipped.
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of candidate words.
 const CANDIDATES_MAX: usize = 40;

@@ -4,8 +4,8 @@ use quarry_event::template::{Column, ColumnKind, TemplateSet};
 
 use super::*;
 
-/// The columns that may contain the key of `name` in a template of literals and variables, each written as `@`;
-/// `values` has one list per variable.
+/// The columns that may contain the end of the key `name`. `text` is the template, with `@` for each variable; `values`
+/// has the values of each variable.
 fn columns(name: &str, text: &str, values: &[&[&str]]) -> Option<Vec<u32>> {
     let mut template_set = TemplateSet::default();
     let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };

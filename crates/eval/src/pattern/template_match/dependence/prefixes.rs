@@ -1,6 +1,7 @@
-//! Cached beginnings of *walks*, the runs of an expression over the parts of a template ([`super::Walk`]). Many
-//! templates of a slab begin with the same parts, and the templates of an inner value are all planned with the same
-//! parts around them. A walk therefore continues after the last part that it shares with an earlier walk.
+//! Cached beginnings of *walks* ([`super::Walk`]). A walk runs the Pike VM of an expression over the parts of a
+//! template. Many templates of a slab begin with the same parts, and all templates of an inner value are preceded by
+//! the same parts of the outer template. A walk therefore continues after the last part that it shares with an earlier
+//! walk.
 //!
 //! Not here: cached results of whole walks and of single variables ([`super::cache_keys`]).
 
@@ -18,7 +19,7 @@ use crate::pattern::template_match::{FlatPart, TemplatePosition};
 
 /// Maximum number of cached beginnings.
 const PREFIXES_MAX: usize = 2_048;
-/// Maximum number of threads of the expression after a cached beginning.
+/// Maximum number of threads of the Pike VM after a beginning; beginnings with more threads are not cached.
 const THREADS_MAX: usize = 256;
 
 /// Beginnings of walks: the nodes of a tree in which a child continues its parent by one part.
