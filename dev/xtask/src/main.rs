@@ -11,6 +11,7 @@
 
 mod bench;
 mod ci;
+mod code_map;
 mod commands;
 mod counts;
 mod import_cycles;
