@@ -270,7 +270,6 @@ impl ExtractionClass {
     }
 }
 
-/// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
     /// For each pattern in `extracts`: whether it both reads a field and produces a field that a transform reads.
