@@ -279,7 +279,6 @@ impl Feed {
         Feed { title: title.into(), path, updated, total, offset: 0, per_page, notice: None, is_plain: false, entries }
     }
 
-    /// The feed as an answer.
     pub(crate) fn answer(mut self, form: Form) -> Response {
         let mut answer = form.answer(match form {
             Form::Atom => self.xml(),

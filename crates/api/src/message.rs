@@ -155,7 +155,6 @@ impl ApiError {
         self.status == StatusCode::NOT_FOUND
     }
 
-    /// The error as text.
     pub(crate) fn text(&self) -> String {
         self.messages.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("; ")
     }

@@ -38,7 +38,6 @@ pub(crate) type Chunk = Result<Bytes, SearchError>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ClientGone;
 
-/// Timeouts of an outlet.
 #[derive(Clone, Copy)]
 struct OutletTimeouts {
     stall_after: Duration,

@@ -78,7 +78,6 @@ struct Bounds {
     large_waiting: usize,
 }
 
-/// Purpose of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotPurpose {
     /// A search whose rows are collected before they are sent.

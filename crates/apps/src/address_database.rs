@@ -87,7 +87,6 @@ impl AddressDatabase {
     }
 }
 
-/// A database in memory.
 struct InMemoryDatabase(Reader<Vec<u8>>);
 
 impl InMemoryDatabase {

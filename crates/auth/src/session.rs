@@ -134,12 +134,10 @@ impl Sessions {
         self.by_key.get(key).map(|session| &session.identity)
     }
 
-    /// Ends a session.
     pub(crate) fn end(&mut self, key: &KeyedHash) {
         self.by_key.remove(key);
     }
 
-    /// Ends all sessions of a user.
     pub(crate) fn end_user_sessions(&mut self, user: &str) {
         self.by_key.retain(|_, session| session.identity.user != user);
     }

@@ -32,7 +32,6 @@ pub struct Find {
     pub bytes_max: usize,
 }
 
-/// A stored document.
 pub(crate) struct StoredDocument<'r> {
     pub(crate) row_id: i64,
     pub(crate) user: &'r str,

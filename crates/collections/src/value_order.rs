@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Rank of a type.
 pub(crate) fn type_rank(value: &Value) -> u8 {
     match value {
         Value::Null => 0,

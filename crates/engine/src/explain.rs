@@ -245,7 +245,6 @@ impl Explainer {
         truncate(self.text().get(span.start..span.end).unwrap_or_default().trim())
     }
 
-    /// Explains a plan.
     fn explain_plan(&self, runner: &Runner, plan: &Plan) -> Result<ExplainedPlan, EngineError> {
         let context = CommandContext { range: plan.range(runner.context.range), ..runner.context.clone() };
         let surroundings = PipelineEnvironment { runner, context: &context, subsearches: Subsearches::Explain(self) };

@@ -90,7 +90,6 @@ pub(crate) trait Environment {
     fn saved_search_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
     /// A field extraction of transforms.conf.
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError>;
-    /// A lookup table.
     fn lookup_table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
     /// The steps of a command that receives rows from another.
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError>;

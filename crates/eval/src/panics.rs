@@ -12,7 +12,6 @@ pub fn catch_panic<T>(stage: &'static str, run: impl FnOnce() -> Result<T, Engin
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(internal)
 }
 
-/// The panic message.
 fn panic_message(said: &(dyn Any + Send)) -> String {
     let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| said.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a text".to_owned())

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::bytes::Bytes;
+use quarry_stdx::number::u32_of;
 
 pub use address::{IP4_TEXT_BYTES, ip4_at_start, ip4_text, ip4_text_len};
 pub use byte_set::ByteSet;
@@ -531,7 +532,7 @@ impl ValueTraits {
             self.firsts.insert(*head);
             self.lasts.insert(*last);
         }
-        let len = value.len() as u32;
+        let len = u32_of(value.len());
         self.min_len = if first { len } else { self.min_len.min(len) };
         self.max_len = self.max_len.max(len);
     }
@@ -567,18 +568,18 @@ impl Dictionary {
 
     /// All texts, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len() as u32).map(|code| self.get(code))
+        (0..u32_of(self.len())).map(|code| self.get(code))
     }
 
     /// Number of this text; `None` if the dictionary does not contain it.
     pub fn find(&self, text: &[u8]) -> Option<u32> {
         let at = self.lower_bound(text);
-        (at < self.len() as u32 && self.get(at) == text).then_some(at)
+        ((at as usize) < self.len() && self.get(at) == text).then_some(at)
     }
 
     /// Number of the first text that is not less than `text`.
     pub fn lower_bound(&self, text: &[u8]) -> u32 {
-        let (mut low, mut high) = (0, self.len() as u32);
+        let (mut low, mut high) = (0, u32_of(self.len()));
         while low < high {
             let middle = low + (high - low) / 2;
             if self.get(middle) < text { low = middle + 1 } else { high = middle }

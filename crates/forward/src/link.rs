@@ -261,7 +261,6 @@ fn fnv_hash_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// An active connection.
 struct ActiveConnection<'a> {
     link: &'a Link,
     server: usize,

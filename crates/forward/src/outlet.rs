@@ -53,7 +53,6 @@ pub struct OutletFigures {
     pub oversized: u64,
 }
 
-/// Origin of a batch.
 enum BatchOrigin<'a> {
     Unknown,
     /// A file, read up to this position.

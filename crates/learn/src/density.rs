@@ -123,7 +123,6 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
     }
 }
 
-/// Default threshold.
 const DEFAULT_THRESHOLD: f64 = 0.01;
 
 impl Density {

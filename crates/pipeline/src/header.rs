@@ -30,7 +30,6 @@ pub(crate) struct HeaderRules {
     lines: usize,
 }
 
-/// Role of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LineRole {
     Header(Header),

@@ -270,7 +270,6 @@ impl ExtractionClass {
     }
 }
 
-/// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
     /// For each pattern in `extracts`: whether it both reads a field and produces a field that a transform reads.
@@ -481,6 +480,7 @@ pub(crate) fn extract_fields(
         })
         .collect();
     let mut indexed = events.fields.iter().peekable();
+    debug_assert!(selected.is_sorted(), "index-time fields are read in the order of the rows");
     for (place, row) in selected.iter().enumerate() {
         found.start_row(place as u32);
         while let Some(field) = indexed.next_if(|field| field.row <= *row) {
@@ -830,6 +830,7 @@ fn build_column(
                 None => builder.append_null(),
             }
         }
+        assert!(places.next().is_none(), "values are in the order of the rows");
         return Ok(Arc::new(builder.finish()));
     }
     let mut lists = ListBuilder::with_capacity(builder, rows).with_field(multi_item());
@@ -841,6 +842,7 @@ fn build_column(
         }
         lists.append(any);
     }
+    assert!(places.next().is_none(), "values are in the order of the rows");
     Ok(Arc::new(lists.finish()))
 }
 

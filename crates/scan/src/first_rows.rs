@@ -26,6 +26,7 @@ const DENSE_KEYS_MAX: usize = 16_384;
 impl FirstRows {
     /// The rows of a page that may be in the result.
     pub(crate) fn filter_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        assert!(self.fields.len() <= KEY_FIELDS_MAX, "a key consists of the codes of all fields");
         let columns: Option<Vec<ColumnReader>> =
             self.fields.iter().map(|field| rows::column(&rows, field).map(ColumnReader::new)).collect();
         let times = rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>());

@@ -141,7 +141,6 @@ impl Drop for EndSignal<'_, '_> {
     }
 }
 
-/// Progress of the workers.
 #[derive(Default)]
 struct WorkerProgress {
     /// The last run that a worker took.

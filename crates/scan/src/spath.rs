@@ -218,6 +218,7 @@ impl PushedPaths {
     /// Adds the values of the paths to rows that have the field with the text.
     pub(crate) fn apply(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let found = self.columns(&rows::column_or_null(&rows, &self.source))?;
+        assert_eq!(found.len(), self.paths.len(), "each path has a column");
         self.paths.iter().zip(found).try_fold(rows, |rows, (path, found)| with_values(&rows, &path.output, found))
     }
 }

@@ -74,7 +74,6 @@ pub(crate) struct NodeFacts {
     pub(crate) data_dir: PathBuf,
     /// Name of this machine.
     pub(crate) host: String,
-    /// Identity of this node.
     pub(crate) identity: NodeIdentity,
     /// Lookup files visible to searches.
     pub(crate) files: LookupFiles,

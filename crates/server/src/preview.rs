@@ -55,7 +55,6 @@ impl PreviewRequest<'_> {
     }
 }
 
-/// The preview of a file.
 pub(crate) struct FilePreview {
     preview: Preview,
     /// Bytes of content examined.
@@ -87,7 +86,6 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
     Ok(0)
 }
 
-/// Previews a file.
 pub(crate) fn preview_file(request: &PreviewRequest<'_>, settings: &Settings) -> Result<FilePreview, Failure> {
     let path = request.path;
     let absolute = absolute_text(path);

@@ -69,7 +69,6 @@ fn may_be_splunks(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|name| name.len() > 1 && !name.starts_with('-'))
 }
 
-/// An option as typed.
 struct TypedOption<'c> {
     option: &'c Arg,
     /// Whether the option is a long name after a single dash.

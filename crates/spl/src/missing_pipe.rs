@@ -4,32 +4,11 @@
 //! arguments of that command, and the word is not a keyword of the outer command.
 
 use crate::ast::Span;
-use crate::commands::is_command;
+use crate::commands::{entry, is_command};
 use crate::parse::quoted_len;
 
 /// Keywords after which the next word is the name of a field, data set or file, even if a command has the same name.
 const BEFORE_NAMES: &[&str] = &["as", "by", "field", "from", "groupby", "in", "into", "output", "outputnew", "over"];
-/// Commands with clauses that are named like commands.
-const CLAUSES: &[(&str, &[&str])] = &[
-    ("chart", &["where"]),
-    ("datamodel", &["search"]),
-    ("fit", &["from"]),
-    ("inputcsv", &["where"]),
-    ("inputlookup", &["where"]),
-    ("join", &["where"]),
-    ("mcatalog", &["where"]),
-    ("metadata", &["where"]),
-    ("mstats", &["where"]),
-    ("multikv", &["fields", "filter"]),
-    ("sichart", &["where"]),
-    ("sitimechart", &["where"]),
-    ("timechart", &["where"]),
-    ("tstats", &["from", "where"]),
-    ("typeahead", &["where"]),
-];
-/// Commands that are not checked: their arguments are text or have their own keywords.
-const UNCHECKED_COMMANDS: &[&str] =
-    &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
 /// Commands whose names are rarely names of fields: they count as commands even if only field names follow.
 const RARE_NAMES: &[&str] = &[
     "addtotals",
@@ -73,10 +52,11 @@ impl InnerCommand<'_> {
 pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>> {
     let whole = text.get(stage.start..stage.end)?.trim_end();
     let outer = first_word(whole).to_ascii_lowercase();
-    if UNCHECKED_COMMANDS.contains(&outer.as_str()) {
+    let info = entry(&outer).map(|entry| entry.info);
+    if info.is_some_and(|info| info.has_own_keywords) {
         return None;
     }
-    let clauses = CLAUSES.iter().find(|(name, _)| *name == outer).map_or(&[][..], |(_, clauses)| clauses);
+    let clauses = info.map_or(&[][..], |info| info.clauses);
     let words: Vec<(usize, &str)> = words(whole).take(WORDS_MAX).collect();
     for pair in words.windows(2) {
         let [(_, last), (at, word)] = *pair else { continue };
@@ -157,6 +137,11 @@ mod tests {
 
     fn found(text: &str) -> Option<(&str, &str)> {
         inner_command(text, Span { start: 0, end: text.len() }).map(|inner| (inner.before, inner.command))
+    }
+
+    #[test]
+    fn rare_names_are_names_of_commands() {
+        assert!(RARE_NAMES.iter().all(|name| is_command(name)));
     }
 
     #[test]

@@ -173,7 +173,6 @@ pub(super) const NAMED_SCHEMAS: &[Member] = &[
 ];
 /// Rows in each of the formats that are one JSON document.
 const ROWS: Shape = Shape::Either(&[Shape::Named("Rows"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
-/// A line of an export.
 const EXPORT_LINE: Shape = Shape::Either(&[
     Shape::Named("ExportedRow"),
     Shape::Named("ExportedMessages"),

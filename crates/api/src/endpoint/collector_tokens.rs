@@ -356,7 +356,6 @@ fn name_of(parts: &PathParts) -> String {
     strip_scheme(parts.get("name").map_or("", String::as_str)).to_owned()
 }
 
-/// The stanza of a token.
 fn stanza(name: &str) -> String {
     format!("{PREFIX}{name}")
 }

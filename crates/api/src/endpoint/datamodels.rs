@@ -88,7 +88,6 @@ const MODEL: Content = Content::new(
     ]),
 );
 
-/// Parameters of the list.
 const LIST_PARAMETERS: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", "summarize", "concise"];
 

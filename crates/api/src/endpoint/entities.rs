@@ -43,7 +43,6 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
-/// The conf of inputs.
 const INPUTS_CONF: &str = "inputs";
 /// The conf of the node as a whole.
 pub(super) const SERVER_CONF: &str = "server";
@@ -295,7 +294,6 @@ impl Request {
         Ok(Request { kind, name, scope, caller, parameters, parts })
     }
 
-    /// The settings in the request.
     fn settings(&self) -> Result<Vec<(String, String)>, ApiError> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         let given = self.parameters.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key));

@@ -57,7 +57,6 @@ const DATATYPE: &str = "datatype";
 const DATATYPES: [&str; 2] = ["event", "metric"];
 /// The kind that stands for both in requests for the list.
 const ALL_DATATYPES: &str = "all";
-/// Parameters of the list.
 const INDEX_LIST_PARAMETERS: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", DATATYPE];
 const NS_PER_MICROSECOND: i64 = 1_000;

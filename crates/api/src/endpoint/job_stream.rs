@@ -37,7 +37,6 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead};
 
-/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of polls without news after which a comment is sent as a heartbeat (ten seconds).
 const IDLE_POLLS_MAX: u32 = 100;

@@ -29,7 +29,6 @@ pub(super) struct ObjectRequest {
     pub(super) parts: PathParts,
     /// The object's name in the path; empty if there is none.
     pub(super) name: String,
-    /// The scope of the request.
     pub(super) scope: Scope,
     caller: Caller,
     /// Parameters of the query and the form.
@@ -79,7 +78,6 @@ impl ObjectRequest {
         required_acl_change(&self.state.auth, &self.parameters)
     }
 
-    /// The requested move of the object.
     pub(super) fn required_move(&self, object: &ConfObject) -> Result<AclChange, ApiError> {
         required_move(&self.state.auth, &self.parameters, object)
     }
@@ -104,7 +102,6 @@ impl ObjectRequest {
         ObjectRequest { parameters: self.parameters.keep_only("output_mode"), ..self }
     }
 
-    /// An object as an answer.
     pub(super) fn answer(&self, title: &'static str, path: String, entry: Entry) -> Response {
         Feed::of(title, path, vec![entry]).answer(Form::of(self.parameters.get("output_mode")))
     }

@@ -64,7 +64,6 @@ const SYSLOG_SETTINGS: &[&str] = &[
     "timestampformat",
     "type",
 ];
-/// Settings of one server.
 const SERVER_SETTINGS: &[&str] = &[
     "clientCert",
     "connectionTimeout",
@@ -96,7 +95,6 @@ const SERVER_LIST: &str = "server";
 const METHOD: &str = "method";
 /// The only value of this parameter: servers of a group are always load-balanced.
 const BALANCED: &str = "autobalance";
-/// Settings of a group.
 const GROUP_SETTINGS: &[&str] = &[
     "autoLBFrequency",
     "autoLBVolume",
@@ -123,7 +121,6 @@ const GROUP_SETTINGS: &[&str] = &[
     "writeTimeout",
 ];
 
-/// Settings of all groups.
 const ALL_GROUPS_SETTINGS: &[&str] = &[
     "autoLBFrequency",
     "autoLBVolume",

@@ -316,7 +316,6 @@ impl RowPresentation {
         RowPresentation { format, ..self }
     }
 
-    /// The rows with the selected columns.
     fn select_columns(&self, rows: CollectedRows) -> CollectedRows {
         match select_fields(rows.fields(), &self.fields) {
             Some(fields) => rows.with_fields(&fields),

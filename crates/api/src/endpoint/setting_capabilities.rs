@@ -12,7 +12,6 @@ use crate::parameter_types::parse_flag;
 
 /// The conf of the global banner.
 pub(super) const BANNER_CONF: &str = "global-banner";
-/// The conf of metric alerts.
 pub(super) const METRIC_ALERTS_CONF: &str = "metric_alerts";
 /// Prefix of stanzas with the dimensions in the names of statsd metrics.
 pub(super) const STATSD_DIMENSIONS: &str = "statsd-dims:";

@@ -22,7 +22,6 @@ const MODEL_SUFFIX: &str = ".json";
 pub const TEXT: &str = "eai:data";
 /// The setting that holds a digest of a file's text, which tells clients whether the file has changed.
 pub const DIGEST: &str = "eai:digest";
-/// Bytes of the digest.
 const DIGEST_BYTES: usize = 16;
 /// The name of an app's navigation. The name is reserved among stanzas, but not among files.
 const DEFAULT_NAME: &str = "default";

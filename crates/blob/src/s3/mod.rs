@@ -38,7 +38,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use self::checksums::BLOCK_BYTES;
 use self::checksums::{BlockChecksums, Footer};
-use self::requests::{Part, Requests};
+use self::requests::{ObjectPart, Requests};
 use self::traffic::count;
 use crate::{BlobError, BlobStore, ListedObject};
 
@@ -309,7 +309,7 @@ impl Layout {
 
 /// The footer and trailer of an object whose end was read; reads the rest of the trailer if necessary. `None` if the
 /// end is not a footer.
-async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Option<(Footer, Bytes)>, BlobError> {
+async fn trailer_of(requests: &Requests, name: &str, end: &ObjectPart) -> Result<Option<(Footer, Bytes)>, BlobError> {
     let Some(footer) = Footer::read(&end.bytes, end.stored) else { return Ok(None) };
     let start = end.stored - footer.trailer;
     if start >= end.start {
@@ -320,7 +320,7 @@ async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Optio
 }
 
 /// The whole blocks that came with an object's end; `None` if they do not match their checksums.
-fn whole_blocks(sums: &BlockChecksums, end: &Part) -> Option<(u64, Bytes)> {
+fn whole_blocks(sums: &BlockChecksums, end: &ObjectPart) -> Option<(u64, Bytes)> {
     let start = end.start.next_multiple_of(sums.block_bytes()).min(sums.size());
     if start == sums.size() {
         return Some((start, Bytes::new()));

@@ -58,7 +58,7 @@ pub(super) struct RequestContext<'a> {
 
 /// A received part of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct ObjectPart {
     pub(crate) bytes: Bytes,
     /// Offset of the part in the object.
     pub(crate) start: u64,
@@ -309,7 +309,7 @@ impl Requests {
     }
 
     /// Reads a part of an object; slow small reads are hedged.
-    pub(crate) async fn read(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
+    pub(crate) async fn read(&self, name: &str, range: GetRange) -> Result<ObjectPart, BlobError> {
         let small = match &range {
             GetRange::Bounded(range) => range.end.saturating_sub(range.start) <= hedge::READ_BYTES_MAX,
             GetRange::Suffix(len) => *len <= hedge::READ_BYTES_MAX,
@@ -325,7 +325,7 @@ impl Requests {
         Ok(read)
     }
 
-    async fn get_hedged(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
+    async fn get_hedged(&self, name: &str, range: GetRange) -> Result<ObjectPart, BlobError> {
         let mut first = Box::pin(self.get(name, range.clone()));
         tokio::select! {
             read = &mut first => return read,
@@ -342,7 +342,7 @@ impl Requests {
         }
     }
 
-    async fn get(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
+    async fn get(&self, name: &str, range: GetRange) -> Result<ObjectPart, BlobError> {
         let path = self.path(name)?;
         let get = |client: AmazonS3| {
             let (path, options) = (path.clone(), GetOptions { range: Some(range.clone()), ..GetOptions::default() });
@@ -351,7 +351,7 @@ impl Requests {
                 let (Range { start, end }, stored) = (got.range.clone(), got.meta.size);
                 let bytes = got.bytes().await?;
                 if bytes.len() as u64 == end - start {
-                    return Ok(Part { bytes, start, stored });
+                    return Ok(ObjectPart { bytes, start, stored });
                 }
                 let reason = format!("only {} of {} bytes arrived", bytes.len(), end - start);
                 Err(object_store::Error::Generic { store: "S3", source: reason.into() })

@@ -127,7 +127,6 @@ const TABLES_OF_VERSION_7: &str = r#"
 /// Number of tables in a schema.
 const TABLES_MAX: i64 = 11;
 
-/// Contents of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SchemaContents {
     /// No tables, or no such schema.

@@ -111,7 +111,6 @@ impl Blocking for FieldSummaryCommand {
     }
 }
 
-/// Whether a field is summarized.
 fn is_summarized(command: &FieldSummaryCommand, name: &str) -> bool {
     let fits = |field: &FieldPattern| {
         (!name.starts_with('_') || field.text.starts_with('_')) && wildcard_parts(&field.text, name).is_some()

@@ -59,7 +59,6 @@ impl Fields {
         Fields { names, values }
     }
 
-    /// All columns.
     pub(super) fn columns(&self) -> Vec<Column<'_>> {
         let pairs = self.names.iter().zip(&self.values);
         pairs.map(|(name, values)| Column { name, values: values as &dyn Values }).collect()

@@ -30,7 +30,6 @@ impl Execute for SpathCommand {
     }
 }
 
-/// Extracts all paths.
 #[derive(Clone)]
 struct ExtractAllPaths {
     command: Arc<SpathCommand>,

@@ -257,7 +257,6 @@ fn transaction_search(model: &DataModel, grouping: &Grouping) -> Result<String, 
 }
 
 impl Calculation {
-    /// The command of the calculation, as text.
     fn command_text(&self) -> String {
         let quoted = |name: &str| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
         let pairs = |pairs: &[(String, String)]| {

@@ -47,7 +47,6 @@ struct Member {
     calculations: Vec<CalculationCommand>,
 }
 
-/// A calculation as a command.
 #[derive(Clone)]
 struct CalculationCommand {
     command: Command,

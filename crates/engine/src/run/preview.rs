@@ -222,7 +222,6 @@ impl PreviewMaker {
         made
     }
 
-    /// Previews of a fold.
     pub(crate) fn of_fold<'a>(&'a self, reduce: &'a dyn Reduce) -> FoldPreviews<'a> {
         FoldPreviews { preparation: self, reduce }
     }

@@ -176,7 +176,6 @@ impl Engine {
 /// A sealed slab with its segment.
 type PlacedSlab = (StoredSlab, Arc<dyn Segment>);
 
-/// The work on one object.
 struct ObjectWork<'a> {
     runner: &'a Runner,
     plan: &'a SummaryPlan,

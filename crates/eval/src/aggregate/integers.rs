@@ -153,7 +153,6 @@ fn entry_of(hashed: &mut HashTable<(i64, u32)>, value: i64, number: &mut impl Fn
     new
 }
 
-/// A set of integers.
 #[derive(Clone, Default)]
 pub(crate) struct IntegerSet {
     base: i64,

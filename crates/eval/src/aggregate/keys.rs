@@ -27,7 +27,7 @@ const FREE_SLOT: u32 = u32::MAX;
 
 /// A slot of the hash table.
 #[derive(Clone, Copy)]
-struct Slot {
+struct KeySlot {
     hash: u32,
     record: u32,
 }
@@ -35,7 +35,7 @@ struct Slot {
 /// Distinct byte strings, numbered in order of first appearance.
 #[derive(Clone, Default)]
 pub struct KeyTable {
-    slots: Vec<Slot>,
+    slots: Vec<KeySlot>,
     records: Vec<u8>,
     /// Record of each key.
     starts: Vec<u32>,
@@ -110,7 +110,7 @@ impl KeyTable {
         self.records.extend_from_slice(key);
         self.records.resize(self.records.len().next_multiple_of(RECORD_UNIT), 0);
         self.starts.push(record);
-        self.slots[at] = Slot { hash, record };
+        self.slots[at] = KeySlot { hash, record };
         number
     }
 
@@ -143,7 +143,7 @@ impl KeyTable {
     fn grow(&mut self) {
         let count = (self.slots.len() * 2).max(INITIAL_SLOTS);
         assert!(count.is_power_of_two() && count > self.len(), "a free slot ends every probe");
-        let old = std::mem::replace(&mut self.slots, vec![Slot { hash: 0, record: FREE_SLOT }; count]);
+        let old = std::mem::replace(&mut self.slots, vec![KeySlot { hash: 0, record: FREE_SLOT }; count]);
         for slot in old.into_iter().filter(|slot| slot.record != FREE_SLOT) {
             let mut at = self.home_slot(slot.hash);
             while self.slots[at].record != FREE_SLOT {
@@ -172,7 +172,9 @@ impl KeyTable {
 
     /// Approximate bytes held.
     pub fn bytes(&self) -> usize {
-        self.records.capacity() + self.starts.capacity() * size_of::<u32>() + self.slots.capacity() * size_of::<Slot>()
+        self.records.capacity()
+            + self.starts.capacity() * size_of::<u32>()
+            + self.slots.capacity() * size_of::<KeySlot>()
     }
 
     /// Key number `at`.

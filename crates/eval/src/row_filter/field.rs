@@ -52,7 +52,6 @@ impl ValueTest {
         ValueTest { network: None, ..ValueTest::new(CompareOp::Eq, value, false, NumberEquality::Text) }
     }
 
-    /// Whether one value passes.
     #[inline]
     fn passes(&self, text: &str) -> bool {
         match self.op {

@@ -93,7 +93,6 @@ pub(crate) struct Outcome(Arc<Pending>);
 /// An earlier attempt whose sender is gone.
 pub(crate) struct EarlierAttempt(Arc<Pending>);
 
-/// Result of an earlier attempt.
 pub(crate) enum EarlierResult {
     /// The events are stored; this answer was not sent.
     Answered(Answer),

@@ -13,7 +13,6 @@ use hyper::body::{Buf, Frame, SizeHint};
 
 use super::connection_queue::OpenRequest;
 
-/// The body of an answer.
 pub(super) struct AnswerBody {
     body: Body,
     request: Arc<OpenRequest>,

@@ -115,7 +115,6 @@ impl Clients {
     }
 }
 
-/// State of a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     /// List of the connection while its client is authenticated and it has no request.

@@ -17,7 +17,6 @@ use super::delegate::delegate;
 
 /// Beginning of such a request.
 const FIRST_BYTES: &[u8] = b"POST /services";
-/// End of a head.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// Header field and value that announce the mode, in lower case.
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");

@@ -14,12 +14,12 @@ const ESCAPED: &[u8] = b".+*?()[]{}|^$/-";
 /// a repetition are not in its set, and bytes that may follow an optional group do not begin it.
 #[derive(Clone, Debug)]
 pub(super) struct ByteSequence {
-    places: Box<[Place]>,
+    places: Box<[ByteRepetition]>,
 }
 
-/// Bytes of a set, one after the other.
+/// Repeated bytes of a set.
 #[derive(Clone, Debug)]
-struct Place {
+struct ByteRepetition {
     set: ByteSet,
     least: usize,
     most: usize,
@@ -101,7 +101,7 @@ impl ByteSequence {
 
 /// Whether the first byte after place `at` shows that its repetition has ended, and whether the first byte of an optional
 /// group shows that a match has the group.
-fn is_decided(places: &[Place], at: usize) -> bool {
+fn is_decided(places: &[ByteRepetition], at: usize) -> bool {
     let place = &places[at];
     let (after, _) = first_bytes(places, at + 1);
     let (after_group, is_certain) = first_bytes(places, at + place.group);
@@ -110,7 +110,7 @@ fn is_decided(places: &[Place], at: usize) -> bool {
 }
 
 /// The bytes with which the places from `next` on may begin, and whether they have at least one byte.
-fn first_bytes(places: &[Place], mut next: usize) -> (ByteSet, bool) {
+fn first_bytes(places: &[ByteRepetition], mut next: usize) -> (ByteSet, bool) {
     let mut first = ByteSet::default();
     while let Some(place) = places.get(next) {
         first.add(place.set);
@@ -128,14 +128,14 @@ fn begins_with_repetition(pattern: &[u8]) -> bool {
 }
 
 /// Reads the first item of a pattern with its repetitions; returns the rest of the pattern.
-fn read_place<'p>(pattern: &'p [u8], places: &mut Vec<Place>) -> Option<&'p [u8]> {
+fn read_place<'p>(pattern: &'p [u8], places: &mut Vec<ByteRepetition>) -> Option<&'p [u8]> {
     let (set, after) = read_set(pattern)?;
     let (least, most, rest) = read_times(after)?;
     if least > BYTES_MAX || places.len() == BYTES_MAX {
         return None;
     }
     if most > 0 {
-        places.push(Place { set, least, most, group: 0 });
+        places.push(ByteRepetition { set, least, most, group: 0 });
     }
     Some(rest)
 }

@@ -87,7 +87,6 @@ impl Assignments {
         Ok(Assignments { all })
     }
 
-    /// Runs the assignments.
     pub(crate) fn run(&self, event: &mut TypedEvent, now: TimeNs) {
         for assignment in &self.all {
             let value = assignment.value.evaluate(event, now);

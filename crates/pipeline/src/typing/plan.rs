@@ -112,7 +112,6 @@ pub(crate) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// The expression compiler.
     pub(crate) fn expressions(&self) -> Option<&'a dyn ExpressionCompiler> {
         self.props.expressions()
     }

@@ -45,7 +45,6 @@ struct MatchRule {
     copy: Option<(Arc<str>, TypingPlan)>,
 }
 
-/// Effect of a match.
 #[derive(Debug)]
 enum MatchEffect {
     /// Adds fields; with `replaces`, all existing fields are removed first.

@@ -106,7 +106,6 @@ impl AlertActions {
         Fault::not_found(format!("there is no alert action {name}; {hint}"))
     }
 
-    /// The program of an action.
     fn program(&self, name: &str, settings: &Settings) -> Result<Program, Fault> {
         if settings.get("python.version").is_some_and(|version| version == "python2") {
             return Err(Fault::invalid(format!("the alert action {name} requires python2, which is not supported")));

@@ -82,7 +82,6 @@ impl ProgramLog {
         }
     }
 
-    /// Logs one line.
     pub(crate) fn log_line(&self, level: &str, text: &str, shared: &Shared) {
         let mut end = text.len().min(LINE_BYTES_MAX);
         while !text.is_char_boundary(end) {

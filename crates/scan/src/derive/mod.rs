@@ -322,6 +322,8 @@ impl Derivations {
 
 /// The existing values of a field, followed by the names of the labels that apply to the row.
 fn append_label_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanArray)]) -> ArrayRef {
+    let is_whole = |(_, passes): &(&str, BooleanArray)| passes.values().len() == rows.num_rows();
+    assert!(names.iter().all(is_whole), "the condition of a label is tested on every row");
     let old = rows::reader(rows, field);
     let mut column = ColumnBuilder::new(rows.num_rows());
     for row in 0..rows.num_rows() {

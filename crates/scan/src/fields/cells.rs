@@ -117,7 +117,6 @@ pub(crate) fn split_cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl It
     })
 }
 
-/// A doubled quote.
 pub(crate) const DOUBLED_QUOTE: &str = "\"\"";
 
 /// The value of a cell: surrounding blanks and quotes are removed; in a quoted cell, each doubled quote becomes one

@@ -131,7 +131,6 @@ pub struct JobStatus {
     pub ttl_left_s: i64,
 }
 
-/// Mutable state of a job.
 pub(super) struct MutableState {
     pub(super) state: JobState,
     failure: Option<String>,

@@ -80,7 +80,6 @@ impl Rounds {
         Ok((running, rounds))
     }
 
-    /// Begins a round.
     pub(crate) fn begin(&self, now: TimeNs) -> Result<RunningSearch, SearchError> {
         let range = self.window.range(now, &self.zone)?;
         self.service.start_on_reader_thread(SearchParams { range: Some(range), now: Some(now), ..self.params.clone() })

@@ -34,7 +34,7 @@ pub const RESULT_BYTES_MAX: u64 = 512 << 20;
 
 /// A part of the file.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct FilePart {
     /// Number of the first row.
     first: usize,
     rows: usize,
@@ -47,7 +47,7 @@ pub(crate) struct JobRows {
     path: PathBuf,
     /// The file, once a part has been written.
     file: Option<File>,
-    parts: Vec<Part>,
+    parts: Vec<FilePart>,
     /// Size of the file in bytes.
     bytes: u64,
     tail: Vec<RecordBatch>,
@@ -120,7 +120,7 @@ impl JobRows {
             for batch in StreamReader::try_new(&mut file, None)? {
                 found.count_rows(&batch?);
             }
-            found.parts.push(Part { first, rows: found.rows - first, at });
+            found.parts.push(FilePart { first, rows: found.rows - first, at });
         }
         if found.rows != self.rows {
             let (path, known) = (self.path.display(), self.rows);
@@ -195,7 +195,7 @@ impl JobRows {
             alike.iter().try_for_each(|batch| writer.write(batch))?;
             writer.into_inner()?.flush()?;
             let rows = alike.iter().map(RecordBatch::num_rows).sum();
-            parts.push(Part { first, rows, at });
+            parts.push(FilePart { first, rows, at });
             first += rows;
         }
         assert_eq!(first, self.rows, "every row is in a part");
@@ -270,7 +270,7 @@ impl RangePage {
 #[derive(Clone, Debug)]
 pub struct RowsView {
     path: PathBuf,
-    parts: Vec<Part>,
+    parts: Vec<FilePart>,
     tail: Vec<RecordBatch>,
     tail_first: usize,
     fields: Arc<[String]>,
@@ -382,7 +382,7 @@ impl RowsView {
 /// Iterator over the batches of a part; holds one batch in memory.
 struct PartBatches<'v> {
     path: &'v Path,
-    part: &'v Part,
+    part: &'v FilePart,
     reader: Option<StreamReader<BufReader<File>>>,
     /// Rows read so far.
     rows: usize,
@@ -390,7 +390,7 @@ struct PartBatches<'v> {
 }
 
 impl<'v> PartBatches<'v> {
-    fn new(path: &'v Path, part: &'v Part) -> PartBatches<'v> {
+    fn new(path: &'v Path, part: &'v FilePart) -> PartBatches<'v> {
         PartBatches { path, part, reader: None, rows: 0, is_over: false }
     }
 

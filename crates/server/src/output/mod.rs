@@ -83,7 +83,6 @@ pub(crate) struct OutputWriter<'a> {
     held_bytes: usize,
 }
 
-/// Statistics of the output.
 #[derive(Debug, Default)]
 pub(crate) struct OutputStatistics {
     /// Columns and number of rows written.

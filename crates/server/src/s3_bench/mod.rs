@@ -301,7 +301,6 @@ fn check_answers(phase: &Phase) -> Result<(), Failure> {
     }
 }
 
-/// Work of one thread.
 #[derive(Default)]
 struct ThreadWork {
     target: usize,

@@ -17,7 +17,6 @@ pub(super) struct Sample {
     pub(super) bytes: u64,
 }
 
-/// Work of one endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointWork {
     endpoint: String,

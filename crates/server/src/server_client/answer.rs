@@ -56,7 +56,6 @@ impl RemoteAnswer {
     }
 }
 
-/// State of reading an answer.
 struct ReadState<'t> {
     take: RowConsumer<'t>,
     fields: Vec<String>,

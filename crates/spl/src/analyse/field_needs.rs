@@ -39,7 +39,6 @@ impl FieldNeeds {
         }
     }
 
-    /// Adds fields.
     pub(crate) fn add_all<'a>(&mut self, fields: impl IntoIterator<Item = &'a FieldPattern>) {
         for field in fields {
             self.add(&field.text);
@@ -89,7 +88,6 @@ impl FieldNeeds {
         other.patterns.iter().for_each(|pattern| self.add(pattern));
     }
 
-    /// Whether this field is needed.
     pub(crate) fn includes(&self, name: &str) -> bool {
         self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| matches_pattern(pattern, name))
     }

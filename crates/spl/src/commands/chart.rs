@@ -56,6 +56,7 @@ impl Syntax for ChartCommand {
         group: Group::Reporting,
         kind: Kind::Fold,
         returns_table: true,
+        clauses: &["where"],
         ..CommandInfo::DEFAULT
     };
 

@@ -64,6 +64,7 @@ impl Syntax for DataModelCommand {
         summary: "Shows the events or the definition of a data model",
         group: Group::Searching,
         kind: Kind::Generating,
+        clauses: &["search"],
         ..CommandInfo::DEFAULT
     };
 

@@ -162,6 +162,7 @@ impl Syntax for FitCommand {
         group: Group::Patterns,
         capability: Some("output_file"),
         kind: Kind::Blocking,
+        clauses: &["from"],
         ..CommandInfo::DEFAULT
     };
 

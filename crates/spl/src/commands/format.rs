@@ -42,6 +42,7 @@ impl Syntax for FormatCommand {
         group: Group::Rows,
         kind: Kind::Blocking,
         returns_table: true,
+        has_own_keywords: true,
         ..CommandInfo::DEFAULT
     };
 

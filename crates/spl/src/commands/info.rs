@@ -19,6 +19,11 @@ pub struct CommandInfo {
     pub returns_table: bool,
     /// Page of `spec/spl` that describes the command, if the page has another name.
     pub page: Option<&'static str>,
+    /// Keywords of the arguments that are also names of commands, such as `where` of `chart`.
+    pub clauses: &'static [&'static str],
+    /// Whether any word of the arguments may be a keyword or text, so that none of them is a command after a missing
+    /// pipe.
+    pub has_own_keywords: bool,
 }
 
 impl CommandInfo {
@@ -32,6 +37,8 @@ impl CommandInfo {
         kind: Kind::Row,
         returns_table: false,
         page: None,
+        clauses: &[],
+        has_own_keywords: false,
     };
 }
 

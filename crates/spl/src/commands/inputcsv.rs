@@ -11,6 +11,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     capability: Some("input_file"),
     kind: Kind::Generating,
     page: Some("outputcsv"),
+    clauses: &["where"],
     ..CommandInfo::DEFAULT
 };
 

@@ -42,6 +42,7 @@ impl Syntax for InputLookupCommand {
         capability: Some("input_file"),
         kind: Kind::Generating,
         returns_table: true,
+        clauses: &["where"],
         ..CommandInfo::DEFAULT
     };
 

@@ -53,6 +53,7 @@ impl Syntax for JoinCommand {
         summary: "Joins rows with the rows of a subsearch",
         group: Group::Rows,
         kind: Kind::Blocking,
+        clauses: &["where"],
         ..CommandInfo::DEFAULT
     };
 

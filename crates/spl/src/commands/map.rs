@@ -38,6 +38,7 @@ impl Syntax for MapCommand {
         summary: "Runs a search for each row",
         group: Group::Rows,
         kind: Kind::Blocking,
+        has_own_keywords: true,
         ..CommandInfo::DEFAULT
     };
 

@@ -17,6 +17,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     summary: "Lists metrics and their dimensions",
     group: Group::Searching,
     kind: Kind::Generating,
+    clauses: &["where"],
     ..CommandInfo::DEFAULT
 };
 

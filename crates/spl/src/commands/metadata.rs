@@ -25,6 +25,7 @@ impl Syntax for MetadataCommand {
         capability: Some("get_metadata"),
         kind: Kind::Generating,
         returns_table: true,
+        clauses: &["where"],
         ..CommandInfo::DEFAULT
     };
 

@@ -37,6 +37,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     summary: "Aggregates metrics",
     group: Group::Searching,
     kind: Kind::Generating,
+    clauses: &["where"],
     ..CommandInfo::DEFAULT
 };
 

@@ -38,6 +38,7 @@ impl Syntax for MultiKvCommand {
         summary: "Extracts the rows of tables in the text",
         group: Group::Fields,
         kind: Kind::Row,
+        clauses: &["fields"],
         ..CommandInfo::DEFAULT
     };
 

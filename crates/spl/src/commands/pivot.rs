@@ -18,6 +18,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     summary: "Reports on an object of a data model",
     group: Group::Reporting,
     kind: Kind::Generating,
+    has_own_keywords: true,
     ..CommandInfo::DEFAULT
 };
 

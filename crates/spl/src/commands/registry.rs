@@ -103,6 +103,13 @@ mod tests {
     }
 
     #[test]
+    fn clauses_are_named_like_commands() {
+        for (name, entry) in NAMES.iter() {
+            assert!(entry.info.clauses.iter().all(|clause| is_command(clause)), "{name}: {:?}", entry.info.clauses);
+        }
+    }
+
+    #[test]
     fn syntax_lines_contain_the_command_name() {
         for row in help() {
             assert!(row.syntax.contains(row.name), "{}", row.name);

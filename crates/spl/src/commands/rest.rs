@@ -40,6 +40,7 @@ impl Syntax for RestCommand {
         group: Group::Generating,
         kind: Kind::Generating,
         returns_table: true,
+        has_own_keywords: true,
         ..CommandInfo::DEFAULT
     };
 

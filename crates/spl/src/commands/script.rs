@@ -34,6 +34,7 @@ impl Syntax for CustomCommand {
         capability: Some(CUSTOM_CAPABILITY),
         kind: Kind::Generating,
         returns_table: true,
+        has_own_keywords: true,
         ..CommandInfo::DEFAULT
     };
 

@@ -32,6 +32,7 @@ impl Syntax for SendAlertCommand {
         group: Group::Storing,
         capability: Some("run_sendalert"),
         kind: Kind::Blocking,
+        has_own_keywords: true,
         ..CommandInfo::DEFAULT
     };
 

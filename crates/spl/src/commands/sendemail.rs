@@ -8,6 +8,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     summary: "Changes nothing, with a warning",
     group: Group::NoEffect,
     page: Some("noop"),
+    has_own_keywords: true,
     ..CommandInfo::DEFAULT
 };
 

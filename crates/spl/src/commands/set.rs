@@ -37,6 +37,7 @@ impl Syntax for SetCommand {
         group: Group::Rows,
         kind: Kind::Generating,
         returns_table: true,
+        has_own_keywords: true,
         ..CommandInfo::DEFAULT
     };
 

@@ -10,6 +10,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     group: Group::Reporting,
     kind: Kind::Row,
     page: Some("sistats"),
+    clauses: &["where"],
     ..CommandInfo::DEFAULT
 };
 

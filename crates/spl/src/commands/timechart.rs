@@ -62,6 +62,7 @@ impl Syntax for TimeChartCommand {
         group: Group::Reporting,
         kind: Kind::Fold,
         returns_table: true,
+        clauses: &["where"],
         ..CommandInfo::DEFAULT
     };
 

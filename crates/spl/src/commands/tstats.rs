@@ -87,6 +87,7 @@ impl Syntax for TstatsCommand {
         group: Group::Searching,
         kind: Kind::Generating,
         returns_table: true,
+        clauses: &["from", "where"],
         ..CommandInfo::DEFAULT
     };
 

@@ -42,6 +42,7 @@ impl Syntax for TypeAheadCommand {
         capability: Some("get_typeahead"),
         kind: Kind::Generating,
         returns_table: true,
+        clauses: &["where"],
         ..CommandInfo::DEFAULT
     };
 

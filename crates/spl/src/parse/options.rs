@@ -162,7 +162,6 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports an unknown option.
     pub(crate) fn report_unknown_option(&mut self, known: OptionNames, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);

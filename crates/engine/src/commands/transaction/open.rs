@@ -46,7 +46,6 @@ pub(super) struct OpenTransaction {
     pub(super) is_endless: bool,
 }
 
-/// The open transactions.
 #[derive(Default)]
 pub(super) struct OpenTransactions {
     slots: Vec<Option<OpenTransaction>>,

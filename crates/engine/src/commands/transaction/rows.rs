@@ -33,7 +33,6 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Divisor: waiting rows may take at most the search's memory divided by this.
 const WAITING_MEMORY_DIVISOR: usize = 32;
 
-/// A finished transaction.
 struct FinishedTransaction {
     time: TimeNs,
     /// Number in the order in which transactions ended.

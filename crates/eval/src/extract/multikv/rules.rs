@@ -28,7 +28,6 @@ pub struct TableRule {
     post: Option<Section>,
 }
 
-/// A section of a table.
 #[derive(Debug, Default)]
 struct Section {
     start: SectionStart,

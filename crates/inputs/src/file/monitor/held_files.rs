@@ -16,14 +16,14 @@ pub(crate) struct Slots(AtomicUsize);
 
 /// One slot, released when dropped.
 #[derive(Debug)]
-struct Slot(Arc<Slots>);
+struct FileSlot(Arc<Slots>);
 
 /// A file that is held open.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldFile {
     pub(crate) file: Arc<File>,
     /// `None` for a file that a worker had open.
-    _slot: Option<Arc<Slot>>,
+    _slot: Option<Arc<FileSlot>>,
     /// Set once the monitor has waited for the file to be found under its new name.
     pub(crate) was_awaited: bool,
 }
@@ -33,13 +33,13 @@ impl Slots {
         Arc::new(Slots(AtomicUsize::new(most)))
     }
 
-    fn take(self: &Arc<Slots>) -> Option<Slot> {
+    fn take(self: &Arc<Slots>) -> Option<FileSlot> {
         let taken = self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
-        taken.is_ok().then(|| Slot(Arc::clone(self)))
+        taken.is_ok().then(|| FileSlot(Arc::clone(self)))
     }
 }
 
-impl Drop for Slot {
+impl Drop for FileSlot {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::Relaxed);
     }

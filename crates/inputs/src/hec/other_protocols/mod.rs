@@ -61,7 +61,6 @@ pub(super) fn router() -> Router<Arc<Collector>> {
         .route("/{index}/_create/{id}", post(documents::put).put(documents::put))
 }
 
-/// Encoding of a body.
 #[derive(Clone, Copy)]
 enum BodyEncoding {
     Json,
