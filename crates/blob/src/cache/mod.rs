@@ -354,7 +354,7 @@ impl BlockCache {
         extent.is_known = true;
         extent.present |= bit_range(block - first_block(key), count);
         let held = extent.bytes();
-        if lasting || !state.order.contains(key) {
+        if !state.order.contains(key) {
             state.order.touch(key, lasting, now);
         }
         state.order.set_bytes(key, held);
