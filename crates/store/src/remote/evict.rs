@@ -97,8 +97,7 @@ impl Shared {
         let mut bytes = self.state().sealed.evictable_bytes();
         let half = remote.cache_bytes_max / 2;
         let mut room = remote.cache_bytes_max - cache.stats().bytes.min(half);
-        // On a full disk, copies are evicted before cached blocks, because a cached block was read by a search or is part
-        // of a term filter.
+        // On a full disk, copies are evicted before cached blocks, because every cached block was read by a search.
         let needed = self.options.free_bytes_min.saturating_add(remote.eviction_padding);
         // If the file system does not report its free space, writing will show whether it suffices.
         let free = rustix::fs::statvfs(&self.options.dir).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
