@@ -188,11 +188,6 @@ impl BlockCache {
         CachedObject { cache: Arc::clone(self), name: name.into(), size, lasting: false, source }
     }
 
-    /// Stores a whole object, whose content the caller has verified. Its blocks are evicted last.
-    pub fn store_object(&self, name: &str, content: &Bytes) {
-        self.store_blocks(&Arc::from(name), 0, content, true);
-    }
-
     /// Drops all blocks of an object.
     pub fn remove_object(&self, name: &str) {
         let name: Arc<str> = name.into();

@@ -77,7 +77,7 @@ pub(super) fn number_column(
     mixed_column(numbers, texts).map(Some)
 }
 
-/// What was found in a row.
+/// Values found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -210,7 +210,7 @@ impl KeyValue {
     }
 }
 
-/// How the numbers of one format become numbers of another that are written as the same texts.
+/// Conversion of the numbers of one format to numbers of another that are written as the same texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scaling {
     Same,
@@ -225,7 +225,7 @@ enum Scaling {
 }
 
 impl Scaling {
-    /// How numbers of one format become numbers of the other; `None` if their texts would be written differently.
+    /// The conversion from one format to another; `None` if the texts would differ.
     fn between(own: NumberFormat, other: NumberFormat) -> Option<Scaling> {
         let power = |digits: u8| 10i64.pow(u32::from(digits));
         match (own, other) {

@@ -2,8 +2,8 @@
 //!
 //! The oldest buckets are uploaded first, several at once; those whose upload failed are tried again after the others.
 //! Before upload, objects are read back from disk and verified against their checksums, so that local damage is reported
-//! and never uploaded. An unreachable volume delays only uploads and evictions. Uploads are retried after a few seconds at first and later after up to a minute; deletions of
-//! copies are retried every minute.
+//! and never uploaded. An unreachable volume delays only uploads and evictions. Uploads are retried after a few seconds at
+//! first and later after up to a minute; deletions of copies are retried every minute.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -639,39 +639,6 @@ fn a_small_term_filter_is_read_with_one_request() {
 }
 
 #[test]
-fn the_term_filter_of_an_evicted_bucket_stays_in_the_cache() {
-    let dir = tempdir().unwrap();
-    let reads = Arc::<AtomicU64>::default();
-    let volume = Arc::new(CountedVolume { store: MemoryBlobStore::default(), reads: Arc::clone(&reads) });
-    let with_cache = |bytes_max| StoreOptions {
-        slab_events: 20_000,
-        log_segment_bytes: 64 << 20,
-        ..options(dir.path(), volume.clone(), bytes_max)
-    };
-    let store = open(&with_cache(u64::MAX));
-    for from in [0, 20_000] {
-        let batch = sample::batch_of("main", (from..from + 20_000).map(|number| (number, mixed_text(number))));
-        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-        store.seal_all().unwrap();
-    }
-    store.upload_all().unwrap();
-    let bytes_of = |bucket: &Arc<SealedBucket>| bucket.row.stored_bytes();
-    let stored: u64 = store.shared.state_with_all().unwrap().sealed.values().map(bytes_of).sum();
-    drop(store);
-    // There is room for one of the two local copies.
-    let store = open(&with_cache(stored - 1));
-    store.upload_all().unwrap();
-    assert_eq!(states(&store), [Some(RemoteState::Evicted), Some(RemoteState::Uploaded)]);
-    let snapshot = all(&store);
-    let opened = reads.load(Ordering::SeqCst);
-    let absent = TermQuery::for_keyword("absent");
-    for segment in &snapshot.segments {
-        assert!(segment.candidate_pages(&absent, &AnyColumn).unwrap().is_empty());
-    }
-    assert_eq!((snapshot.segments.len(), reads.load(Ordering::SeqCst) - opened), (2, 0));
-}
-
-#[test]
 fn pages_of_a_remote_bucket_are_fetched_together() {
     let [at_once, one_by_one] = [true, false].map(|is_certain| {
         let dir = tempdir().unwrap();
