@@ -326,7 +326,7 @@ mod tests {
     fn given(start: u32) -> Vec<(u32, &'static str, String)> {
         let of_row = |row: u32| {
             let mut fields = vec![
-                (start + row, "code", if row % 2 == 0 { "a".to_owned() } else { "bb".to_owned() }),
+                (start + row, "code", if row.is_multiple_of(2) { "a".to_owned() } else { "bb".to_owned() }),
                 (start + row, "number", (row * row).to_string()),
             ];
             if row % 2 == 1 {

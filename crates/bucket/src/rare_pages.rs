@@ -25,6 +25,9 @@ use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
 /// pages.
 const REMAINING_PAGES_MAX: u32 = 4;
 
+/// Receives hashes of rare tokens, and the page that contains them if it is known.
+type VisitTokens<'v> = dyn FnMut(&[u64], Option<usize>) -> Result<(), BucketError> + 'v;
+
 impl BucketReader {
     /// Whether other conditions leave so few pages of a slab that searching its columns for another token does not pay
     /// off.
@@ -167,7 +170,7 @@ impl BucketReader {
         &self,
         slab: usize,
         (per_page, texts): (bool, bool),
-        visit: &mut dyn FnMut(&[u64], Option<usize>) -> Result<(), BucketError>,
+        visit: &mut VisitTokens<'_>,
     ) -> Result<(), BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(());

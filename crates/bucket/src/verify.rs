@@ -122,12 +122,15 @@ fn mismatch(place: BlockPosition, what: impl Into<String>) -> BucketError {
     BucketError::Mismatch { place, what: what.into() }
 }
 
+/// Receives the hashes of rare tokens of a column.
+type VisitHashes<'v> = &'v mut dyn FnMut(&[u64]);
+
 /// Compares every event. If `visit` is given, passes it the hashes of all rare tokens of text columns, with repetitions.
 fn verify_slab(
     reader: &BucketReader,
     number: usize,
     slab: &SlabSource<'_>,
-    mut visit: Option<&mut dyn FnMut(&[u64])>,
+    mut visit: Option<VisitHashes<'_>>,
 ) -> Result<(), BucketError> {
     let pages = reader.slabs()[number].pages.len();
     let columns = reader.columns(number)?.map(|columns| &columns.layout.template_set.columns);

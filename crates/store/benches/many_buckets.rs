@@ -89,7 +89,7 @@ fn fill(catalog: &Catalog, count: u64) {
     let mut bucket = |number: u64| {
         // Buckets arrive in the order of their times, which are distributed evenly.
         let hours = i128::from(number) * i128::from(DAYS) * 24 / i128::from(count.max(1));
-        let is_merged = number % 4 != 0;
+        let is_merged = !number.is_multiple_of(4);
         let covered = below(if is_merged { MERGED_HOURS } else { SEALED_HOURS } * HOUR_NS.unsigned_abs());
         let time_min = FIRST_NS + i64::try_from(hours).unwrap() * HOUR_NS;
         row(number, &format!("index{}", below(INDEXES)), is_merged, time_min..time_min + covered.cast_signed())

@@ -26,7 +26,7 @@ fn escapes_are_resolved_only_in_events_of_the_host_with_json() {
     // Each host has 50 events per name.
     let names = ["Jos\\u00e9", "Ana", "Bo"];
     let event = |row: usize| {
-        let host = if row / 3 % 2 == 0 { "json" } else { "plain" };
+        let host = if (row / 3).is_multiple_of(2) { "json" } else { "plain" };
         (host, "names", format!("{{\"name\":\"{}\",\"row\":{row}}}", names[row % 3]))
     };
     let events: Vec<_> = (0..300).map(event).collect();

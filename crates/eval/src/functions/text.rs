@@ -175,7 +175,7 @@ fn split_pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterat
 }
 
 /// The parts between delimiters of this length at these positions.
-fn pieces_between<'t>(text: &'t str, places: impl Iterator<Item = usize>, len: usize) -> impl Iterator<Item = &'t str> {
+fn pieces_between(text: &str, places: impl Iterator<Item = usize>, len: usize) -> impl Iterator<Item = &str> {
     let mut start = 0;
     places.chain([text.len()]).map(move |end| {
         let piece = &text[start..end];
