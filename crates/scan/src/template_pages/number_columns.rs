@@ -29,7 +29,7 @@ use super::value_location::ValueLocation;
 const NUMBERS_DIVISOR: usize = 2;
 /// Numbers in the format [`NumberFormat::Shortest`] are below this bound, which is within the exact range of doubles.
 const SHORTEST_BOUND: u64 = 1_000_000_000_000_000;
-/// The smallest number in this format has so many decimal places.
+/// Decimal places of the smallest number in this format, 0.0001; smaller doubles are written with an exponent.
 const SHORTEST_PLACES: u8 = 4;
 /// About one in this many decimals with a fixed number of places ends with a zero.
 const DECIMALS_PER_ZERO: usize = 10;
