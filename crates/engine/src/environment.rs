@@ -18,7 +18,6 @@ use crate::custom_commands::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::lowering::{Environment, SearchEnvironment, Step, lower};
 use crate::node::{NodeSession, NodeSource};
-use crate::plan::comparisons::merge_comparisons;
 use crate::plan::{Planner, Subsearches};
 use crate::run::{Runner, metered};
 use crate::source::SnapshotSource;
@@ -66,7 +65,7 @@ impl Environment for PipelineEnvironment<'_> {
     }
 
     fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
-        self.planner().resolve_subsearches(expr).map(merge_comparisons)
+        self.planner().resolve_subsearches(expr)
     }
 
     fn lookup_table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
@@ -172,7 +171,7 @@ impl Environment for Runner {
     }
 
     fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
-        Planner::new(self, Subsearches::Run).resolve_subsearches(expr).map(merge_comparisons)
+        Planner::new(self, Subsearches::Run).resolve_subsearches(expr)
     }
 
     fn detach(&self) -> Arc<dyn Environment + Send + Sync> {

@@ -12,7 +12,7 @@
 //! Not here: execution of commands ([`crate::commands`]), reading events (scan).
 
 mod bytes;
-pub(crate) mod comparisons;
+mod comparisons;
 mod condition;
 mod datasets;
 mod deletion;
