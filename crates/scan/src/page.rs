@@ -38,6 +38,6 @@ impl PageRef {
 
     /// Position of the page's first event in the order of arrival.
     pub(crate) fn arrival(&self) -> u64 {
-        (self.segment.sequence() << 32) + self.info.first_row
+        self.segment.arrival(self.info.first_row)
     }
 }

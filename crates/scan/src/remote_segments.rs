@@ -250,7 +250,7 @@ impl PrefetchedSegments {
     /// pages, and waiting for a group takes no longer than for one segment.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
         let next = || pages.iter().rev().take(LOOKAHEAD_PAGES);
-        let segments = next().map(|page| page.segment.is_remote().then(|| page.segment.sequence()));
+        let segments = next().map(|page| page.segment.is_remote().then(|| page.segment.first_arrival()));
         let firsts = self.take_group(&segments.collect::<Vec<Option<u64>>>());
         next().enumerate().filter(|(at, _)| firsts.contains(at)).map(|(_, page)| page.clone()).collect()
     }

@@ -90,8 +90,8 @@ impl Segment for RenamedSegment {
         self.segment.index()
     }
 
-    fn sequence(&self) -> u64 {
-        self.segment.sequence()
+    fn origin(&self) -> u64 {
+        self.segment.origin()
     }
 
     fn identity(&self) -> Option<SlabIdentity> {

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use quarry_event::TimeRange;
 use quarry_stdx::HasKind;
 
-use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::live_buckets::UnloadedRange;
 use crate::sealed_buckets::{RemainingRows, SealedBucket, SealedSegment, SlabPart, split_rows};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
@@ -47,7 +46,7 @@ impl Store {
                 None => self.add_sealed(bucket, &arrivals, &mut snapshot),
             }
         }
-        snapshot.segments.sort_by_key(|segment| segment.sequence());
+        snapshot.segments.sort_by_key(|segment| segment.first_arrival());
         snapshot
     }
 
@@ -86,7 +85,7 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
     if sealed.iter().all(|bucket| bucket.origins.len() == 1) {
         return Vec::new();
     }
-    let unsealed = unsealed.iter().map(|segment| segment.sequence() / SLABS_PER_BUCKET_MAX);
+    let unsealed = unsealed.iter().map(|segment| segment.origin());
     let sealed = sealed.iter().flat_map(|bucket| bucket.origins.iter().map(|origin| origin.number));
     let mut numbers: Vec<u64> = unsealed.chain(sealed).collect();
     numbers.sort_unstable();

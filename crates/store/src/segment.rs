@@ -19,8 +19,18 @@ pub trait Segment: Debug + Send + Sync {
     fn bucket(&self) -> &str;
     /// Index of all events.
     fn index(&self) -> &str;
-    /// Position in the order of arrival, across the whole store.
-    fn sequence(&self) -> u64;
+    /// Number of the bucket in which the first event arrived: that of the segment's own bucket unless it was merged.
+    /// Bucket numbers ascend in the order of arrival, across all indexes.
+    fn origin(&self) -> u64;
+    /// Position of event `row` of the bucket in the order of arrival, across the whole store. The event belongs to this
+    /// segment.
+    fn arrival(&self, row: u64) -> u64 {
+        arrival(self.origin(), row)
+    }
+    /// Position of the segment's first event in the order of arrival.
+    fn first_arrival(&self) -> u64 {
+        self.arrival(self.pages().first().map_or(0, |page| page.first_row))
+    }
     /// Process-wide identity of a slab whose events can no longer change; `None` for hot slabs and parts of slabs.
     fn identity(&self) -> Option<SlabIdentity> {
         None
@@ -194,10 +204,22 @@ pub struct PageInfo {
     pub raw_bytes: u64,
 }
 
+/// Bits of an arrival position that hold the row within the bucket; the bits above hold the bucket's number.
+const ROW_BITS: u32 = 32;
+
+/// Position of a bucket's event in the order of arrival. It is larger than the positions of all earlier rows and
+/// buckets.
+fn arrival(origin: u64, row: u64) -> u64 {
+    // A store that seals a bucket every second reaches the limit after 136 years.
+    assert!(origin < 1 << (u64::BITS - ROW_BITS), "bucket numbers fit in the upper half of an arrival position");
+    assert!(row < 1 << ROW_BITS, "rows of a bucket fit in the lower half of an arrival position");
+    origin << ROW_BITS | row
+}
+
 /// The segments of a search, as they were at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Segments by ascending sequence.
+    /// Segments in the order of arrival of their first events.
     pub segments: Vec<Arc<dyn Segment>>,
     /// Damaged buckets, even if they have segments here. The name of a damaged log segment is `wal~` and its number.
     pub damaged: Vec<Damage>,
@@ -236,5 +258,20 @@ impl fmt::Display for Damage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.kind == ErrorKind::Corrupt { "is damaged" } else { "cannot be read" };
         write!(out, "bucket {} {state}: {}", self.bucket, self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrival_positions_ascend_by_bucket_and_row() {
+        let last_row = (1 << ROW_BITS) - 1;
+        // 2^20 buckets were the limit when a position also held the number of the slab.
+        let numbers = [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (1 << 32) - 1];
+        let positions: Vec<u64> =
+            numbers.iter().flat_map(|number| [0, 1, last_row].map(|row| arrival(*number, row))).collect();
+        assert!(positions.is_sorted_by(|earlier, later| earlier < later), "{positions:?}");
     }
 }

@@ -103,8 +103,8 @@ macro_rules! segment_of {
         fn index(&self) -> &str {
             self.$inner.index()
         }
-        fn sequence(&self) -> u64 {
-            self.$inner.sequence()
+        fn origin(&self) -> u64 {
+            self.$inner.origin()
         }
         fn metas(&self) -> std::sync::Arc<[quarry_event::Metadata]> {
             self.$inner.metas()
@@ -314,8 +314,8 @@ impl Segment for CountedSegment {
     fn index(&self) -> &str {
         self.inner.index()
     }
-    fn sequence(&self) -> u64 {
-        self.inner.sequence()
+    fn origin(&self) -> u64 {
+        self.inner.origin()
     }
     fn identity(&self) -> Option<SlabIdentity> {
         self.inner.identity()

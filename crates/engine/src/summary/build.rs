@@ -256,11 +256,11 @@ impl ObjectWork<'_> {
                 let (Some(_), Some(slab)) = (segment.identity(), segment.stored()) else { continue };
                 let is_recent = segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max));
                 if is_recent && scan.may_match(&segment) {
-                    found.push((segment.sequence(), slab, segment));
+                    found.push((segment.first_arrival(), slab, segment));
                 }
             }
         }
-        found.sort_by_key(|(sequence, ..)| std::cmp::Reverse(*sequence));
+        found.sort_by_key(|(arrival, ..)| std::cmp::Reverse(*arrival));
         Ok(found.into_iter().map(|(_, slab, segment)| (slab, segment)).collect())
     }
 

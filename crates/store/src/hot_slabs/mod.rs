@@ -21,7 +21,7 @@ use quarry_stdx::number::u32_of;
 use rows::{PageFacts, text_of};
 
 pub(crate) use rows::SlabRows;
-pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
+pub(crate) use segment::HotSegment;
 pub(crate) use slabs::{HotKey, HotSlabs};
 pub(crate) use spare_memory::SpareMemory;
 

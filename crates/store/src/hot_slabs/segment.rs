@@ -11,9 +11,6 @@ use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::usize_of;
 
-/// Maximum number of slabs per bucket, so that bucket number and slab number form one sequence number.
-pub(crate) const SLABS_PER_BUCKET_MAX: u64 = 4_096;
-
 /// The pages that a slab had at the time of a snapshot; later rows are not visible.
 #[derive(Debug)]
 pub(crate) struct HotSegment {
@@ -104,8 +101,8 @@ impl Segment for HotSegment {
         &self.index
     }
 
-    fn sequence(&self) -> u64 {
-        self.number * SLABS_PER_BUCKET_MAX
+    fn origin(&self) -> u64 {
+        self.number
     }
 
     fn metas(&self) -> Arc<[Metadata]> {

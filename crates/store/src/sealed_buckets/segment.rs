@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::metadata_terms;
 use crate::sealed_buckets::{
     ColumnKey, OpenBucket, PageKey, Readers, RemainingRows, SealedBucket, SlabPart, bucket_error,
@@ -128,8 +127,8 @@ impl Segment for SealedSegment {
         &self.bucket.row.index
     }
 
-    fn sequence(&self) -> u64 {
-        self.bucket.origin_of(self.first_row()) * SLABS_PER_BUCKET_MAX + self.slab as u64
+    fn origin(&self) -> u64 {
+        self.bucket.origin_of(self.first_row())
     }
 
     fn identity(&self) -> Option<SlabIdentity> {

@@ -38,7 +38,7 @@ fn newest_first(snapshot: &Snapshot) -> Vec<String> {
         for at in 0..segment.pages().len() {
             let page = segment.read_page(at, PageColumns::ALL).unwrap();
             for row in 0..page.len() {
-                let arrival = (segment.sequence() << 32) + page.first_row + row as u64;
+                let arrival = segment.arrival(page.first_row + row as u64);
                 // Many events have the same time.
                 events.push((page.time[row] / 10, arrival, String::from_utf8(page.raw(row).to_vec()).unwrap()));
             }

@@ -64,7 +64,7 @@ fn sealing_preserves_events_and_ids() {
     append(&store, "main", 15, 4);
     let ids = |store: &Store| -> Vec<(String, u64, u64)> {
         let segments = all(store).segments;
-        segments.iter().map(|it| (it.bucket().to_owned(), it.sequence(), it.pages()[0].first_row)).collect()
+        segments.iter().map(|it| (it.bucket().to_owned(), it.first_arrival(), it.pages()[0].first_row)).collect()
     };
     let fields = |store: &Store| all(store).segments[0].read_page(0, PageColumns::ALL).unwrap().fields;
     let (hot_ids, hot_fields) = (ids(&store), fields(&store));
