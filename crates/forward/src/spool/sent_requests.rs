@@ -84,7 +84,7 @@ impl UnansweredParts {
     }
 }
 
-/// Parts of unanswered requests, candidates, and their files.
+/// Open requests and candidates, and the file that records which parts were answered.
 #[derive(Debug)]
 pub(super) struct SentRequests {
     parts: SentParts<QueuedPart>,
@@ -203,8 +203,8 @@ impl SentRequests {
         if self.is_void {
             return Ok(());
         }
-        // A slot of a later part stays: it leaves open whether the earlier part was answered, and the reverse would
-        // count the later part as unanswered.
+        // Parts share slots. A slot that already names a later part is kept: it only leaves open whether the earlier
+        // part was answered, whereas overwriting it would count the later part as unanswered.
         let write = |(offset, slot): &(u64, Vec<u8>)| {
             let mut known = [0; 8];
             let is_later = match self.answers.read_exact_at(&mut known, *offset) {
