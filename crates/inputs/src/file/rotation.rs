@@ -55,7 +55,7 @@ pub(super) fn sibling_heads(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     heads.filter(|head| head.len() > bytes.len() && head.starts_with(bytes)).collect()
 }
 
-/// Tells whether the files of a folder are rotated.
+/// Whether the files of a folder are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
     /// Not rotated, or unknown.
