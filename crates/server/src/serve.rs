@@ -267,7 +267,7 @@ async fn signal_or_restart(signal: impl Future<Output = ()>, node: Arc<LocalNode
     state.end_real_time();
 }
 
-/// The error of a management port that cannot be opened.
+/// The error for a management port that cannot be opened.
 fn listen_error(address: SocketAddr, source: std::io::Error) -> ListenError {
     ListenError::Address { name: "management port".to_owned(), setting: "--mgmt", address, source }
 }
