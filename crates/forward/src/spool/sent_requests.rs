@@ -1,10 +1,10 @@
-//! Requests that their senders repeat because the forwarder did not answer them, or not all of their parts could be
-//! queued: the parts that were queued are not queued again.
+//! Requests that their senders repeat, because the forwarder did not answer them or could not queue all of their parts.
+//! Parts that were queued are not queued again.
 //!
-//! The record of a part in the queue contains its key. A file next to the queue records which parts were answered; it is
-//! written directly before an answer is sent. After a crash, the parts without an answer are candidates. Before a file of
-//! the queue is deleted, the unanswered parts are written to a list. After a failure of the machine itself, there are no
-//! candidates, because answers may be missing from the unsynced file.
+//! The record of a part in the queue contains its key. A file next to the queue records which parts were answered; it
+//! is written directly before an answer is sent. After a crash, the parts without an answer are candidates for
+//! repetition. Before a file of the queue is deleted, the unanswered parts are written to a list. After a failure of
+//! the machine itself, there are no candidates, because answers may be missing from the unsynced file.
 //!
 //! Not here: open requests and candidates in memory, and the format of the file ([`quarry_event::sent_request`]); the
 //! content of requests (`quarry_inputs::hec`).
