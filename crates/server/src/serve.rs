@@ -351,7 +351,7 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
 }
 
 /// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that a
-/// node that is often restarted is maintained too. The store's messages up to `logged_until` have been logged.
+/// node that is often restarted is maintained too. The store's messages up to `logged_until` are already logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (maintained, data_dir) = (Arc::clone(&node), data_dir.clone());
