@@ -32,7 +32,7 @@ pub(crate) enum ArchiveError {
 }
 
 impl From<io::Error> for ArchiveError {
-    /// The error of reading an open archive.
+    /// Converts an error that occurs while an open archive is read.
     fn from(error: io::Error) -> ArchiveError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => damaged("it ends early"),

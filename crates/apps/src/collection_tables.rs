@@ -2,9 +2,9 @@
 //! documents to rows and back.
 //!
 //! A table contains the shared documents of a collection. A row becomes a document with only the fields that the lookup
-//! lists; this document completely replaces the existing document of the same key. If rows are added to a table, all
-//! other documents stay unchanged, except documents with the same value of a key field; otherwise the rows replace all
-//! documents. Each write is one transaction.
+//! lists; this document completely replaces the existing document of the same key. Rows added to a table replace only
+//! the documents of the same key and, with `key_field=` of `outputlookup`, the documents with the same value in that
+//! field; otherwise, the rows replace all documents. Each write is one transaction.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

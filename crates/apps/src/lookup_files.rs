@@ -1,7 +1,7 @@
-//! Lookup tables as files: in `etc/apps/*/lookups` and `etc/system/lookups` of the data directory, and, for searches of
-//! files in place or without a data directory, in the working directory. A namespace sees the files of its view,
-//! private files first. Collections (KV store) are tables, too. Names must be bare file names; paths are refused, so
-//! that a search cannot read other folders.
+//! Lookup tables as files: in `etc/apps/*/lookups` and `etc/system/lookups` of the data directory. Searches that read
+//! files without indexing them, or that have no data directory, look in the working directory first. A namespace sees
+//! the files of its view, private files first. Collections (KV store) are tables, too. Names must be bare file names;
+//! paths are refused, so that a search cannot read other folders.
 //!
 //! Users can change files of an app if the app's metadata permits such changes ([`ObjectAccess`]). New files of users
 //! without this permission are private.

@@ -56,8 +56,8 @@ pub struct BucketRow {
     pub filter_bytes: u64,
     /// Time of sealing or compaction, in nanoseconds since 1970.
     pub created: i64,
-    /// One more than the highest level of the buckets that were merged into it; 0 for a sealed bucket. A rewrite of one
-    /// bucket raises only level 0.
+    /// One more than the highest level of the buckets that were merged into it; 0 for a sealed bucket. Rewriting a
+    /// single bucket changes only level 0, to 1.
     pub level: u32,
     /// Whether the bucket was restored from an archive and is therefore exempt from retention.
     pub thawed: bool,
@@ -297,8 +297,8 @@ impl Catalog {
         })
     }
 
-    /// Whether a bucket is live, once every earlier transaction has ended, including one whose commit had no answer. A
-    /// transaction that only reads might run before the end of such a commit.
+    /// Whether a bucket is live after all earlier transactions, including one whose commit got no answer. Runs as a
+    /// writing transaction, because a read-only one might run before such a commit has ended.
     pub fn is_live_for_certain(&self, number: u64) -> Result<bool, CatalogError> {
         self.write(|act| is_live(act, number))
     }

@@ -1,6 +1,6 @@
-//! Copies that were deleted from volumes. A put whose answer was lost may end after the deletion and bring an object of
-//! such a copy back; if all objects of the copy return, only this record distinguishes them from a bucket that a newer
-//! catalog knows.
+//! Copies that were deleted from volumes. A PUT request whose response was lost may take effect after the deletion and
+//! restore an object of such a copy. If all objects of a copy are restored in this way, only the record of the deletion
+//! shows that they are not a bucket of a newer catalog.
 //!
 //! The store decides how long a record is kept. Each record is a row of the table of settings.
 

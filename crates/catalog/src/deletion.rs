@@ -49,8 +49,8 @@ impl Catalog {
         })
     }
 
-    /// Whether exactly these events of the bucket are recorded as deleted. Waits until every earlier transaction has
-    /// ended, including one to whose commit the database did not respond.
+    /// Whether exactly these events of the bucket are recorded as deleted, after all earlier transactions, including
+    /// one whose commit got no answer.
     pub fn is_deleted_for_certain(&self, deletion: &DeletionRow) -> Result<bool, CatalogError> {
         self.write(|act| Ok(recorded_sum(act, deletion)? == deletion.sum()))
     }

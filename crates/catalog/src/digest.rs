@@ -18,8 +18,8 @@ pub(crate) const CHECKSUMS_VERSION: usize = 3;
 /// First schema version with the table of deletions.
 const DELETIONS_VERSION: usize = 5;
 
-/// Time at which the rows of buckets are verified. In a large catalog, verifying them takes most of the time of
-/// opening.
+/// Time at which the rows of buckets are verified. In a large catalog, verifying them takes most of the time that
+/// opening takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketCheck {
     /// At opening.

@@ -22,7 +22,7 @@ use crate::{Catalog, CatalogError};
 /// 4.6 years). The 2 comes from comparing halves of times, whose difference cannot overflow. One more class has all
 /// longer spans.
 const SPAN_BITS: [u32; 9] = [33, 36, 39, 42, 45, 48, 51, 54, 57];
-/// Possible numbers of index names in a statement; few, so that all statements stay prepared.
+/// Numbers of index names for which there is a statement; few, so that all of these statements stay prepared.
 const STATEMENT_NAME_COUNTS: [usize; 3] = [1, 8, 64];
 
 /// The statement for each of [`STATEMENT_NAME_COUNTS`].

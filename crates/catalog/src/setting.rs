@@ -17,11 +17,11 @@ impl Catalog {
         })
     }
 
-    /// Ensures that no transaction that failed earlier can still take effect; reads then show its outcome.
+    /// Ensures that a transaction that failed earlier cannot take effect any more, so that reads show whether it did.
     ///
-    /// In PostgreSQL, the lock of the writer excludes transactions of lost sessions. In SQLite, a transaction whose
-    /// commit failed may be complete in the log, where it would be found after a crash; the changed setting overwrites
-    /// it there.
+    /// In PostgreSQL, the writer's advisory lock excludes transactions of lost sessions. In SQLite, the write-ahead log
+    /// may contain a complete transaction whose commit failed, which would take effect after a crash; changing a
+    /// setting overwrites it.
     pub fn settle(&self) -> Result<(), CatalogError> {
         self.write(|act| {
             let select = format!("SELECT {COLUMNS} FROM setting WHERE name = ?1");

@@ -35,8 +35,7 @@ impl Catalog {
         self.read(all)
     }
 
-    /// Like [`Catalog::unanswered`], once every earlier transaction has ended, including one whose commit had no
-    /// answer.
+    /// Like [`Catalog::unanswered`], after all earlier transactions, including one whose commit got no answer.
     pub fn unanswered_for_certain(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
         self.write(all)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use rusqlite::ErrorCode;
 
-/// Error of reading or writing documents; a failed write had no effect.
+/// Failure to read or write documents; a failed write had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectionError {
     /// No document has this key, or the collection was removed.

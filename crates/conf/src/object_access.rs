@@ -127,12 +127,12 @@ impl ObjectAccess {
         self.is_listed(self.writers_at(path), path, user)
     }
 
-    /// The roles to which the metadata grant reading, and the owners of objects.
+    /// The roles to which the metadata grants reading, and the owners of objects.
     fn names_of_readers(&self) -> (impl Iterator<Item = &String>, impl Iterator<Item = &String>) {
         (self.readers.values().flatten(), self.owners.values())
     }
 
-    /// Whether the metadata restrict the readers of any object.
+    /// Whether the metadata restricts the readers of any object.
     fn restricts_reading(&self) -> bool {
         self.readers.values().any(|roles| !roles.iter().any(|role| role == EVERYBODY))
     }
@@ -166,7 +166,7 @@ pub struct Reader(Option<UserProperties>);
 struct UserProperties {
     /// The user's name, if the user owns an object.
     owner: Option<String>,
-    /// The user's roles to which some metadata grant reading.
+    /// The user's roles to which the metadata of some app grants reading.
     roles: BTreeSet<String>,
 }
 

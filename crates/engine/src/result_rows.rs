@@ -11,10 +11,10 @@ use quarry_eval::dataflow::Dataflow;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::rows::{RowBuffer, RowIter, split_by_bytes};
 
-/// Bytes stored, or read back, at once, unless a single row has more.
+/// Bytes of the rows that are stored, or read back, together; a single row may have more.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// All rows of a result, which can be read repeatedly; see the module.
+/// All rows of a result, which can be read repeatedly.
 pub struct ResultRows {
     kept: RowBuffer,
     names: SeenNames,

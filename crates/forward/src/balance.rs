@@ -2,7 +2,8 @@
 //!
 //! Not here: connecting, clocks. The current time is an argument, in nanoseconds of a monotonic clock.
 
-/// First and longest time for which a failed server is skipped.
+/// Time for which a server is skipped after its first failure, and maximum of this time, which doubles with each
+/// further failure.
 const BACKOFF_NS: (i64, i64) = (500_000_000, 30_000_000_000);
 const NANOS: i64 = 1_000_000_000;
 

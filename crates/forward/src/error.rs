@@ -1,4 +1,4 @@
-//! Errors of forwarding.
+//! Errors of the queue and its configuration.
 
 use std::path::{Path, PathBuf};
 

@@ -125,7 +125,7 @@ impl Outlet {
             BatchOrigin::Request(request, key) => self.spool.append_part(&records, request, key),
         };
         drop(records);
-        // An input tries a batch again that could not be queued, so that batch is counted later.
+        // A batch that could not be queued is counted when its input tries it again.
         if appended.is_ok() {
             let counts = [(&shared.events, events), (&shared.bytes, raw_bytes), (&shared.unsent, unsent)];
             for (counter, count) in counts {

@@ -2,9 +2,10 @@
 //! pipeline sets.
 //!
 //! A file is identified by its first bytes. Of two files with the same beginning, one may be a copy that must be
-//! skipped; otherwise their identities need different variants. This can only be decided when the first file has been
-//! read. A file therefore claims its first bytes until it has been read, and another file with the same beginning
-//! waits. If appends of the first file are still in progress at that time, the second file also waits for these.
+//! skipped; otherwise the files are told apart by a variant number. Which is the case can only be decided when the
+//! first file has been read. A file therefore claims its first bytes until it has been read, and another file with the
+//! same beginning waits. If appends of the first file are still in progress at that time, the second file also waits
+//! for these.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,7 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// Waits until no file with the beginning `head` is being read, and claims this beginning. Also returns true if
+    /// Waits until no file with the beginning `head` is being read, and claims this beginning. The flag says whether
     /// appends of such files may still be in progress. Must not be called while reading a file: two callers could wait
     /// for each other.
     pub fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {

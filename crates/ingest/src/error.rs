@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
-/// Error of starting or continuing the write side.
+/// Failure to open or run the write side.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
     /// The data directory does not exist.

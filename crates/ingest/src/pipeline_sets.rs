@@ -80,7 +80,7 @@ pub struct LookupOrder {
 struct LookupState {
     /// Number of the file whose turn it is.
     now: usize,
-    /// Files after `now` that have passed their turn in advance.
+    /// Files after `now` whose turns were ended before they began.
     done: BTreeSet<usize>,
 }
 

@@ -65,7 +65,7 @@ pub trait Sink {
     fn flush(&mut self) -> Result<(), SinkError>;
 }
 
-/// Error of appending events to an [`EventStore`].
+/// Reason why an [`EventStore`] did not store events.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// Refused temporarily, because too much is in progress or the disk is full. The sender should retry.

@@ -1,4 +1,4 @@
-//! Errors of fitting, reading and applying a model.
+//! Errors that occur when a model is fitted, read or applied.
 
 use quarry_stdx::{ErrorKind, HasKind};
 use thiserror::Error;

@@ -180,12 +180,12 @@ pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 's
     thread.map_err(|error| Fault::io("cannot start a thread", error))
 }
 
-/// The error of a cancelled search.
+/// The error for a cancelled search.
 pub(crate) fn cancelled_fault() -> Fault {
     Fault::unavailable("the search was cancelled")
 }
 
-/// The error of a timeout.
+/// The error for a timeout.
 pub(crate) fn timeout_fault(seconds: u64) -> Fault {
     Fault::unavailable(format!("its program did not answer within the limit of {seconds} seconds (maxwait)"))
 }

@@ -1,6 +1,6 @@
 //! Activity of a folder's disk since the machine started, from `/proc/diskstats`.
 //!
-//! The device is the device of the folder's file system; overlays and network file systems have no device and thus no
+//! The disk is the device of the folder's file system; overlays and network file systems have no device and thus no
 //! figures. Fields of the file: Linux, Documentation/admin-guide/iostats.rst.
 
 use std::path::Path;

@@ -84,7 +84,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     Ok(0)
 }
 
-/// The error of a search whose result is a table; `cause` names the cause and the first remedy.
+/// The error for a search whose result is a table; `cause` names the cause and the first remedy.
 fn table_error(cause: &str) -> Failure {
     Failure::Usage(format!("-f shows events as they arrive, {cause}, or create a job with search_mode=realtime"))
 }

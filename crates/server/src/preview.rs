@@ -31,8 +31,8 @@ const EVENTS_MAX: usize = 10_000;
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
-/// Events whose times are further in the future than this get a note. Clocks differ by less than this, wrong time zones
-/// by more.
+/// Events whose times are further in the future than this get a note. Clocks differ by less; a wrong time zone shifts
+/// times by more.
 const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
 /// Maximum lines of an event shown in the text format.
 const SHOWN_LINES: usize = 8;
@@ -162,7 +162,8 @@ fn zone_of(
     (name.clone(), format!("TZ of [{stanza}] in {place}"))
 }
 
-/// Notes on a zone that is not used because events get their host only later, and on times in the future.
+/// Notes: on a `TZ` for the host that does not apply, because the host is known only after times are parsed; and on
+/// times in the future.
 fn zone_notes(settings: &Settings, info: &SourceInfo, preview: &Preview, now: i64) -> Vec<String> {
     let stanza_of = |host: &str| settings.props.stanza_of("TZ", &info.source, host, &preview.sourcetype);
     let used = stanza_of(&info.host);
@@ -196,7 +197,7 @@ fn describe_zone(zone: WrittenZone) -> String {
     }
 }
 
-/// The preview as an object.
+/// The preview as a JSON object.
 pub(crate) fn to_json(request: &PreviewRequest<'_>, made: &FilePreview) -> Value {
     let (preview, shown) = (&made.preview, request.shown_zone());
     let event = |event: &PreviewEvent| {

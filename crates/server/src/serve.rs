@@ -267,7 +267,7 @@ async fn signal_or_restart(signal: impl Future<Output = ()>, node: Arc<LocalNode
     state.end_real_time();
 }
 
-/// The error of a management port that cannot be opened.
+/// The error for a management port that cannot be opened.
 fn listen_error(address: SocketAddr, source: std::io::Error) -> ListenError {
     ListenError::Address { name: "management port".to_owned(), setting: "--mgmt", address, source }
 }
@@ -351,7 +351,7 @@ async fn maintain_jobs(jobs: Arc<Jobs>) {
 }
 
 /// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that a
-/// node that is often restarted is maintained too. The store's messages up to `logged_until` have been logged.
+/// node that is often restarted is maintained too. The store's messages up to `logged_until` are already logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (maintained, data_dir) = (Arc::clone(&node), data_dir.clone());

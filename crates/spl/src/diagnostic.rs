@@ -134,7 +134,7 @@ const SUGGESTED_WORD_CHARS_MAX: usize = 32;
 pub fn closest_name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let length = word.chars().count();
-    // Numbers that are near each other mean different things.
+    // Numbers that look alike are not misspellings of each other.
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_number || length > SUGGESTED_WORD_CHARS_MAX {
         return None;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Error of reading or changing an object.
+/// Failure to read or change an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// No visible object has this name.

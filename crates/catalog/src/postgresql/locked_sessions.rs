@@ -1,4 +1,4 @@
-//! Sessions with tables that the nodes of a cluster change one at a time.
+//! Database sessions for tables that only one node of a cluster changes at a time.
 //!
 //! A node that changes rows holds an advisory lock from before it reads them until it has written them. If the lock is
 //! lost with its connection, the next session takes it again before it repeats a step; from the numbers of the changes

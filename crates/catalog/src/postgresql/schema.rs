@@ -15,7 +15,7 @@ use crate::transaction::{CatalogTransaction, Failure, StepResult, Transaction, v
 /// The current version; always that of SQLite's tables.
 pub(super) const VERSION: usize = crate::sqlite::schema::VERSION;
 
-/// Version of the tables at which catalogs in PostgreSQL began.
+/// First version of the tables that exists in PostgreSQL; older versions exist only in SQLite.
 const FIRST_VERSION: usize = 7;
 
 /// Migration `i` upgrades version `FIRST_VERSION + i` by one; a migration is never edited after a release.

@@ -28,7 +28,7 @@ use crate::{CollectionError, SharedDocuments};
 /// Maximum documents and bytes of a part that is sent to the database at once; a larger document is a part of its own.
 const PART_DOCUMENTS_MAX: usize = 1_000;
 const PART_BYTES_MAX: usize = 4 << 20;
-/// Ending of the copy of a file whose documents were replaced when it joined the documents of other nodes.
+/// Extension of the copy that is kept of a file if its documents differ from the database's when the file joins it.
 const REPLACED: &str = "replaced";
 
 /// The documents that a transaction has written or removed, and the size of their bodies.

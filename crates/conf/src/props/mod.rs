@@ -164,7 +164,7 @@ impl PropsResolver {
         self.settings_of(sourcetype, self.sourcetypes.get(sourcetype).into_iter().chain(patterns))
     }
 
-    /// The settings of stanzas over the defaults, from the weakest stanza to the strongest.
+    /// The settings of stanzas over the defaults; `stanzas` are in ascending order of precedence.
     fn settings_of<'s>(&'s self, name: &str, stanzas: impl IntoIterator<Item = &'s Settings>) -> PropsSettings {
         let weakest_first = std::iter::once(&self.defaults).chain(stanzas);
         let set = weakest_first.flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();

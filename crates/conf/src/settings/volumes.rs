@@ -26,11 +26,11 @@ const ENCRYPTION: &str = "remote.s3.encryption";
 const KEY_ID: &str = "remote.s3.kms.key_id";
 const KEY_FILE: &str = "remote.s3.encryption.cse.key_file";
 const PARTS: &str = "remote.s3.multipart_max_connections";
-/// Followed by the method of the requests, or `ALL`, a dot, and the name of the header.
+/// Prefix of a setting for a request header; the request method or `ALL`, a dot, and the name of the header follow.
 const HEADER: &str = "remote.s3.header.";
 const ALL_METHODS: &str = "ALL";
 const VERIFY: &str = "remote.s3.sslVerifyServerCert";
-/// Setting of an index and of `[cachemanager]`.
+/// Setting of single indexes in indexes.conf, and of all indexes in `[cachemanager]`.
 pub(super) const HOTLIST: &str = "hotlist_recency_secs";
 
 /// Settings of a volume.

@@ -49,7 +49,7 @@ enum Spans {
 }
 
 impl Bin {
-    /// The command, if its options determine the spans; `None` if they depend on the values.
+    /// The command; `None` if its options leave the spans to be derived from the values.
     fn new(command: &BinCommand, context: &CommandContext) -> Result<Option<Bin>, EngineError> {
         let field = command.field.text.clone();
         let output = command.output.clone().unwrap_or_else(|| field.clone());

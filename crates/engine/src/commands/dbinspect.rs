@@ -80,7 +80,7 @@ fn buckets_table(
     batch_of(columns, buckets.len())
 }
 
-/// Number of buckets by state and by the span of time in which they begin.
+/// A row for each span of time, with the number of buckets that begin in it, by state.
 fn by_time(buckets: &[BucketListing], mut floor: impl FnMut(i64) -> i64) -> Result<RecordBatch, EngineError> {
     let mut counts: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for bucket in buckets {

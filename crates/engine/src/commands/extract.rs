@@ -94,7 +94,7 @@ impl RowCommand for Extract {
 /// The finders for the fields that later commands read; `None` if all pairs of a text must be examined.
 fn finders_for(command: &ExtractCommand) -> Option<Vec<PairFinder>> {
     let names = command.names.as_ref().filter(|_| command.delimiters.is_none() && !command.adds_values)?;
-    // Pairs do not produce names that cleaning changes.
+    // With `clean_keys`, no pair produces a name that cleaning would change.
     let may_exist = |name: &&String| !command.clean_keys || clean_name(name) == **name;
     Some(names.iter().filter(may_exist).map(|name| PairFinder::new(name)).collect())
 }
@@ -102,7 +102,7 @@ fn finders_for(command: &ExtractCommand) -> Option<Vec<PairFinder>> {
 /// Passes the first pair of each of these fields to `found`. False, without having passed anything, if this needs all
 /// pairs of the text.
 fn find_names(text: &str, finders: &[PairFinder], limit: usize, found: &mut dyn FnMut(&str, &str)) -> bool {
-    // Each pair has an equals sign, so a limit of so many pairs has no effect.
+    // Each pair has an equals sign, so a text has too many pairs only if it has more equals signs than `limit`.
     if text.bytes().filter(|byte| *byte == b'=').count() > limit {
         return false;
     }

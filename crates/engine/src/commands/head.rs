@@ -15,7 +15,8 @@ use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for HeadCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        // As in Splunk, the search fails: a field holds a text or a number, which is never true.
+        // As in Splunk, a lone field name is an error: a field holds a text or a number, so the condition would never
+        // be true.
         if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
             let message = format!("head: `{name}` is neither a number of rows nor a condition");
             return Err(EngineError::Invalid { message, span: Some(*span) });

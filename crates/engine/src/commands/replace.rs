@@ -28,8 +28,8 @@ struct Replace {
 
 impl Replace {
     fn new(command: &ReplaceCommand) -> Replace {
-        // Later pairs without wildcards come before earlier pairs; pairs with wildcards come last, the most specific
-        // first.
+        // Pairs without wildcards come before pairs with wildcards, of which those with more other characters come
+        // first; otherwise, later pairs come first.
         let mut pairs: Vec<(String, String)> = command.pairs.iter().rev().cloned().collect();
         let fixed = |text: &str| text.chars().filter(|character| *character != '*').count();
         pairs.sort_by_key(|(from, _)| match from.contains('*') {

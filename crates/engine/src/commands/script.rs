@@ -91,7 +91,7 @@ impl Custom {
         Custom { command, environment: environment.detach(), source: environment.commands() }
     }
 
-    /// An error of a program, of whatever kind, is reported as a fault of the search that uses the program.
+    /// Any error of a program is reported as a fault of the search that uses it.
     fn program_error(&self, fault: impl Display) -> EngineError {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }

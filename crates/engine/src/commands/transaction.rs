@@ -231,8 +231,8 @@ impl<'c> TransactionGroups<'c> {
             return self.account_memory();
         }
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
-            // The end event would have come before the other events of its transaction. No end event was seen, so the
-            // transaction of this event would not be shown.
+            // Events come newest first, so an end event would have been seen before this event. A transaction without
+            // one would not be shown.
             self.emit_orphan(member);
             return self.make_rows();
         }

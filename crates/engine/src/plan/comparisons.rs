@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use quarry_spl::ast::{CompareOp, SearchExpr};
 
-/// Minimum number of alternatives of one field that are merged.
+/// Minimum number of alternatives with the same field that are merged.
 const MERGED_COMPARISONS_MIN: usize = 16;
 
 /// The condition with its alternatives merged.

@@ -4,8 +4,9 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Aggregate, Command, DedupCommand, DependsOn, Stage};
 use quarry_spl::commands::Kind;
 
-/// Whether these commands have the same result for rows in any order: true if a `stats` that reads only values follows
-/// commands that treat each row by itself, add values of all rows, or may keep any row of a combination.
+/// Whether these commands have the same result for rows in any order: true for a `stats` whose functions depend only on
+/// values, after commands that process each row by itself, `eventstats` with such functions, and `dedup` that may keep
+/// any row of a combination.
 pub(super) fn is_any_order_enough(commands: &[Stage]) -> bool {
     for (at, stage) in commands.iter().enumerate() {
         match &stage.command {

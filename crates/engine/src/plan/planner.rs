@@ -168,7 +168,7 @@ impl<'a> Planner<'a> {
         Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
-    /// Prepares the fold: tells the scan whether the first and last events, or mere counts, are enough, and records the
+    /// Prepares the fold: tells the scan whether the first and last events, or only counts, are enough, and records the
     /// fold's states.
     fn prepare_fold(&self, plan: &mut Plan) -> Result<(), EngineError> {
         let (Some(fold), Source::Scan(scan)) = (&plan.fold, &mut plan.source) else { return Ok(()) };

@@ -448,9 +448,9 @@ impl TstatsPlan {
             let mut aggregate = aggregate.clone();
             if let AggregateArg::Field(field) = &mut aggregate.arg {
                 let meant = self.field_of(&field.text);
-                // `expand_wildcards` replaces the pattern that occurs in the aggregate's name by the field or, if
-                // `renamed` is set, fills the wildcards of the name. Here the name contains the pattern as written
-                // instead of `meant`, so only filling works.
+                // `expand_wildcards` looks for the pattern in the aggregate's name and replaces it by the field; if
+                // `renamed` is set, it fills the wildcards of the name instead. The name contains the pattern as
+                // written, not `meant`, so only the latter works.
                 aggregate.renamed |= field.text.contains('*') && meant != field.text;
                 field.text = meant;
             }

@@ -58,8 +58,8 @@ fn pass(
 
 /// Fails when the search is cancelled, so that a blocking step stops early. If the rows merely ended, the step would go
 /// on to its result, and a command such as `outputlookup` would write a part of the rows. Some time after the search
-/// was finalised, the rows end and the step makes its result of the rows that it has; in a search that writes, the
-/// rows do not end early.
+/// was finalised, the rows end, and the step computes its result from the rows received so far; in a search that
+/// writes, the rows do not end early.
 fn until_ended(mut rows: RowIter, context: &CommandContext, of_events: bool) -> RowIter {
     let stop = Arc::clone(&context.stop);
     let (mut has_failed, mut work) = (false, None);

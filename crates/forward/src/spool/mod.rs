@@ -446,8 +446,8 @@ impl Spool {
         error
     }
 
-    /// Fails after a sync has failed. The system may count the unsynced pages as written, so that the next run reads
-    /// records that are not durable; it must not take their parts for queued.
+    /// Makes the queue fail because a sync has failed. The system may count the unsynced pages as written, so the next
+    /// run may read records that are not durable; it must not treat the parts in them as queued.
     fn fail_sync(&self, state: &mut State, error: ForwardError) -> ForwardError {
         // If this fails, too, nothing more can be done: the queue fails in any case.
         drop(state.sent.void(&error));

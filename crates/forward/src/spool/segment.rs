@@ -22,7 +22,7 @@ pub(super) struct Segment {
     pub(super) file: Arc<File>,
     /// Number of the segment's first record, even if it is empty.
     pub(super) first: u64,
-    /// Number of the segment's last record; the number before its first if it is empty.
+    /// Number of the segment's last record; one less than `first` if the segment is empty.
     pub(super) last: u64,
     pub(super) bytes: u64,
 }

@@ -1,10 +1,10 @@
-//! Requests that their senders repeat because the forwarder did not answer them, or not all of their parts could be
-//! queued: the parts that were queued are not queued again.
+//! Requests that their senders repeat, because the forwarder did not answer them or could not queue all of their parts.
+//! Parts that were queued are not queued again.
 //!
-//! The record of a part in the queue contains its key. A file next to the queue records which parts were answered; it is
-//! written directly before an answer is sent. After a crash, the parts without an answer are candidates. Before a file of
-//! the queue is deleted, the unanswered parts are written to a list. After a failure of the machine itself, there are no
-//! candidates, because answers may be missing from the unsynced file.
+//! The record of a part in the queue contains its key. A file next to the queue records which parts were answered; it
+//! is written directly before an answer is sent. After a crash, the parts without an answer are candidates for
+//! repetition. Before a file of the queue is deleted, the unanswered parts are written to a list. After a failure of
+//! the machine itself, there are no candidates, because answers may be missing from the unsynced file.
 //!
 //! Not here: open requests and candidates in memory, and the format of the file ([`quarry_event::sent_request`]); the
 //! content of requests (`quarry_inputs::hec`).
@@ -84,7 +84,7 @@ impl UnansweredParts {
     }
 }
 
-/// Parts of unanswered requests, candidates, and their files.
+/// Open requests and candidates, and the file that records which parts were answered.
 #[derive(Debug)]
 pub(super) struct SentRequests {
     parts: SentParts<QueuedPart>,
@@ -203,8 +203,8 @@ impl SentRequests {
         if self.is_void {
             return Ok(());
         }
-        // A slot of a later part stays: it leaves open whether the earlier part was answered, and the reverse would
-        // count the later part as unanswered.
+        // Parts share slots. A slot that already names a later part is kept: it only leaves open whether the earlier
+        // part was answered, whereas overwriting it would count the later part as unanswered.
         let write = |(offset, slot): &(u64, Vec<u8>)| {
             let mut known = [0; 8];
             let is_later = match self.answers.read_exact_at(&mut known, *offset) {

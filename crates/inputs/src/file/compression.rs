@@ -125,7 +125,7 @@ fn xz_error(fault: liblzma::stream::Error) -> io::Error {
     fault.into()
 }
 
-/// The error of truncated content.
+/// The error for truncated content.
 pub(crate) fn truncated_error() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early; it was cut off, or is still being written")
 }

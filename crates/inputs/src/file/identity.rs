@@ -162,7 +162,7 @@ impl Search<'_> {
             return Ok(found);
         }
         let is_foreign = |position: &&FilePosition| position.path != self.absolute;
-        // The first bytes of a short file are too weak evidence that the file is a copy.
+        // The first bytes of a short file are not enough evidence that the file is a copy.
         match &found {
             KnownPosition::At(held) if held.at_end => {
                 let is_copy =

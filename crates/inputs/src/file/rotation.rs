@@ -3,7 +3,7 @@
 //! Files often begin alike, and copies are written slowly, so the original file is examined. If it still has the bytes
 //! before the position and continues differently, the new file is unrelated. If it no longer has those bytes, it was
 //! renamed, or copied and truncated, and the new file takes over its position. While the original begins with the whole
-//! new file, the original may be about to be truncated, or a copy may be in progress. This is decided later.
+//! new file, the original may be about to be truncated, or a copy may be in progress; the caller decides later.
 //!
 //! In long plain files only both ends of the common part are compared, just as a position is verified only by the bytes
 //! before it.
@@ -55,7 +55,7 @@ pub(super) fn sibling_heads(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     heads.filter(|head| head.len() > bytes.len() && head.starts_with(bytes)).collect()
 }
 
-/// Tells whether the files of a folder are rotated.
+/// Whether the files of a folder are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
     /// Not rotated, or unknown.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Compression;
 use super::open::Handle;
 
-/// Maximum entries of a folder that are looked at.
+/// Maximum entries of a folder that are examined.
 const ENTRIES_MAX: usize = 4_096;
 /// Maximum siblings that are read.
 const SIBLINGS_MAX: usize = 16;

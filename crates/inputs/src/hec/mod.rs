@@ -168,7 +168,7 @@ impl Collector {
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
     }
 
-    /// Key of a request without a channel, of its token and sender.
+    /// Key of a request without a channel, computed from its token, sender and content.
     fn key_without_channel(token: &HttpToken, sender: &str, uri: &str, body: &BudgetedBody) -> Repeatable {
         let content = Retries::content_hash(uri, &body.bytes);
         Repeatable::IfDivided(Retries::request_key(&token.name, &format!("{SENDER_PREFIX}{sender}"), content))

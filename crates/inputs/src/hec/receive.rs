@@ -65,7 +65,7 @@ pub(crate) enum Repeatable {
     IfDivided(u128),
 }
 
-/// An open batch, and the number of the item of each of its events if items are answered on their own.
+/// An open batch; if the items of a request are answered one by one, as in `_bulk`, also the item number of each event.
 struct OpenBatch {
     batch: EventBatch,
     items: Vec<u32>,
@@ -124,7 +124,7 @@ pub(crate) struct Receiver<'a> {
     repeatable: Option<Repeatable>,
     /// The answer if the store refused a part.
     refused: Option<Answer>,
-    /// Number of the item whose events are added, if items are answered on their own.
+    /// Number of the item whose events are being added, if items are answered one by one.
     item: Option<u32>,
     /// Items with events that the store refused.
     failed_items: BTreeMap<u32, Answer>,

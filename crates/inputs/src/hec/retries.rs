@@ -112,7 +112,7 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// Hash that identifies a request in the store, of its sender (token and channel) and its content.
+    /// Hash that identifies a request in the store, computed from its sender (token and channel) and its content.
     pub(crate) fn request_key(token: &str, channel: &str, content: u128) -> u128 {
         let mut hasher = Xxh3::new();
         for text in [token, channel] {
@@ -191,7 +191,7 @@ impl Attempt {
         self.pending.sent
     }
 
-    /// Returns the handle with which the code that stores the events of a new request sets the outcome.
+    /// Returns a handle for setting the outcome, for the code that stores the events of a new request.
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome(Arc::clone(&self.pending))
     }

@@ -99,7 +99,7 @@ impl Appender {
                 result => result,
             };
             self.refused.extend(refused);
-            // Events that are lost are reported rather than those that are kept.
+            // An error that means lost events prevails over one after which events are kept.
             if outcome.is_ok() || matches!((&outcome, &result), (Err(AppendError::Busy(_)), Err(_))) {
                 outcome = result;
             }

@@ -20,7 +20,7 @@ const SEGMENT_END: char = '.';
 #[derive(Debug)]
 pub(crate) struct Statsd {
     rules: Vec<DimensionRule>,
-    /// Error of the first rule that cannot be used.
+    /// Error in the first rule that cannot be used.
     pub(crate) error: Option<String>,
 }
 

@@ -113,7 +113,7 @@ impl ModularInputKinds {
         Some(ModularInputKind { scheme, app, title, description, is_xml, is_single, arguments })
     }
 
-    /// The answer of a program; `None` if it did not answer since its last change.
+    /// The answer of a program; `None` if it has not answered since its file last changed.
     fn scheme_of(&self, file: &Path) -> Result<Option<Scheme>, Fault> {
         let failed = |error| Fault::io(file.display(), error);
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;

@@ -272,7 +272,7 @@ pub(crate) trait Semantics {
         None
     }
 
-    /// Whether the rows that the command returns have the fields that it reads. Used only for hints.
+    /// Whether all rows that the command returns have the fields that it reads. Used only for hints.
     fn guarantees_read_fields(&self) -> bool {
         self.written_fields().is_some_and(|written| written.is_empty())
     }
@@ -533,7 +533,7 @@ impl Command {
         self.node().written_fields()
     }
 
-    /// Whether the rows that the command returns have the fields that it reads.
+    /// Whether all rows that the command returns have the fields that it reads.
     pub fn guarantees_read_fields(&self) -> bool {
         self.node().guarantees_read_fields()
     }

@@ -11,7 +11,7 @@ use crate::parse::{ParseResult, Parser};
 /// `rename FIELD AS NEW [, FIELD AS NEW]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RenameCommand {
-    /// Old and new names; an old name with `*` has as many as the new one.
+    /// Old and new names; if the old name contains `*`, the new name contains the same number of them.
     pub pairs: Vec<(FieldPattern, FieldPattern)>,
 }
 

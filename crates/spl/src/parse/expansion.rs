@@ -1,4 +1,4 @@
-//! Position of the commands to which a command is rewritten.
+//! Positions of generated commands: a command that is rewritten to others passes its position on to them.
 
 use super::cursor::Parser;
 use crate::ast::{NodeBuilder, Span};

@@ -48,11 +48,11 @@ pub(super) const TABLES: &str = r#"
 "#;
 /// Number of these tables.
 pub(super) const TABLES_COUNT: i64 = 3;
-/// Rows of removed documents of a collection beyond which the oldest are deleted.
+/// Maximum number of removed documents per collection whose rows are kept; beyond it, the oldest rows are deleted.
 const REMOVED_MAX: i64 = 2_000;
-/// Rows of removed documents that are then kept.
+/// Number of these rows that are left by such a deletion.
 const REMOVED_KEPT: i64 = 1_000;
-/// Maximum rows of a page, and the size of their bodies in bytes beyond which a page has no further row.
+/// Maximum rows of a page, and the total bytes of their bodies after which no row is added to a page.
 const PAGE_ROWS_MAX: i64 = 1_000;
 const PAGE_BYTES_MAX: i64 = 8 << 20;
 
@@ -72,7 +72,7 @@ pub struct SharedDocument {
 pub struct SharedCollectionState {
     /// Number of the last change in the database, whichever collection it changed.
     pub last: i64,
-    /// Number up to which the collection's rows of removed documents may be missing.
+    /// Number of the newest removal whose row has been deleted; rows of later removals still exist.
     pub purged: i64,
 }
 

@@ -1,4 +1,5 @@
-//! Totals of a window of `streamstats`, kept in two stacks so that nothing is ever subtracted.
+//! Totals of a window of `streamstats`, kept in two stacks, because subtracting the rows that leave the window would
+//! make the totals inexact.
 
 use quarry_eval::aggregate::moments::Moments;
 use quarry_eval::aggregate::running_state::Sums;

@@ -1,9 +1,9 @@
 //! Tailing: reading a plain file as it grows.
 //!
 //! The pipeline stays open between reads, so that an event whose lines arrive one by one is one event. Events are
-//! stored together with the position after them, as in [`super::super::oneshot`]; an incomplete event is not covered by
-//! a position, so it is read again after a crash. The file is held open, so that it is read to its end even after it is
-//! renamed or removed.
+//! handed over to the sink together with the position after them, as in [`super::super::oneshot`], and become durable
+//! with it; an incomplete event comes after the position, so it is read again after a crash. The file is held open, so
+//! that it is read to its end even after it is renamed or removed.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +40,7 @@ const UNIDENTIFIED_MAX_NS: i64 = NANOS_PER_SEC;
 /// Time after the last write during which a copy may still be in progress.
 const COPY_IN_PROGRESS_MAX_NS: i64 = 5 * NANOS_PER_SEC;
 
-/// Options of opening a file.
+/// Options for opening a file.
 pub(crate) struct TailOptions<'a> {
     /// Inode of the file.
     pub(crate) node: Inode,
@@ -71,7 +71,7 @@ pub(crate) enum OpenOutcome {
     /// A copy of a file that was read up to the same offset, so nothing needs to be read.
     Copied {
         end: FilePosition,
-        /// Set if events of the copy were stored, so that its position must be recorded at once.
+        /// Set if events of the copy were stored under a position of its own, which must be replaced at once.
         was_read: bool,
     },
     /// More bytes are needed to determine the file's format.
@@ -134,7 +134,7 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Tail {
-    /// Opens the file at the sink's position.
+    /// Opens the file at the position that the sink has stored for it.
     pub(crate) fn open(
         path: &Path,
         options: &TailOptions,
@@ -255,7 +255,7 @@ impl Tail {
             return Ok(ResumePosition::ContentChanged);
         }
         // The name belongs to another file now, so the open file is read to its end. No other reader may resume the
-        // file before the batches handed over are stored; `positions` waits until they are.
+        // file before the batches handed over are stored; `sink.positions` waits until they are.
         Ok(if self.was_copy_read_further(sink)? { ResumePosition::OtherOffset } else { ResumePosition::Current })
     }
 
@@ -264,8 +264,8 @@ impl Tail {
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
 
-    /// True if more of this file's content was read elsewhere, usually in a copy, than was handed over here. Otherwise
-    /// the next batch may be handed over.
+    /// True if this file's content was read further elsewhere, usually in a copy; if not, the next batch may be handed
+    /// over.
     fn was_copy_read_further(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
             // A longer copy may be stored under more leading bytes than have been read from this file.
@@ -287,7 +287,7 @@ impl Tail {
         };
         let is_overtaken = known.iter().any(is_beyond);
         if !is_overtaken && self.kept == 0 && known.iter().any(is_own) {
-            // An earlier file with the same beginning keeps its variant number.
+            // Another file with the same beginning already has this variant number, so this file gets the next one.
             let variant = known.iter().filter(has_own_head).map(|position| position.identity.variant + 1).max();
             let identity = FileIdentity { variant: variant.unwrap_or(0), ..FileIdentity::clone(&self.identity) };
             self.identity = Arc::new(identity);
@@ -487,7 +487,7 @@ fn pipeline_at(
     Ok(pipeline)
 }
 
-/// The bytes before `offset`, up to the size of an identity.
+/// The first bytes of the file: as many as identify it, at most `offset`.
 fn first_bytes(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize_of(offset.min(HEAD_BYTES as u64))];
     handle.read_exact_at(&mut bytes, 0)?;
@@ -512,8 +512,8 @@ fn last_line(handle: &Handle) -> io::Result<u64> {
     Ok(after_break.unwrap_or(size))
 }
 
-/// True if a new file that is too short to identify equals the beginning of a neighbouring file that was read, as a
-/// copy in progress does.
+/// True if a new file that is too short to identify may be a copy in progress: it equals the beginning of a
+/// neighbouring file that was read at least as far.
 fn may_be_partial_copy(
     handle: &Handle,
     path: &Path,

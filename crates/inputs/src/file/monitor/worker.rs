@@ -555,8 +555,9 @@ impl<'a> Worker<'a> {
         taken
     }
 
-    /// Ends the reading of a file that was handed over completely, as of `state`; a file of a `batch` stanza is removed
-    /// once its events are stored, unless it has changed since. Must not be called if any part of the file was skipped.
+    /// Ends the reading of a file whose events were all handed over when it was in this `state`. A file of a `batch`
+    /// stanza is removed once its events are stored, unless it has changed since. Must not be called if any part of the
+    /// file was skipped.
     fn end(&mut self, job: &Job, state: Option<FileState>) -> Result<(), InputError> {
         if let Some(state) = state.filter(|state| state.node() == job.node) {
             self.monitor.roster.record_offset(job.number, state.bytes());
@@ -590,8 +591,8 @@ impl<'a> Worker<'a> {
         handle.modified_ns().is_none_or(is_settled) || handle.is_complete()
     }
 
-    /// True if a compressed file is no longer written, as far as its time of modification tells. A time far ahead of
-    /// the clock tells nothing.
+    /// True if a compressed file is no longer being written, judging by its modification time. A time far in the future
+    /// proves nothing; such a file counts as no longer being written, too.
     fn is_at_rest(&self, handle: &Handle, stanza: &Stanza) -> bool {
         let wait = wait_ns(stanza.settings.close_after_seconds);
         handle.modified_ns().is_none_or(|modified| {
