@@ -9,6 +9,7 @@ use std::cell::RefCell;
 
 use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+use zstd::zstd_safe::{DCtx, DDict, ErrorCode, get_error_name};
 
 use crate::error::{BlockPosition, BucketError};
 use crate::wire::{Cursor, Malformed, put_varint};
@@ -49,6 +50,7 @@ pub(crate) enum BlockKind {
     SharedDictionaryDirectory = 21,
     LocatorDirectory = 22,
     TextFieldTermDirectory = 23,
+    TextDictionary = 24,
 }
 
 /// Kind, offset and length of a block in the object.
@@ -67,7 +69,7 @@ impl BlockRef {
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 23] = [
+    pub(crate) const ALL: [BlockKind; 24] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -91,6 +93,7 @@ impl BlockKind {
         BlockKind::SharedDictionaryDirectory,
         BlockKind::LocatorDirectory,
         BlockKind::TextFieldTermDirectory,
+        BlockKind::TextDictionary,
     ];
 
     /// Number that identifies this kind in stored blocks.
@@ -104,8 +107,8 @@ impl BlockKind {
 
     /// Whether blocks of this kind are compressed at the requested level; a low level suffices for other kinds.
     fn is_text(self) -> bool {
-        use BlockKind::{ColumnDictionary, ColumnLayout, ColumnPool, Text};
-        matches!(self, Text | ColumnLayout | ColumnDictionary | ColumnPool)
+        use BlockKind::{ColumnDictionary, ColumnLayout, ColumnPool, Text, TextDictionary};
+        matches!(self, Text | ColumnLayout | ColumnDictionary | ColumnPool | TextDictionary)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -133,6 +136,7 @@ impl BlockKind {
             BlockKind::SharedDictionaryDirectory => "shared dictionary directory",
             BlockKind::LocatorDirectory => "locator directory",
             BlockKind::TextFieldTermDirectory => "field term dictionary directory without values of texts",
+            BlockKind::TextDictionary => "text dictionary",
         }
     }
 }
@@ -146,13 +150,14 @@ const CODEC_PARTS: u8 = 2;
 
 thread_local! {
     /// A decompression context is 150 KB; one per thread serves every read.
-    static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
 /// Writes blocks to the end of an object.
 pub(crate) struct BlockWriter {
     pub(crate) object: Vec<u8>,
     text: zstd::bulk::Compressor<'static>,
+    text_level: i32,
     structure: zstd::bulk::Compressor<'static>,
     scratch: Vec<u8>,
     fast: Vec<u8>,
@@ -164,6 +169,7 @@ impl BlockWriter {
         Ok(BlockWriter {
             object,
             text: compressor(text_level)?,
+            text_level,
             structure: compressor(STRUCTURE_LEVEL)?,
             scratch: Vec::new(),
             fast: Vec::new(),
@@ -202,6 +208,11 @@ impl BlockWriter {
         Ok((is_smaller || is_fast_smaller).then_some(&best[..]))
     }
 
+    /// zstd level of text.
+    pub(crate) fn text_level(&self) -> i32 {
+        self.text_level
+    }
+
     /// Appends a block of separately compressed parts.
     pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<u32, BucketError> {
         assert!(u8::try_from(parts.len()).is_ok(), "a byte holds the number of parts");
@@ -219,7 +230,7 @@ impl BlockWriter {
 }
 
 /// Compresses `raw` into `scratch`; returns false if the result is not smaller.
-fn compress(
+pub(crate) fn compress(
     compressor: &mut zstd::bulk::Compressor<'static>,
     raw: &[u8],
     scratch: &mut Vec<u8>,
@@ -230,7 +241,7 @@ fn compress(
     Ok(written < raw.len())
 }
 
-fn compression_error(error: &std::io::Error) -> BucketError {
+pub(crate) fn compression_error(error: &std::io::Error) -> BucketError {
     BlockPosition::outside_slabs("text", 0).corrupt(format!("zstd cannot compress: {error}"))
 }
 
@@ -373,18 +384,32 @@ fn decode_part(stored: &[u8], compressed: bool, raw: &mut [u8]) -> Result<(), Ma
         raw.copy_from_slice(stored);
         return Ok(());
     }
+    decompress(raw, |context, raw| context.decompress(raw, stored))
+}
+
+/// Decodes one zstd frame that was compressed with a dictionary and fills `raw`.
+pub(crate) fn decode_zstd_with(dictionary: &DDict<'_>, stored: &[u8], raw: &mut [u8]) -> Result<(), Malformed> {
+    decompress(raw, |context, raw| context.decompress_using_ddict(raw, stored, dictionary))
+}
+
+/// Fills `raw` by `decode`, which gets the thread's decompression context and returns the number of decoded bytes.
+fn decompress(
+    raw: &mut [u8],
+    decode: impl FnOnce(&mut DCtx<'static>, &mut [u8]) -> Result<usize, ErrorCode>,
+) -> Result<(), Malformed> {
     let outcome = DECOMPRESSOR.with(|slot| {
         let mut slot = slot.borrow_mut();
-        let decompressor = match &mut *slot {
-            Some(decompressor) => decompressor,
-            empty => empty.insert(zstd::bulk::Decompressor::new()?),
+        let context = match &mut *slot {
+            Some(context) => context,
+            empty => empty.insert(DCtx::try_create()?),
         };
-        decompressor.decompress_to_buffer(stored, raw)
+        Some(decode(context, raw))
     });
     match outcome {
-        Ok(written) if written == raw.len() => Ok(()),
-        Ok(written) => Err(Malformed(format!("{written} bytes decoded, {} expected", raw.len()))),
-        Err(error) => Err(Malformed(format!("zstd: {error}"))),
+        Some(Ok(written)) if written == raw.len() => Ok(()),
+        Some(Ok(written)) => Err(Malformed(format!("{written} bytes decoded, {} expected", raw.len()))),
+        Some(Err(code)) => Err(Malformed(format!("zstd: {}", get_error_name(code)))),
+        None => Err(Malformed::new("zstd: there is no memory for a decompression context")),
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use crate::block::{BlockWriter, decode_zstd};
 use crate::columns::embedded_numbers::{decode_split_texts, encode_split_texts};
 use crate::columns::frequency_coding::{decode_skewed, encode_skewed};
+use crate::columns::text_dictionary::{TextCompressor, TextDictionary};
 use crate::error::BucketError;
 use crate::integers::{
     MODE_DELTA, common_unit, encode_integers, pack, range_of, read_integers, unit_offsets, unpack_codes, width_of,
@@ -30,6 +31,8 @@ pub(super) const NUMBERS_DISTINCT: u8 = MODE_DELTA + 5;
 
 pub(super) const TEXTS_STORED: u8 = 0;
 pub(super) const TEXTS_ZSTD: u8 = 1;
+/// One zstd frame that was compressed with the column's text dictionary.
+pub(super) const TEXTS_ZSTD_DICTIONARY: u8 = 2;
 /// First byte of a chunk of split texts. The first byte of any other text chunk is the mode of the lengths.
 pub(super) const TEXTS_SPLIT: u8 = MODE_DELTA + 1;
 
@@ -236,12 +239,12 @@ fn byte_planes(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
 }
 
 /// Appends a chunk of texts concatenated in `bytes`; `ends` are positions in a text that begins at `base`, so the first
-/// text has `ends[0] - base` bytes.
+/// text has `ends[0] - base` bytes. If the column has a dictionary, the texts are compressed with it.
 pub(super) fn encode_texts(
     bytes: &[u8],
-    ends: &[u32],
-    base: u32,
+    (ends, base): (&[u32], u32),
     effort: &mut Effort<'_>,
+    dictionary: Option<&mut TextCompressor>,
     out: &mut Vec<u8>,
 ) -> Result<(), BucketError> {
     assert_eq!(ends.last().map_or(0, |end| (end - base) as usize), bytes.len(), "all bytes belong to a text");
@@ -249,14 +252,16 @@ pub(super) fn encode_texts(
     let mut last = base;
     let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();
     encode_integers(&lengths, out);
-    let compressed = match effort {
-        Effort::Seal(blocks) if bytes.len() >= MIN_ZSTD_BYTES => blocks.compress_text(bytes)?,
-        Effort::All(blocks) if bytes.len() >= MIN_ZSTD_BYTES => blocks.compress_smallest(bytes)?,
-        _ => None,
+    let is_long = bytes.len() >= MIN_ZSTD_BYTES;
+    let (mode, compressed) = match (&mut *effort, dictionary) {
+        (Effort::All(_), Some(dictionary)) => (TEXTS_ZSTD_DICTIONARY, dictionary.compress(bytes)?),
+        (Effort::All(blocks), None) if is_long => (TEXTS_ZSTD, blocks.compress_smallest(bytes)?),
+        (Effort::Seal(blocks), _) if is_long => (TEXTS_ZSTD, blocks.compress_text(bytes)?),
+        _ => (TEXTS_STORED, None),
     };
     match compressed {
         Some(compressed) => {
-            out.push(TEXTS_ZSTD);
+            out.push(mode);
             out.extend_from_slice(compressed);
         }
         None => {
@@ -383,10 +388,15 @@ fn for_each_plane(
 }
 
 /// Decodes a chunk of `count` texts of at most `limit` bytes in total: the bytes and the end of each text.
-pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+pub(super) fn decode_texts(
+    chunk: &[u8],
+    count: usize,
+    limit: u64,
+    dictionary: Option<&TextDictionary>,
+) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let (bytes, ends) = match chunk.split_first() {
         Some((&TEXTS_SPLIT, cut)) => decode_split_texts(&mut Cursor::new(cut), count, limit)?,
-        _ => decode_unsplit(chunk, count, limit)?,
+        _ => decode_unsplit(chunk, count, limit, dictionary)?,
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("its texts are not UTF-8"))?;
     if !text.is_ascii() && !ends.iter().all(|end| text.is_char_boundary(*end as usize)) {
@@ -405,10 +415,15 @@ pub(super) fn decode_ends(chunk: &[u8], count: usize, limit: u64) -> Result<Opti
 }
 
 /// Decodes concatenated texts.
-fn decode_unsplit(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+fn decode_unsplit(
+    chunk: &[u8],
+    count: usize,
+    limit: u64,
+    dictionary: Option<&TextDictionary>,
+) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let mut cursor = Cursor::new(chunk);
     let ends = read_ends(&mut cursor, count, limit)?;
-    let bytes = match decompress_texts(&mut cursor, &ends)? {
+    let bytes = match decompress_texts(&mut cursor, &ends, dictionary)? {
         Some(bytes) => bytes,
         None => cursor.take(cursor.remaining(), "texts")?.to_vec(),
     };
@@ -430,13 +445,23 @@ pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Re
 }
 
 /// Decompresses texts with these ends; `None` if the bytes that follow are the texts themselves.
-pub(super) fn decompress_texts(cursor: &mut Cursor<'_>, ends: &[u32]) -> Result<Option<Vec<u8>>, Malformed> {
+pub(super) fn decompress_texts(
+    cursor: &mut Cursor<'_>,
+    ends: &[u32],
+    dictionary: Option<&TextDictionary>,
+) -> Result<Option<Vec<u8>>, Malformed> {
     let end = ends.last().map_or(0, |end| *end as usize);
     match cursor.u8("mode of texts")? {
         TEXTS_STORED if cursor.remaining() == end => Ok(None),
         TEXTS_ZSTD => {
             let mut bytes = vec![0; end];
             decode_zstd(cursor.take(cursor.remaining(), "texts")?, &mut bytes)?;
+            Ok(Some(bytes))
+        }
+        TEXTS_ZSTD_DICTIONARY => {
+            let dictionary = dictionary.ok_or_else(|| Malformed::new("its texts need a dictionary"))?;
+            let mut bytes = vec![0; end];
+            dictionary.decompress(cursor.take(cursor.remaining(), "texts")?, &mut bytes)?;
             Ok(Some(bytes))
         }
         TEXTS_STORED => Err(Malformed(format!("{} bytes are stored, {end} expected", cursor.remaining()))),
@@ -490,14 +515,14 @@ mod tests {
             let bytes = texts.concat();
             let mut end = 7;
             let ends: Vec<u32> = texts.iter().map(|text| { end += text.len() as u32; end }).collect();
-            for chunk in encode_at_all_efforts(|effort, out| encode_texts(bytes.as_bytes(), &ends, 7, effort, out)) {
-                let (back, back_ends) = decode_texts(&chunk, ends.len(), bytes.len() as u64).unwrap();
+            for chunk in encode_at_all_efforts(|effort, out| encode_texts(bytes.as_bytes(), (&ends, 7), effort, None, out)) {
+                let (back, back_ends) = decode_texts(&chunk, ends.len(), bytes.len() as u64, None).unwrap();
                 prop_assert_eq!(&back[..], bytes.as_bytes());
                 prop_assert!(back_ends.iter().map(|end| end + 7).eq(ends.iter().copied()));
                 let only_ends = decode_ends(&chunk, ends.len(), bytes.len() as u64).unwrap();
                 prop_assert!(only_ends.is_none_or(|only| only == back_ends));
                 peek::check_texts(&chunk, &texts, bytes.len() as u64);
-                prop_assert!(bytes.is_empty() || decode_texts(&chunk, ends.len(), bytes.len() as u64 - 1).is_err());
+                prop_assert!(bytes.is_empty() || decode_texts(&chunk, ends.len(), bytes.len() as u64 - 1, None).is_err());
             }
         }
 
@@ -505,7 +530,7 @@ mod tests {
         fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
             drop(decode_codes(&bytes, count, 9));
             drop(decode_numbers(&bytes, count, &vec![5; count]));
-            drop(decode_texts(&bytes, count, 50));
+            drop(decode_texts(&bytes, count, 50, None));
             peek::read_garbage(&bytes, count);
         }
     }

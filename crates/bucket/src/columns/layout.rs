@@ -47,6 +47,8 @@ const VALUE_SET: u8 = 8;
 const PREFIX: u8 = 16;
 /// The set of bytes that occur after the prefix is stored after the counts.
 const AFTER_PREFIX: u8 = 32;
+/// The texts are compressed with a dictionary of the column.
+const TEXT_DICTIONARY: u8 = 64;
 
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
@@ -75,7 +77,7 @@ pub(crate) struct StoredColumn {
     /// Number of values in each page.
     pub(crate) counts: Vec<u32>,
     pub(crate) values: ChunkLocations,
-    /// Texts of a dictionary column.
+    /// Texts of a dictionary column, or the zstd dictionary of a text column.
     pub(crate) dictionary: Option<DictionaryLocation>,
 }
 
@@ -201,7 +203,9 @@ impl Layout {
             let value_set = column.traits.value_set.as_deref();
             let prefix = &*column.traits.prefix;
             let has_prefix = if prefix.is_empty() { 0 } else { PREFIX | AFTER_PREFIX };
-            let content = is_content | is_scalar | has_prefix | value_set.map_or(0, |_| VALUE_SET);
+            let is_compressed = column.kind == ColumnKind::Texts && stored.dictionary.is_some();
+            let has_dictionary = if is_compressed { TEXT_DICTIONARY } else { 0 };
+            let content = is_content | is_scalar | has_prefix | has_dictionary | value_set.map_or(0, |_| VALUE_SET);
             match parent {
                 Some(parent) if parent.counts == stored.counts => out.push(content | SAME_COUNTS),
                 _ => {
@@ -323,7 +327,11 @@ fn read_column(
     let form = cursor.u8("whether every value of the parent has one")?;
     traits.string_contents = form & STRING_CONTENTS != 0;
     traits.json_scalars = form & JSON_SCALARS != 0;
-    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET | PREFIX | AFTER_PREFIX) {
+    let has_text_dictionary = form & TEXT_DICTIONARY != 0;
+    if has_text_dictionary && kind != ColumnKind::Texts {
+        return Err(Malformed(format!("column {number} has a text dictionary, but no texts")));
+    }
+    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET | PREFIX | AFTER_PREFIX | TEXT_DICTIONARY) {
         SAME_COUNTS => most.to_vec(),
         0 => {
             let count = |most: &u32| cursor.count32("values of a page", *most as usize);
@@ -354,7 +362,7 @@ fn read_column(
         return Err(Malformed(format!("column {number} without parent does not have a value per event")));
     }
     let values = counts.iter().map(|count| u64::from(*count)).sum();
-    let stored = StoredColumn::read(cursor, &kind, counts, layout.pools.len())?;
+    let stored = StoredColumn::read(cursor, (&kind, has_text_dictionary), counts, layout.pools.len())?;
     debug_assert!(values <= MAX_SLAB_EVENTS as u64);
     Ok((Column { parent, kind, traits, values }, stored))
 }
@@ -446,7 +454,7 @@ impl StoredColumn {
 
     fn read(
         cursor: &mut Cursor<'_>,
-        kind: &ColumnKind,
+        (kind, has_text_dictionary): (&ColumnKind, bool),
         counts: Vec<u32>,
         pools: usize,
     ) -> Result<StoredColumn, Malformed> {
@@ -476,7 +484,10 @@ impl StoredColumn {
             other => return Err(Malformed(format!("the values of a column are of form {other}"))),
         };
         let dictionary = match kind {
-            ColumnKind::Dictionary { .. } => Some(read_dictionary_at(cursor, pools)?),
+            ColumnKind::Dictionary { .. } => Some(read_dictionary_at(cursor, pools, BlockKind::ColumnDictionary)?),
+            ColumnKind::Texts if has_text_dictionary => {
+                Some(read_dictionary_at(cursor, pools, BlockKind::TextDictionary)?)
+            }
             _ => None,
         };
         Ok(StoredColumn { counts, values, dictionary })
@@ -497,13 +508,13 @@ fn read_shared_at(cursor: &mut Cursor<'_>, has_runs: bool) -> Result<SharedAt, M
     }
 }
 
-fn read_dictionary_at(cursor: &mut Cursor<'_>, pools: usize) -> Result<DictionaryLocation, Malformed> {
+fn read_dictionary_at(cursor: &mut Cursor<'_>, pools: usize, kind: BlockKind) -> Result<DictionaryLocation, Malformed> {
     match cursor.u8("form of a dictionary")? {
-        STORED_IN_POOL => {
+        STORED_IN_POOL if kind == BlockKind::ColumnDictionary => {
             let (pool, start) = read_pool_location(cursor, pools)?;
             Ok(DictionaryLocation::Pooled { pool, start, len: cursor.count32("length", MAX_POOL_BYTES)? })
         }
-        STORED_IN_BLOCKS => Ok(DictionaryLocation::Block(read_block_ref(cursor, BlockKind::ColumnDictionary)?)),
+        STORED_IN_BLOCKS => Ok(DictionaryLocation::Block(read_block_ref(cursor, kind)?)),
         other => Err(Malformed(format!("a dictionary is of form {other}"))),
     }
 }

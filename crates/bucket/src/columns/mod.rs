@@ -24,6 +24,7 @@ mod rebuild;
 mod shared_dictionary;
 #[cfg(test)]
 pub(crate) mod tests;
+mod text_dictionary;
 mod write;
 
 pub(crate) use cells::{BATCH_CELLS, Cells};

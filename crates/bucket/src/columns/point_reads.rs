@@ -339,7 +339,10 @@ impl TemplatePage {
                 }
                 NumbersReader::read(&chunk, count, self.times.as_ref()).map(LazyColumn::Numbers)
             }
-            ColumnKind::Texts => TextsReader::read(&chunk, count, self.most_bytes).map(LazyColumn::Texts),
+            ColumnKind::Texts => {
+                let dictionary = columns.text_dictionary(&self.source, column)?;
+                TextsReader::read(&chunk, count, self.most_bytes, dictionary).map(LazyColumn::Texts)
+            }
         })
     }
 

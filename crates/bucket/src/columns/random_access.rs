@@ -17,6 +17,7 @@ use crate::columns::codec::{
 };
 use crate::columns::embedded_numbers::SplitTextsReader;
 use crate::columns::frequency_coding::SkewedReader;
+use crate::columns::text_dictionary::TextDictionary;
 use crate::integers::{IntegersReader, MODE_DELTA, PackedReader, read_integers};
 use crate::wire::{Cursor, Malformed};
 
@@ -199,13 +200,18 @@ impl NumbersReader {
 
 impl TextsReader {
     /// Reads the `count` texts of a chunk of at most `limit` bytes in total.
-    pub(super) fn read(chunk: &Bytes, count: usize, limit: u64) -> Result<TextsReader, Malformed> {
+    pub(super) fn read(
+        chunk: &Bytes,
+        count: usize,
+        limit: u64,
+        dictionary: Option<&TextDictionary>,
+    ) -> Result<TextsReader, Malformed> {
         if chunk.first() == Some(&TEXTS_SPLIT) {
             return Ok(TextsReader::Cut(Box::new(SplitTextsReader::read(&chunk.slice(1..), count)?)));
         }
         let mut cursor = Cursor::new(chunk);
         let ends = read_ends(&mut cursor, count, limit)?;
-        let bytes = match decompress_texts(&mut cursor, &ends)? {
+        let bytes = match decompress_texts(&mut cursor, &ends, dictionary)? {
             Some(bytes) => bytes.into(),
             None => chunk.slice(chunk.len() - cursor.remaining()..),
         };
@@ -262,7 +268,7 @@ pub(super) mod tests {
     pub(crate) fn check_texts<T: AsRef<[u8]>>(chunk: &[u8], texts: &[T], limit: u64) {
         let chunk = Bytes::copy_from_slice(chunk);
         for places in access_orders(texts.len()) {
-            let mut single = TextsReader::read(&chunk, texts.len(), limit).unwrap();
+            let mut single = TextsReader::read(&chunk, texts.len(), limit, None).unwrap();
             assert!(places.into_iter().all(|at| single.get(at).unwrap() == texts[at].as_ref()));
             assert!(single.get(texts.len()).is_err());
         }
@@ -275,7 +281,7 @@ pub(super) mod tests {
         for at in 0..=count {
             drop(CodesReader::read(&chunk, count, 9).and_then(|mut codes| codes.get(at)));
             drop(NumbersReader::read(&chunk, count, Some(&times)).and_then(|mut numbers| numbers.get(at)));
-            drop(TextsReader::read(&chunk, count, 50).and_then(|mut texts| texts.get(at)));
+            drop(TextsReader::read(&chunk, count, 50, None).and_then(|mut texts| texts.get(at)));
         }
     }
 }

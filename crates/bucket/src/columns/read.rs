@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quarry_event::template::{
-    Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet, TextEnds,
+    Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TemplateSet, TextEnds, ValueTraits,
 };
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
@@ -22,6 +22,7 @@ use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredC
 use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::RebuildPlans;
 use crate::columns::shared_dictionary::{FewEntries, SharedCache, SharedDictionary};
+use crate::columns::text_dictionary::{TEXT_DICTIONARY_BYTES_MAX, TextDictionary};
 use crate::columns::{MAX_LAYOUT_BYTES, MAX_POOL_BYTES};
 use crate::error::{BlockPosition, BucketError};
 use crate::integers::{decode_integers, frame_contains, range_of};
@@ -50,6 +51,7 @@ pub(crate) struct SlabColumns {
     pools: Vec<OnceLock<Bytes>>,
     shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
+    text_dictionaries: Vec<OnceLock<TextDictionary>>,
     pub(super) plans: RebuildPlans,
     /// By column: the templates of its parent that contain it; `None` if all templates do. These templates are the
     /// column's *namers*.
@@ -89,6 +91,7 @@ impl SlabColumns {
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
             shared,
             dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
+            text_dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
             plans: RebuildPlans::of(&layout.template_set),
             namer_groups: naming_groups(&layout.template_set, &namers),
             namers,
@@ -217,7 +220,8 @@ impl SlabColumns {
                 });
             }
         }
-        let is_read = self.dictionaries.get(column as usize).is_some_and(|read| read.get().is_some());
+        let is_read = self.dictionaries.get(column as usize).is_some_and(|read| read.get().is_some())
+            || self.text_dictionaries.get(column as usize).is_some_and(|read| read.get().is_some());
         match stored.dictionary {
             Some(DictionaryLocation::Pooled { pool, .. }) if !is_read => self.add_pool(pool, ranges),
             Some(DictionaryLocation::Block(at)) if !is_read => ranges.push(at.range()),
@@ -347,6 +351,29 @@ impl SlabColumns {
         let dictionary = place.map_malformed(dictionary)?;
         assert_eq!(dictionary.len(), len as usize, "a dictionary has as many texts as its column lists");
         Ok(lock.get_or_init(|| Arc::new(dictionary)).clone())
+    }
+
+    /// The dictionary with which the texts of a text column are compressed, if they are.
+    pub(super) fn text_dictionary(
+        &self,
+        source: &ObjectSource,
+        column: u32,
+    ) -> Result<Option<&TextDictionary>, BucketError> {
+        let (stored, lock) = (self.layout.stored.get(column as usize), self.text_dictionaries.get(column as usize));
+        let (Some(DictionaryLocation::Block(at)), Some(lock)) = (stored.and_then(|it| it.dictionary), lock) else {
+            return Ok(None);
+        };
+        if at.kind != BlockKind::TextDictionary {
+            return Ok(None);
+        }
+        if let Some(dictionary) = lock.get() {
+            return Ok(Some(dictionary));
+        }
+        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
+        let raw = open_block(&bytes, at.kind, place, TEXT_DICTIONARY_BYTES_MAX)?.decode()?;
+        let dictionary = place.map_malformed(TextDictionary::read(&raw))?;
+        Ok(Some(lock.get_or_init(|| dictionary)))
     }
 }
 
@@ -609,7 +636,8 @@ impl TemplatePage {
             };
             return place.map_malformed(check_range(numbers, *min, *max));
         }
-        place.map_malformed(self.decode(kind, &chunk, count, traits))
+        let dictionary = columns.text_dictionary(&self.source, column)?;
+        place.map_malformed(self.decode((kind, traits), &chunk, count, dictionary))
     }
 
     /// The shared dictionary of a column's values, and the number of the component of its entries that holds these
@@ -668,10 +696,10 @@ impl TemplatePage {
 
     fn decode(
         &self,
-        kind: &ColumnKind,
+        (kind, traits): (&ColumnKind, &ValueTraits),
         chunk: &[u8],
         count: usize,
-        traits: &quarry_event::template::ValueTraits,
+        dictionary: Option<&TextDictionary>,
     ) -> Result<ColumnValues, crate::wire::Malformed> {
         let malformed = |reason: String| Err(crate::wire::Malformed(reason));
         match kind {
@@ -684,7 +712,7 @@ impl TemplatePage {
                 check_range(numbers, *min, *max)
             }
             ColumnKind::Texts => {
-                let (bytes, ends) = decode_texts(chunk, count, self.most_bytes)?;
+                let (bytes, ends) = decode_texts(chunk, count, self.most_bytes, dictionary)?;
                 let mut last = 0;
                 let fits = |end: &u32| {
                     let len = end - std::mem::replace(&mut last, *end);

@@ -10,6 +10,7 @@ use quarry_event::{EventBatch, Metadata, PageColumns};
 
 use crate::block::tests::ENFORCE_CHECKSUMS;
 use crate::columns::layout::Layout;
+use crate::columns::text_dictionary::tests::prose_events;
 use crate::columns::{PageFacts, SlabColumns, TemplatePage};
 use crate::encode::tests::SPLITTER;
 use crate::error::BlockPosition;
@@ -146,7 +147,7 @@ pub(crate) fn encoded_by_words(slabs: &[EventBatch], zstd_level: i32) -> Encoded
     encoded
 }
 
-fn open(encoded: &EncodedBucket) -> BucketReader {
+pub(crate) fn open(encoded: &EncodedBucket) -> BucketReader {
     BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap()
 }
 
@@ -255,7 +256,8 @@ fn select_rows(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
 
 #[test]
 fn point_reads_agree_with_the_whole_column() {
-    for (batch, level) in [(lines(5_000), 1), (lines(5_000), 3), (crate::rare_pages::tests::log(3, 6_000), 3)] {
+    let log = crate::rare_pages::tests::log(3, 6_000);
+    for (batch, level) in [(lines(5_000), 1), (lines(5_000), 3), (log, 3), (prose_events(), 9)] {
         let encoded = encoded_by_words(std::slice::from_ref(&batch), level);
         let reader = open(&encoded);
         let events = |page: usize| reader.slabs()[0].pages[page].events;

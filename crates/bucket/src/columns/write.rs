@@ -16,6 +16,7 @@ use crate::columns::dictionary::encode_dictionary;
 use crate::columns::extractions::choose_within;
 use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredColumn, count_parts, has_single_value};
 use crate::columns::shared_dictionary::{SharedColumns, SharingUnit};
+use crate::columns::text_dictionary::TextCompressor;
 use crate::columns::{
     FULL_EFFORT_LEVEL_MIN, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES_MAX, TARGET_POOL_BYTES,
 };
@@ -274,6 +275,7 @@ impl ColumnWriter<'_> {
 
     fn write_column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
         let counts = values_per_page(column);
+        let mut text_dictionary = None;
         let values = if has_single_value(kind) {
             ChunkLocations::Constant
         } else if let Some(lens) = self.encode_pool_chunks(column)? {
@@ -282,13 +284,35 @@ impl ColumnWriter<'_> {
             self.chunk = chunks;
             ChunkLocations::Pooled { pool, start, lens }
         } else {
-            self.write_block_chunks(column)?
+            let mut trained = self.train_text_dictionary(column)?;
+            if let Some(compressor) = &trained {
+                text_dictionary = Some(self.write_text_dictionary(&compressor.dictionary)?);
+            }
+            self.write_block_chunks(column, trained.as_mut())?
         };
         let dictionary = match &column.values {
             SlabValues::Dictionary { bytes, ends, .. } => Some(self.write_dictionary(bytes, ends)?),
-            _ => None,
+            _ => text_dictionary,
         };
         Ok(StoredColumn { counts, values, dictionary })
+    }
+
+    /// At full effort, the dictionary of a text column, if it saves enough space.
+    fn train_text_dictionary(&mut self, column: &SlabColumn) -> Result<Option<TextCompressor>, BucketError> {
+        let SlabValues::Texts { bytes, ends } = &column.values else { return Ok(None) };
+        if !self.effort {
+            return Ok(None);
+        }
+        let end_of = |values: u32| values.checked_sub(1).map_or(0, |last| ends[last as usize] as usize);
+        let pages = column.page_starts.windows(2).map(|pair| &bytes[end_of(pair[0])..end_of(pair[1])]);
+        let pages: Vec<&[u8]> = pages.filter(|page| !page.is_empty()).collect();
+        TextCompressor::train(&pages, self.blocks)
+    }
+
+    fn write_text_dictionary(&mut self, dictionary: &[u8]) -> Result<DictionaryLocation, BucketError> {
+        let (kind, offset) = (BlockKind::TextDictionary, self.blocks.object.len() as u64);
+        let stored_len = self.blocks.write(kind, dictionary)?;
+        Ok(DictionaryLocation::Block(BlockRef { kind, offset, stored_len }))
     }
 
     /// Encodes all chunks into `chunk`; `None` if the chunks are too large for a pool.
@@ -297,7 +321,7 @@ impl ColumnWriter<'_> {
         self.chunk.clear();
         for page in 0..column.page_starts.len() - 1 {
             let before = self.chunk.len();
-            encode_chunk(column, page, self.times, &mut Effort::Plain, &mut self.chunk)?;
+            encode_chunk(column, page, self.times, (&mut Effort::Plain, None), &mut self.chunk)?;
             if self.chunk.len() > POOLED_BYTES_MAX {
                 return Ok(None);
             }
@@ -306,14 +330,18 @@ impl ColumnWriter<'_> {
         Ok(Some(lens))
     }
 
-    fn write_block_chunks(&mut self, column: &SlabColumn) -> Result<ChunkLocations, BucketError> {
+    fn write_block_chunks(
+        &mut self,
+        column: &SlabColumn,
+        mut dictionary: Option<&mut TextCompressor>,
+    ) -> Result<ChunkLocations, BucketError> {
         let offset = self.blocks.object.len() as u64;
         let mut lens = Vec::with_capacity(column.page_starts.len());
         for page in 0..column.page_starts.len() - 1 {
             self.chunk.clear();
             let blocks = &mut *self.blocks;
             let mut effort = if self.effort { Effort::All(blocks) } else { Effort::Seal(blocks) };
-            encode_chunk(column, page, self.times, &mut effort, &mut self.chunk)?;
+            encode_chunk(column, page, self.times, (&mut effort, dictionary.as_deref_mut()), &mut self.chunk)?;
             lens.push(match self.chunk.is_empty() {
                 true => 0,
                 false => self.blocks.write_stored(BlockKind::ColumnChunk, &self.chunk),
@@ -325,7 +353,7 @@ impl ColumnWriter<'_> {
     /// Size of a column if it is stored in blocks of its own; the blocks written for this are discarded.
     fn measure(&mut self, column: &SlabColumn) -> Result<usize, BucketError> {
         let start = self.blocks.object.len();
-        let written = self.write_block_chunks(column);
+        let written = self.write_block_chunks(column, None);
         let bytes = self.blocks.object.len() - start;
         self.blocks.object.truncate(start);
         written.map(|_| bytes)
@@ -373,7 +401,7 @@ fn encode_chunk(
     column: &SlabColumn,
     page: usize,
     times: &[i64],
-    effort: &mut Effort<'_>,
+    (effort, dictionary): (&mut Effort<'_>, Option<&mut TextCompressor>),
     out: &mut Vec<u8>,
 ) -> Result<(), BucketError> {
     let (start, end) = (column.page_starts[page] as usize, column.page_starts[page + 1] as usize);
@@ -392,7 +420,8 @@ fn encode_chunk(
         }
         SlabValues::Texts { bytes, ends } => {
             let base = if start == 0 { 0 } else { ends[start - 1] };
-            encode_texts(&bytes[base as usize..ends[end - 1] as usize], &ends[start..end], base, effort, out)
+            let bytes = &bytes[base as usize..ends[end - 1] as usize];
+            encode_texts(bytes, (&ends[start..end], base), effort, dictionary, out)
         }
     }
 }
