@@ -28,7 +28,7 @@ use super::{Ledger, Rng, Sent, verdict};
 const ROUND_MS_MAX: u64 = 900;
 /// Kinds of requests that kills wait for, because a request is rarely under way at a random time, and a deletion hardly
 /// ever; `None` for a kill at a random time.
-const AWAITED: [Option<&str>; 4] = [None, None, Some("PUT "), Some("DELETE ")];
+const AWAITED: [Option<RequestKind>; 4] = [None, None, Some(RequestKind::Put), Some(RequestKind::Deletion)];
 /// Maximum number of checks whether such a request is under way, and the pause between two checks.
 const AWAITED_CHECKS_MAX: usize = 1_500;
 const AWAITED_INTERVAL: Duration = Duration::from_millis(1);
@@ -57,7 +57,7 @@ const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
 pub(super) struct VolumeTotals {
     /// Number of kills.
     pub(super) kills: u64,
-    /// Number of kills during a PUT or POST; those during a DELETE and during a read are counted in `in_delete` and
+    /// Number of kills during an upload; those during a deletion and during a read are counted in `in_delete` and
     /// `in_read`.
     pub(super) in_put: u64,
     /// Number of kills of a command that adds and seals.
@@ -96,6 +96,7 @@ impl VolumeTotals {
         let needed = [
             ("kill while adding and sealing", self.in_seal),
             ("kill with a put under way", self.in_put),
+            ("kill with a deletion under way", self.in_delete),
             ("request that the proxy failed", self.faulty),
             ("event removed by retention", self.old_removed),
         ];
@@ -267,11 +268,10 @@ impl World<'_> {
             let operated = operator.join().map_err(|_| "the operator's thread failed".to_owned());
             let open = open?;
             totals.kills += 1;
-            let has =
-                |methods: &[&str]| u64::from(open.iter().any(|line| methods.iter().any(|it| line.starts_with(it))));
-            totals.in_put += has(&["PUT ", "POST "]);
-            totals.in_delete += has(&["DELETE "]);
-            totals.in_read += has(&["GET ", "HEAD "]);
+            let has = |kind: RequestKind| u64::from(open.iter().any(|line| RequestKind::of(line) == kind));
+            totals.in_put += has(RequestKind::Put);
+            totals.in_delete += has(RequestKind::Deletion);
+            totals.in_read += has(RequestKind::Read);
             operated?
         })
     }
@@ -443,11 +443,32 @@ impl World<'_> {
     }
 }
 
+/// Kind of a request to the S3 server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestKind {
+    /// Part of an upload.
+    Put,
+    Deletion,
+    Read,
+}
+
+impl RequestKind {
+    /// Kind of the request with this first line. Objects are deleted by `POST …?delete`, which names several.
+    fn of(line: &str) -> RequestKind {
+        match line.split(' ').next() {
+            Some("GET" | "HEAD") => RequestKind::Read,
+            Some("DELETE") => RequestKind::Deletion,
+            _ if line.contains("?delete") => RequestKind::Deletion,
+            _ => RequestKind::Put,
+        }
+    }
+}
+
 /// Waits until a request of this kind is under way; returns the requests that are under way at the end.
-fn wait_for_request(proxy: &FaultProxy, awaited: Option<&str>) -> Vec<String> {
+fn wait_for_request(proxy: &FaultProxy, awaited: Option<RequestKind>) -> Vec<String> {
     let mut open = proxy.open_requests();
     for _ in 0..AWAITED_CHECKS_MAX {
-        if awaited.is_none_or(|method| open.iter().any(|line| line.starts_with(method))) {
+        if awaited.is_none_or(|kind| open.iter().any(|line| RequestKind::of(line) == kind)) {
             break;
         }
         pause(AWAITED_INTERVAL);
