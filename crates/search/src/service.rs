@@ -10,8 +10,8 @@ use quarry_engine::{
     BaseSearch, Costs, Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress,
     SearchRequest, SearchShape, SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
 };
-use quarry_event::time::{ModifierError, NS_PER_SEC, parse_time};
-use quarry_event::{TimeNs, TimeRange};
+use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::{TimeError, TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::Pipeline;
 use quarry_spl::commands::Beginning;
@@ -204,7 +204,7 @@ impl SearchService {
     }
 
     /// The instant that a time modifier denotes by the service's clock; `zone` defaults to the service's time zone.
-    pub fn resolve_time(&self, text: &str, zone: Option<&TimeZone>) -> Result<TimeNs, ModifierError> {
+    pub fn resolve_time(&self, text: &str, zone: Option<&TimeZone>) -> Result<TimeNs, TimeError> {
         parse_time(text, self.0.clock.now_ns(), zone.unwrap_or(&self.0.zone))
     }
 
