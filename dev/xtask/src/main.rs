@@ -13,6 +13,7 @@ mod bench;
 mod ci;
 mod commands;
 mod counts;
+mod error_types;
 mod file_map;
 mod import_cycles;
 mod layers;

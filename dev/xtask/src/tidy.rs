@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::error_types::ErrorTypes;
 use crate::root;
 
 /// Maximum product lines of a file.
@@ -157,51 +158,6 @@ fn lowered(counts: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>) 
     kept.map(|(name, count)| format!("{count} {name}\n")).collect()
 }
 
-/// The public error types of product code, by the crate that defines them.
-#[derive(Default)]
-struct ErrorTypes {
-    defined: Vec<(String, String)>,
-    with_kind: BTreeSet<(String, String)>,
-}
-
-impl ErrorTypes {
-    /// Collects the error types that a file defines, and those to which it gives a kind.
-    fn add(&mut self, name: &str, text: &str) {
-        let Some(owner) = crate_of(name).filter(|_| !is_test_file(name)) else { return };
-        let mut is_error = false;
-        for line in product_lines(text) {
-            let derives = line.strip_prefix("#[derive(").map(|list| list.trim_end_matches(")]").split(", "));
-            is_error |= derives.is_some_and(|mut list| list.any(|item| item == "Error" || item == "thiserror::Error"));
-            let implements =
-                |interface: &str| line.strip_prefix("impl ")?.split_once(interface).map(|(_, rest)| word(rest));
-            if let Some(type_name) = implements("HasKind for ") {
-                self.with_kind.insert((owner.to_owned(), type_name));
-            } else if let Some(type_name) = implements("Error for ") {
-                let is_public =
-                    ["struct", "enum"].iter().any(|kind| text.contains(&format!("pub {kind} {type_name} ")));
-                self.defined.extend(is_public.then(|| (owner.to_owned(), type_name)));
-            } else if let Some(rest) = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct ")) {
-                if std::mem::take(&mut is_error) {
-                    self.defined.push((owner.to_owned(), word(rest)));
-                }
-            } else if line.starts_with("enum ") || line.starts_with("struct ") || line.starts_with("pub(") {
-                is_error = false;
-            }
-        }
-    }
-
-    /// Reports error types without a kind. A `Fault` has its own kind.
-    fn check(&self, faults: &mut Vec<String>) {
-        for (owner, name) in self.defined.iter().filter(|known| !self.with_kind.contains(*known)) {
-            if (owner.as_str(), name.as_str()) != ("stdx", "Fault") {
-                faults.push(format!(
-                    "crates/{owner}: `{name}` is a public error without a kind; implement `HasKind` for it"
-                ));
-            }
-        }
-    }
-}
-
 /// Names of the types that the product part of a file defines at its top level.
 fn type_names(text: &str) -> impl Iterator<Item = String> {
     product_lines(text).into_iter().filter_map(|line| {
@@ -227,12 +183,12 @@ fn check_type_names(names: &BTreeMap<String, usize>, allowed: &BTreeMap<String, 
 }
 
 /// The identifier at the beginning of a text.
-fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
 /// The crate of a product file.
-fn crate_of(name: &str) -> Option<&str> {
+pub(crate) fn crate_of(name: &str) -> Option<&str> {
     let (owner, rest) = name.strip_prefix("crates/")?.split_once('/')?;
     rest.starts_with("src/").then_some(owner)
 }
@@ -529,24 +485,6 @@ mod tests {
             ["crates/store/src/sealed/cut.rs: `sealed` is an adjective or adverb; name the module after what it holds"]
         );
         assert!(faults("crates/store/src/tests/mod.rs", "//! Head.\n").is_empty());
-    }
-
-    #[test]
-    fn public_errors_have_a_kind() {
-        let told = |text: &str| {
-            let (mut errors, mut faults) = (ErrorTypes::default(), Vec::new());
-            errors.add("crates/a/src/error.rs", text);
-            errors.check(&mut faults);
-            faults
-        };
-        let defined = "#[derive(Debug, thiserror::Error)]\npub enum ReadError {\n}\n";
-        assert_eq!(
-            told(defined),
-            ["crates/a: `ReadError` is a public error without a kind; implement `HasKind` for it"]
-        );
-        assert!(told(&format!("{defined}impl HasKind for ReadError {{\n")).is_empty());
-        assert_eq!(told("pub struct Wrong {}\nimpl std::error::Error for Wrong {}\n").len(), 1);
-        assert!(told("#[derive(Error)]\nenum Inner {\n}\npub struct Other {\n").is_empty());
     }
 
     #[test]
