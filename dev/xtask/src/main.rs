@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
+mod casts;
 mod ci;
 mod commands;
 mod counts;

@@ -25,6 +25,7 @@ use quarry_search::jobs::{
 };
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Stage;
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
@@ -597,7 +598,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
         "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": status.previews,
         "pid": std::process::id().to_string(), "priority": record.priority(),
         "runtime": { "auto_cancel": record.auto_cancel_s().to_string(), "auto_pause": record.auto_pause_s().to_string() },
-        "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,
+        "runDuration": f64_of(status.elapsed_ms) / 1_000.0, "ttl": status.ttl_left_s,
     });
     let of_rows = json!({
         "cursorTime": time(status.event_times.map_or(0, |(first, _)| first)), "dropCount": 0,

@@ -11,6 +11,7 @@ use quarry_conf::Permissions;
 use quarry_engine::{CostReport, Costs, Previews, ScanProgress, SearchShape, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{SharedClock, log};
 use quarry_store::ReadStats;
 use serde_json::{Value, json};
@@ -578,7 +579,7 @@ impl SearchJob {
         let mut done = 1.0;
         if let Some(progress) = self.progress.as_ref().filter(|_| !changing.state.is_over()) {
             counts = Counts::from_progress(progress);
-            done = progress.pages_done() as f64 / progress.pages_total().max(1) as f64;
+            done = f64_of(progress.pages_done()) / f64_of(progress.pages_total().max(1));
         }
         let elapsed_ms = match changing.state.is_over() || !changing.run.has_started() {
             true => changing.elapsed_ms,
