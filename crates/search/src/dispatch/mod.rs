@@ -36,7 +36,6 @@ use serde_json::{Value, json};
 
 use crate::job_recorder::{CollectedBytes, JobFacts, JobRecorder};
 use crate::job_sharing::is_readable;
-pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
 /// Folder of stored jobs, relative to the data directory.

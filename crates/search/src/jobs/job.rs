@@ -28,10 +28,11 @@ use super::timeline::Timeline;
 use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
 use crate::dispatch::JobStore;
+use crate::error::SearchError;
 use crate::job_recorder::JobFacts;
 use crate::job_sharing::JobSharing;
 use crate::result_pages::SENT_BYTES;
-use crate::service::{RunningSearch, SearchError, SearchParams};
+use crate::service::{RunningSearch, SearchParams};
 use crate::table::ResultTable;
 
 /// State of a job.

@@ -15,7 +15,7 @@ use quarry_stdx::number::f64_of;
 use super::rows::RowsView;
 use super::timeline::Timeline;
 use crate::Cell;
-use crate::service::SearchError;
+use crate::error::SearchError;
 
 /// Maximum number of distinct values counted per field.
 const VALUES_MAX: usize = 10_000;
