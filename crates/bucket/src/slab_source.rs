@@ -110,11 +110,14 @@ impl MetadataCodes {
                 metas.push(events.metas[*meta as usize].clone());
             }
         }
+        assert!(metas.len() <= events.metas.len(), "each entry is stored once");
         MetadataCodes { metas, code_of }
     }
 
     #[inline]
     pub(crate) fn of_row(&self, events: &EventBatch, row: usize) -> u32 {
-        self.code_of[events.meta[row] as usize]
+        let code = self.code_of[events.meta[row] as usize];
+        debug_assert!((code as usize) < self.metas.len(), "the entries of events are stored");
+        code
     }
 }
