@@ -9,6 +9,7 @@
 //! child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod assertions;
 mod bench;
 mod casts;
 mod ci;

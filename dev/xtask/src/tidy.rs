@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::assertions::Assertions;
 use crate::casts::Casts;
 use crate::error_types::ErrorTypes;
 use crate::root;
@@ -98,7 +99,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     let mut faults = Vec::new();
     let mut oversize = BTreeMap::new();
     let mut casts = Casts::default();
-    let mut errors = ErrorTypes::default();
+    let (mut errors, mut assertions) = (ErrorTypes::default(), Assertions::default());
     let mut names = BTreeMap::new();
     for file in &files {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -107,11 +108,13 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         measure(&name, &text, &mut oversize);
         errors.add(&name, &text);
         casts.add(&name, &text)?;
+        assertions.add(&name, &text);
         if crate_of(&name).is_some() && !is_test_file(&name) {
             type_names(&text).for_each(|name| *names.entry(name).or_default() += 1);
         }
     }
     errors.check(&mut faults);
+    assertions.check(&mut faults);
     let Casts { counts: casts, faults: double_casts } = casts;
     faults.extend(double_casts);
     let casts_path = root().join("dev/xtask/casts.txt");
