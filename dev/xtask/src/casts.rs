@@ -138,8 +138,12 @@ impl DoubleCasts {
     /// Notes whether the name that a pattern declares is a double.
     fn note_pattern(&mut self, pattern: &Pat, is_double: bool) {
         match pattern {
-            Pat::Ident(name) if is_double => drop(self.doubles.insert(name.ident.to_string())),
-            Pat::Ident(name) => drop(self.doubles.remove(&name.ident.to_string())),
+            Pat::Ident(name) if is_double => {
+                self.doubles.insert(name.ident.to_string());
+            }
+            Pat::Ident(name) => {
+                self.doubles.remove(&name.ident.to_string());
+            }
             Pat::Reference(inner) => self.note_pattern(&inner.pat, is_double),
             _ => {}
         }
