@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use quarry_apps::objects::ObjectError;
-use quarry_auth::{AuthError, UserError};
+use quarry_auth::AuthError;
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
 use quarry_spl::ast::Span;
@@ -272,18 +272,25 @@ pub(crate) fn escape_xml(text: &str) -> String {
 }
 
 impl From<AuthError> for ApiError {
-    /// The error of a login.
     fn from(error: AuthError) -> ApiError {
-        if error == AuthError::Denied {
-            let code = Some("incorrect_username_or_password");
-            let message = Message { text: "Login failed".to_owned(), code, ..Message::default() };
-            return ApiError::from_messages(StatusCode::UNAUTHORIZED, vec![message]);
-        }
-        let (status, retry_after_s) = match error {
-            AuthError::Missing | AuthError::Denied => (StatusCode::UNAUTHORIZED, None),
-            AuthError::Throttled { retry_after_s } => (StatusCode::TOO_MANY_REQUESTS, Some(retry_after_s)),
-            AuthError::Busy { retry_after_s } => (StatusCode::SERVICE_UNAVAILABLE, Some(retry_after_s)),
-            AuthError::BadRecord { .. } => (StatusCode::INTERNAL_SERVER_ERROR, None),
+        let retry_after_s = match error {
+            AuthError::Throttled { retry_after_s } | AuthError::Busy { retry_after_s } => Some(retry_after_s),
+            _ => None,
+        };
+        let status = match error {
+            AuthError::Denied => {
+                let code = Some("incorrect_username_or_password");
+                let message = Message { text: "Login failed".to_owned(), code, ..Message::default() };
+                return ApiError::from_messages(StatusCode::UNAUTHORIZED, vec![message]);
+            }
+            AuthError::UserExists(name) => return ObjectError::Exists(name).into(),
+            AuthError::UnknownUser(name) => {
+                let text = format!("Could not get info for non-existent user=\"{name}\"");
+                return ApiError::with_status(StatusCode::NOT_FOUND, text);
+            }
+            AuthError::Missing => StatusCode::UNAUTHORIZED,
+            AuthError::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
+            _ => status_of(error.kind()),
         };
         ApiError { retry_after_s, ..ApiError::with_status(status, error.to_string()) }
     }
@@ -297,20 +304,6 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         ErrorKind::Denied => StatusCode::FORBIDDEN,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
-impl From<UserError> for ApiError {
-    fn from(error: UserError) -> ApiError {
-        match error {
-            UserError::Auth(error) => error.into(),
-            UserError::Exists(name) => ObjectError::Exists(name).into(),
-            UserError::Unknown(name) => {
-                let text = format!("Could not get info for non-existent user=\"{name}\"");
-                ApiError::with_status(StatusCode::NOT_FOUND, text)
-            }
-            error => ApiError::with_status(status_of(error.kind()), error.to_string()),
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! [`read_configuration`] merges the `.conf` files of all apps; [`read_view`] merges the files visible to a user in an
 //! app. Searches look up objects that apps define: [`KnowledgeFiles`] has macros, saved searches, event types, tags and
 //! data models; [`Lookups`] has lookup tables, collections and the geolocation database. [`folders`] finds the app that
-//! defines a stanza. [`objects`] shows and changes single stanzas, subject to permissions.
+//! defines a stanza. [`objects`] shows and changes single stanzas, subject to permissions;
+//! its [`objects::ObjectError`] is the error of this crate.
 //!
 //! Not here: the meaning of settings (`quarry_conf`), programs of apps (`quarry_programs`), users.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -11,6 +11,7 @@
 
 mod audit_buffer;
 mod credential_cache;
+mod error;
 mod hashing;
 mod keyed_hash;
 mod origin;
@@ -30,11 +31,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_TOKENS_ALL, EDIT_TOKENS_OWN, EDIT_USER};
 use quarry_conf::{Permissions, Roles};
-use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock, hex};
+use quarry_stdx::{ChangingFiles, Fault, SharedClock, hex};
 use subtle::ConstantTimeEq;
 
 pub use audit_buffer::{AuditEvent, AuditRecord};
 pub use credential_cache::VERIFIED_S_MAX;
+pub use error::AuthError;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use origin::Origin;
 pub use password::hash_password;
@@ -44,8 +46,8 @@ pub use throttle::{FREE_PER_ADDRESS, FREE_PER_USER, FREE_PER_USER_AND_ADDRESS, W
 use tokens::Draft;
 pub use tokens::{AUDIENCE_CHARS_MAX, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenInfo, TokenRecord, Tokens, TokensFile};
 pub use users::{
-    ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserRecord, UserStore,
-    apply_change, check_new_password, check_roles, format_users, parse_users,
+    ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserRecord, UserStore, apply_change,
+    check_new_password, check_roles, format_users, parse_users,
 };
 pub use users_file::{UsersFile, hash_with_new_salt};
 
@@ -59,47 +61,6 @@ use users::{known_names, user_position};
 
 /// Splunk's name for a login in audit events.
 const LOGIN: &str = "login attempt";
-
-/// Error of authenticating a request.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum AuthError {
-    /// No `Authorization` header, or a header of an unknown form.
-    #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
-    Missing,
-    /// Wrong user name, password, session key or token, or an expired session or token.
-    #[error("login failed: wrong user name or password, or the session has ended")]
-    Denied,
-    /// Too many failed logins.
-    #[error("too many failed logins: try again in {retry_after_s} s")]
-    Throttled {
-        /// Seconds to wait.
-        retry_after_s: u64,
-    },
-    /// Too many logins are being checked.
-    #[error("too many logins at once: try again in {retry_after_s} s")]
-    Busy {
-        /// Seconds to wait.
-        retry_after_s: u64,
-    },
-    /// The stored password hash cannot be read, or hashing failed.
-    #[error("user {user}: the stored password cannot be used: {reason}")]
-    BadRecord {
-        /// User name.
-        user: String,
-        /// Reason.
-        reason: String,
-    },
-}
-
-impl HasKind for AuthError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            AuthError::Missing | AuthError::Denied => ErrorKind::Denied,
-            AuthError::Throttled { .. } | AuthError::Busy { .. } => ErrorKind::Busy,
-            AuthError::BadRecord { .. } => ErrorKind::Corrupt,
-        }
-    }
-}
 
 /// The authenticated user of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,7 +178,7 @@ impl Auth {
         request: NewToken,
         node: &str,
         origin: &Origin,
-    ) -> Result<(String, String), UserError> {
+    ) -> Result<(String, String), AuthError> {
         let request = NewToken { user: self.stored_name(&request.user), ..request };
         self.check_token_change(by, &request.user)?;
         let mut id = [0; 16];
@@ -229,7 +190,7 @@ impl Auth {
         let (mut draft, token, record) = {
             let state = self.lock();
             if !state.users.iter().any(|record| record.name == user) {
-                return Err(UserError::Unknown(user));
+                return Err(AuthError::UnknownUser(user));
             }
             let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
             let id = id.clone();
@@ -244,10 +205,10 @@ impl Auth {
     }
 
     /// Begins a change of users or tokens, after loading the changes of other nodes.
-    fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), UserError> {
+    fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), AuthError> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let change = self.store.begin_change().map_err(UserError::Failed)?;
-        self.reload_records().map_err(UserError::Failed)?;
+        let change = self.store.begin_change().map_err(AuthError::Failed)?;
+        self.reload_records().map_err(AuthError::Failed)?;
         Ok((alone, change))
     }
 
@@ -274,7 +235,7 @@ impl Auth {
     }
 
     /// Persists a change of tokens and then applies it. Logins are not blocked during the write.
-    fn persist_tokens(&self, draft: Draft) -> Result<(), UserError> {
+    fn persist_tokens(&self, draft: Draft) -> Result<(), AuthError> {
         draft.persist()?;
         if let Some(tokens) = self.lock().tokens.as_mut() {
             tokens.commit(draft);
@@ -283,14 +244,14 @@ impl Auth {
     }
 
     /// Enables or disables a token.
-    pub fn switch_token(&self, by: &Identity, id: &str, is_enabled: bool, origin: &Origin) -> Result<(), UserError> {
+    pub fn switch_token(&self, by: &Identity, id: &str, is_enabled: bool, origin: &Origin) -> Result<(), AuthError> {
         self.change_token(by, id, origin, if is_enabled { "enable" } else { "disable" }, |draft| {
             draft.set_enabled(id, is_enabled);
         })
     }
 
     /// Removes a token, which is refused from now on.
-    pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), UserError> {
+    pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), AuthError> {
         self.change_token(by, id, origin, "remove", |draft| {
             draft.remove(|record| record.id == id);
         })
@@ -303,12 +264,12 @@ impl Auth {
         origin: &Origin,
         operation: &'static str,
         change: impl FnOnce(&mut Draft),
-    ) -> Result<(), UserError> {
+    ) -> Result<(), AuthError> {
         let _alone = self.begin_change()?;
         let (owner, mut draft) = {
             let state = self.lock();
             let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
-            let record = tokens.get(id).ok_or_else(|| UserError::UnknownToken(id.to_owned()))?;
+            let record = tokens.get(id).ok_or_else(|| AuthError::UnknownToken(id.to_owned()))?;
             (record.user.clone(), tokens.draft())
         };
         self.check_token_change(by, &owner)?;
@@ -319,13 +280,13 @@ impl Auth {
     }
 
     /// Checks that `by` may administer the tokens of a user.
-    fn check_token_change(&self, by: &Identity, user: &str) -> Result<(), UserError> {
+    fn check_token_change(&self, by: &Identity, user: &str) -> Result<(), AuthError> {
         let permissions = self.permissions(by);
         if permissions.has_capability(EDIT_TOKENS_ALL) || by.user == user && permissions.has_capability(EDIT_TOKENS_OWN)
         {
             return Ok(());
         }
-        Err(UserError::Forbidden(format!(
+        Err(AuthError::Forbidden(format!(
             "You (user={}) do not have permission to perform this operation (requires capability: {EDIT_TOKENS_ALL}).",
             by.user
         )))
@@ -550,7 +511,7 @@ impl Auth {
 
     /// Changes the users on behalf of `by`; ends the sessions of the user who is changed or removed. Blocks while
     /// passwords are hashed.
-    pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
+    pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), AuthError> {
         let change = &self.with_stored_names(change);
         let name = change.name();
         let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
@@ -559,13 +520,13 @@ impl Auth {
             permissions.has_capability(EDIT_USER) || is_own_password && permissions.has_capability(CHANGE_OWN_PASSWORD);
         if !may {
             let takes = if is_own_password { CHANGE_OWN_PASSWORD } else { EDIT_USER };
-            return Err(UserError::Forbidden(format!(
+            return Err(AuthError::Forbidden(format!(
                 "You (user={}) do not have permission to perform this operation (requires capability: {takes}).",
                 by.user
             )));
         }
         if name == PROGRAM_USER && matches!(change, UserChange::Add { .. }) {
-            return Err(UserError::Invalid(format!(
+            return Err(AuthError::Invalid(format!(
                 "name={PROGRAM_USER}: this name is reserved for the programs of inputs"
             )));
         }
@@ -576,12 +537,12 @@ impl Auth {
             && by.user == name
             && !by.is_console
         {
-            let wrong = || UserError::Invalid("oldpassword is missing or wrong".to_owned());
+            let wrong = || AuthError::Invalid("oldpassword is missing or wrong".to_owned());
             let old = old_password.as_deref().ok_or_else(wrong)?;
             match self.check_password(name, old, origin, |_, _, _| {}) {
                 Ok(_) => {}
                 Err(AuthError::Denied) => return Err(wrong()),
-                Err(other) => return Err(other.into()),
+                Err(other) => return Err(other),
             }
         }
         let hash = match change.password() {
@@ -607,7 +568,7 @@ impl Auth {
             }
         }
         // The change is persisted before it takes effect, so that a restart cannot undo an effective change.
-        self.store.save(&users).map_err(UserError::Failed)?;
+        self.store.save(&users).map_err(AuthError::Failed)?;
         let mut state = self.lock();
         state.users = users;
         state.sessions.end_user_sessions(name);
@@ -620,7 +581,7 @@ impl Auth {
     }
 
     /// Refuses to grant roles that `by` may not grant, and to change or remove other users who have such roles.
-    fn check_grants(&self, by: &Identity, change: &UserChange, users: &[UserRecord]) -> Result<(), UserError> {
+    fn check_grants(&self, by: &Identity, change: &UserChange, users: &[UserRecord]) -> Result<(), AuthError> {
         let Some(grantable) = grantable_roles(&self.roles(), by) else { return Ok(()) };
         let had = users.iter().find(|user| user.name == change.name() && user.name != by.user);
         let given: &[String] = match change {
@@ -629,7 +590,7 @@ impl Auth {
         };
         let kept = had.into_iter().flat_map(|user| &user.roles);
         match given.iter().chain(kept).find(|role| !grantable.contains(*role)) {
-            Some(role) => Err(UserError::Forbidden(format!(
+            Some(role) => Err(AuthError::Forbidden(format!(
                 "user {} may not grant or revoke the role {role}: grantableRoles of the user's roles lists only {}",
                 by.user,
                 grantable.into_iter().collect::<Vec<_>>().join(", ")
@@ -816,8 +777,8 @@ impl<'a> Credentials<'a> {
     }
 }
 
-fn no_tokens() -> UserError {
-    UserError::Invalid("this node has no store for tokens".to_owned())
+fn no_tokens() -> AuthError {
+    AuthError::Invalid("this node has no store for tokens".to_owned())
 }
 
 /// User of the sessions of programs. This user has no password.

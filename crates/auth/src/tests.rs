@@ -234,12 +234,12 @@ fn password_changes_end_sessions_and_clear_the_cache() {
         old_password: old.map(str::to_owned),
         roles: None,
     };
-    assert!(matches!(auth.change(&eva, &change("eva", None, "evas second"), &AFAR), Err(UserError::Invalid(_))));
-    assert!(matches!(auth.change(&eva, &change("eva", Some("x"), "evas second"), &AFAR), Err(UserError::Invalid(_))));
-    assert!(matches!(auth.change(&eva, &change("admin", None, "evas second"), &AFAR), Err(UserError::Forbidden(_))));
+    assert!(matches!(auth.change(&eva, &change("eva", None, "evas second"), &AFAR), Err(AuthError::Invalid(_))));
+    assert!(matches!(auth.change(&eva, &change("eva", Some("x"), "evas second"), &AFAR), Err(AuthError::Invalid(_))));
+    assert!(matches!(auth.change(&eva, &change("admin", None, "evas second"), &AFAR), Err(AuthError::Forbidden(_))));
     let promoted =
         UserChange::Edit { name: "eva".into(), password: None, old_password: None, roles: Some(vec!["admin".into()]) };
-    assert!(matches!(auth.change(&eva, &promoted, &AFAR), Err(UserError::Forbidden(_))));
+    assert!(matches!(auth.change(&eva, &promoted, &AFAR), Err(AuthError::Forbidden(_))));
     assert!(auth.authenticate(Some(&session), &AFAR).is_ok());
     auth.change(&eva, &change("eva", Some("evas secret"), "evas second"), &AFAR).unwrap();
     assert_eq!(auth.authenticate(Some(&session), &AFAR), Err(AuthError::Denied));
@@ -249,7 +249,7 @@ fn password_changes_end_sessions_and_clear_the_cache() {
     let admin = auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).unwrap();
     let add =
         |name: &str| UserChange::Add { name: name.into(), password: "12345678".into(), roles: vec!["user".into()] };
-    assert_eq!(auth.change(&admin, &add("full"), &AFAR), Err(UserError::Failed(Fault::unavailable("no space"))));
+    assert_eq!(auth.change(&admin, &add("full"), &AFAR), Err(AuthError::Failed(Fault::unavailable("no space"))));
     assert_eq!(
         auth.login("full", "12345678", &AFAR),
         Err(AuthError::Denied),

@@ -13,7 +13,7 @@ use quarry_stdx::{Fault, NodeFiles, hex, log, private_file};
 use ring::hmac;
 use serde_json::{Value, json};
 
-use crate::UserError;
+use crate::AuthError;
 
 /// Maximum tokens per user.
 pub const TOKENS_PER_USER_MAX: usize = 100;
@@ -230,18 +230,18 @@ impl Tokens {
 
 impl Draft {
     /// Adds a token.
-    pub(crate) fn add(&mut self, record: TokenRecord) -> Result<(), UserError> {
+    pub(crate) fn add(&mut self, record: TokenRecord) -> Result<(), AuthError> {
         if self.records.len() >= TOKENS_MAX {
-            return Err(UserError::Invalid(format!("there are {TOKENS_MAX} tokens already: remove some first")));
+            return Err(AuthError::Invalid(format!("there are {TOKENS_MAX} tokens already: remove some first")));
         }
         if self.records.values().filter(|other| other.user == record.user).count() >= TOKENS_PER_USER_MAX {
             let user = &record.user;
-            return Err(UserError::Invalid(format!(
+            return Err(AuthError::Invalid(format!(
                 "user {user} has {TOKENS_PER_USER_MAX} tokens already: remove some first"
             )));
         }
         if record.audience.is_empty() || record.audience.chars().count() > AUDIENCE_CHARS_MAX {
-            return Err(UserError::Invalid(format!(
+            return Err(AuthError::Invalid(format!(
                 "audience: say what the token is for, in at most {AUDIENCE_CHARS_MAX} characters"
             )));
         }
@@ -264,9 +264,9 @@ impl Draft {
     }
 
     /// Writes the records. Blocks on the disk.
-    pub(crate) fn persist(&self) -> Result<(), UserError> {
+    pub(crate) fn persist(&self) -> Result<(), AuthError> {
         let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
-        self.store.save(&kept).map_err(UserError::Failed)
+        self.store.save(&kept).map_err(AuthError::Failed)
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
         done
     }
 
-    fn issue(tokens: &mut Tokens, record: TokenRecord) -> Result<String, UserError> {
+    fn issue(tokens: &mut Tokens, record: TokenRecord) -> Result<String, AuthError> {
         let token = tokens.sign(&record);
         change(tokens, |draft| draft.add(record)).map(|()| token)
     }
@@ -370,9 +370,9 @@ mod tests {
         for number in 0..TOKENS_PER_USER_MAX {
             tokens.records.insert(number.to_string(), record(&number.to_string(), "eva"));
         }
-        assert!(matches!(issue(&mut tokens, record("x", "eva")), Err(UserError::Invalid(_))));
+        assert!(matches!(issue(&mut tokens, record("x", "eva")), Err(AuthError::Invalid(_))));
         assert!(issue(&mut tokens, record("x", "tom")).is_ok());
         let long = TokenRecord { audience: "x".repeat(AUDIENCE_CHARS_MAX + 1), ..record("y", "tom") };
-        assert!(matches!(issue(&mut tokens, long), Err(UserError::Invalid(_))));
+        assert!(matches!(issue(&mut tokens, long), Err(AuthError::Invalid(_))));
     }
 }

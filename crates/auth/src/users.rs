@@ -1,7 +1,9 @@
 //! User records, their validation, and their text form: `name:roles:hash`, one per line, roles separated by `;`.
 
 use quarry_conf::Roles;
-use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind};
+use quarry_stdx::{ChangingFiles, Fault};
+
+use crate::AuthError;
 
 /// Initial user and password of a new data directory, as in Splunk. Accepted only from the same machine.
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
@@ -103,44 +105,6 @@ impl UserChange {
     }
 }
 
-/// Error of changing users.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum UserError {
-    /// No such user.
-    #[error("there is no user {0}")]
-    Unknown(String),
-    /// No such token.
-    #[error("Could not find object id={0}")]
-    UnknownToken(String),
-    /// The user exists already.
-    #[error("there is a user {0} already")]
-    Exists(String),
-    /// The change is invalid.
-    #[error("{0}")]
-    Invalid(String),
-    /// The caller may not make this change.
-    #[error("{0}")]
-    Forbidden(String),
-    /// The records could not be written.
-    #[error("the change cannot be saved: {0}")]
-    Failed(Fault),
-    /// The caller's login failed or must wait.
-    #[error(transparent)]
-    Auth(#[from] crate::AuthError),
-}
-
-impl HasKind for UserError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            UserError::Unknown(_) | UserError::UnknownToken(_) => ErrorKind::NotFound,
-            UserError::Exists(_) | UserError::Invalid(_) => ErrorKind::Invalid,
-            UserError::Forbidden(_) => ErrorKind::Denied,
-            UserError::Failed(fault) => fault.kind(),
-            UserError::Auth(error) => error.kind(),
-        }
-    }
-}
-
 /// Position of the user of this name, ignoring case, as in Splunk. Names in older records may have capitals.
 pub(crate) fn user_position(users: &[UserRecord], name: &str) -> Option<usize> {
     let exact = users.iter().position(|user| user.name == name);
@@ -162,11 +126,11 @@ pub fn apply_change(
     change: &UserChange,
     hash: Option<String>,
     known: &Roles,
-) -> Result<Vec<UserRecord>, UserError> {
+) -> Result<Vec<UserRecord>, AuthError> {
     let mut users = users.to_vec();
     let at = user_position(&users, change.name());
     match (change, at) {
-        (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
+        (UserChange::Add { name, .. }, Some(_)) => return Err(AuthError::UserExists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
             // Checked as stored: `Nobody` is the reserved name, too.
             let name = name.to_lowercase();
@@ -174,12 +138,12 @@ pub fn apply_change(
             let roles = known_names(roles, known);
             check_roles(&roles, known)?;
             if users.len() >= USERS_MAX {
-                return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the maximum")));
+                return Err(AuthError::Invalid(format!("there are {USERS_MAX} users already, the maximum")));
             }
-            let password_hash = hash.ok_or_else(|| UserError::Invalid("a new user needs a password".to_owned()))?;
+            let password_hash = hash.ok_or_else(|| AuthError::Invalid("a new user needs a password".to_owned()))?;
             users.push(UserRecord { name, password_hash, roles });
         }
-        (_, None) => return Err(UserError::Unknown(change.name().to_owned())),
+        (_, None) => return Err(AuthError::UnknownUser(change.name().to_owned())),
         (UserChange::Edit { roles, .. }, Some(at)) => {
             if let Some(roles) = roles {
                 let roles = known_names(roles, known);
@@ -194,13 +158,13 @@ pub fn apply_change(
     }
     if !users.iter().any(|user| user.roles.iter().any(|role| role == ADMIN_ROLE)) {
         let text = format!("nobody would be left with the role {ADMIN_ROLE}: give it to another user first");
-        return Err(UserError::Invalid(text));
+        return Err(AuthError::Invalid(text));
     }
     Ok(users)
 }
 
 /// Validates a new password.
-pub fn check_new_password(password: &str) -> Result<(), UserError> {
+pub fn check_new_password(password: &str) -> Result<(), AuthError> {
     let text = if password == FIRST_USER.1 {
         "this is the default password: choose another".to_owned()
     } else if password.chars().count() < PASSWORD_CHARS_MIN {
@@ -210,21 +174,21 @@ pub fn check_new_password(password: &str) -> Result<(), UserError> {
     } else {
         return Ok(());
     };
-    Err(UserError::Invalid(text))
+    Err(AuthError::Invalid(text))
 }
 
 /// Validates a user's roles: at least one, and all exist.
-pub fn check_roles(roles: &[String], known: &Roles) -> Result<(), UserError> {
+pub fn check_roles(roles: &[String], known: &Roles) -> Result<(), AuthError> {
     if roles.is_empty() {
-        return Err(UserError::Invalid(format!("a user needs at least one role; existing: {}", known.names())));
+        return Err(AuthError::Invalid(format!("a user needs at least one role; existing: {}", known.names())));
     }
     match roles.iter().find(|role| known.get(role).is_none()) {
-        Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; existing: {}", known.names()))),
+        Some(role) => Err(AuthError::Invalid(format!("there is no role {role:?}; existing: {}", known.names()))),
         None => Ok(()),
     }
 }
 
-fn check_name(name: &str) -> Result<(), UserError> {
+fn check_name(name: &str) -> Result<(), AuthError> {
     let is_odd =
         |character: char| character.is_whitespace() || character.is_control() || ":;/,\"\\".contains(character);
     let count = name.chars().count();
@@ -239,7 +203,7 @@ fn check_name(name: &str) -> Result<(), UserError> {
         "{name:?} cannot be the name of a user: a name must have 1 to {NAME_CHARS_MAX} characters, must not contain \
          blanks, control characters or any of : ; / , \" \\, must not begin with # or ., and must not be `nobody` or `-`"
     );
-    Err(UserError::Invalid(text))
+    Err(AuthError::Invalid(text))
 }
 
 /// Parses a users file; malformed lines are skipped and returned by number.
@@ -273,7 +237,7 @@ mod tests {
         UserRecord { name: name.into(), password_hash: "h".into(), roles: vec![role.into()] }
     }
 
-    fn changed(users: &[UserRecord], change: &UserChange, hash: Option<String>) -> Result<Vec<UserRecord>, UserError> {
+    fn changed(users: &[UserRecord], change: &UserChange, hash: Option<String>) -> Result<Vec<UserRecord>, AuthError> {
         apply_change(users, change, hash, &Roles::built_in())
     }
 
@@ -297,28 +261,28 @@ mod tests {
         let add = |name: &str| UserChange::Add { name: name.into(), password: "p".into(), roles: vec!["user".into()] };
         let two = changed(&users, &add("eva"), Some("x".into())).unwrap();
         assert_eq!((two.len(), two[1].password_hash.as_str()), (2, "x"));
-        assert_eq!(changed(&two, &add("eva"), Some("x".into())), Err(UserError::Exists("eva".into())));
-        assert_eq!(changed(&two, &add("EVA"), Some("x".into())), Err(UserError::Exists("EVA".into())));
+        assert_eq!(changed(&two, &add("eva"), Some("x".into())), Err(AuthError::UserExists("eva".into())));
+        assert_eq!(changed(&two, &add("EVA"), Some("x".into())), Err(AuthError::UserExists("EVA".into())));
         assert_eq!(changed(&two, &add("Tom"), Some("x".into())).unwrap()[2].name, "tom");
         for odd in ["", "a b", "a:b", "a;b", "a\nb", "#a", "nobody", "Nobody", "-", "a/b", &"x".repeat(101)] {
-            assert!(matches!(changed(&users, &add(odd), Some("x".into())), Err(UserError::Invalid(_))), "{odd:?}");
+            assert!(matches!(changed(&users, &add(odd), Some("x".into())), Err(AuthError::Invalid(_))), "{odd:?}");
         }
         let remove = |name: &str| UserChange::Remove { name: name.into() };
         assert_eq!(changed(&two, &remove("eva"), None).unwrap(), users);
-        assert_eq!(changed(&two, &remove("tom"), None), Err(UserError::Unknown("tom".into())));
-        assert!(matches!(changed(&two, &remove("admin"), None), Err(UserError::Invalid(_))));
+        assert_eq!(changed(&two, &remove("tom"), None), Err(AuthError::UnknownUser("tom".into())));
+        assert!(matches!(changed(&two, &remove("admin"), None), Err(AuthError::Invalid(_))));
         let roles = |roles: &[&str]| UserChange::Edit {
             name: "admin".into(),
             password: None,
             old_password: None,
             roles: Some(roles.iter().map(|role| (*role).to_owned()).collect()),
         };
-        assert!(matches!(changed(&two, &roles(&["user"]), None), Err(UserError::Invalid(_))));
-        assert!(matches!(changed(&two, &roles(&[]), None), Err(UserError::Invalid(_))));
+        assert!(matches!(changed(&two, &roles(&["user"]), None), Err(AuthError::Invalid(_))));
+        assert!(matches!(changed(&two, &roles(&[]), None), Err(AuthError::Invalid(_))));
         let unknown = "there is no role \"nosuch\"; existing: user, power, admin, can_delete".to_owned();
-        assert_eq!(changed(&two, &roles(&["admin", "nosuch"]), None), Err(UserError::Invalid(unknown.clone())));
+        assert_eq!(changed(&two, &roles(&["admin", "nosuch"]), None), Err(AuthError::Invalid(unknown.clone())));
         let add = UserChange::Add { name: "bob".into(), password: "p".into(), roles: vec!["nosuch".into()] };
-        assert_eq!(changed(&two, &add, Some("x".into())), Err(UserError::Invalid(unknown)));
+        assert_eq!(changed(&two, &add, Some("x".into())), Err(AuthError::Invalid(unknown)));
         // A user whose role no longer exists can still be changed and removed.
         let old = vec![user("admin", "admin"), user("eva", "gone")];
         assert!(changed(&old, &remove("eva"), None).is_ok());

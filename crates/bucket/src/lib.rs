@@ -5,6 +5,9 @@
 //! until then. [`BucketReader`] answers queries by range reads: the directory first, then only the blocks that a search
 //! needs. docs/formats/bucket.md describes the layout.
 //!
+//! Errors are [`BucketError`]s. Only the storage behind [`ReadAt`], which other crates implement, has an error of its own
+//! ([`ReadError`]): it knows names of objects, but nothing of the format.
+//!
 //! Not here: files, sockets, clocks, caches, and which events form a bucket (blob, store).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

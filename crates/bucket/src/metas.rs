@@ -18,6 +18,7 @@ pub struct MetaSet(Box<[u64]>);
 impl MetaSet {
     /// The set of `codes`, each below `metas`.
     pub(crate) fn of(codes: &[u32], metas: usize) -> MetaSet {
+        assert!(codes.iter().all(|code| (*code as usize) < metas), "the slab has the metadata of its pages");
         let mut words = vec![0u64; metas.div_ceil(64)].into_boxed_slice();
         for code in codes {
             words[*code as usize / 64] |= 1 << (code % 64);

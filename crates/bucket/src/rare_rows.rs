@@ -37,6 +37,7 @@ impl BucketReader {
         if self.columns(slab)?.is_none() {
             return Ok(None);
         }
+        assert!(page < self.slabs()[slab].pages.len(), "a page set of the slab has a bit for the page");
         self.rows_of(TokenScope { slab, fields, within: None, may_hold: &|_| true }, page, query, most)
     }
 

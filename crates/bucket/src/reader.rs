@@ -237,6 +237,7 @@ impl BucketMetadata {
         head_at: BlockRef,
         first_row: u64,
     ) -> Result<u64, BucketError> {
+        assert_eq!(number, self.slabs.len(), "rows are numbered in the order of the slabs");
         let place = BlockPosition::outside_slabs("slab head", head_at.offset).in_slab(number);
         let bytes = source.fetch_block(place, head_at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::SlabHead, place, MAX_SLAB_HEAD_BYTES)?.decode()?;
@@ -267,6 +268,7 @@ impl BucketMetadata {
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas, absent_marks: head.absent_marks });
         let parts = SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator, run_directories };
         self.parts.push(parts);
+        assert_eq!(self.parts.len(), self.slabs.len(), "each slab has its blocks");
         Ok(row)
     }
 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{ExtractedField, ExtractedNames, MAX_EXTRACTED_NAMES};
-use quarry_event::{BatchFault, EventBatch, Metadata, TimeNs};
+use quarry_event::{EventBatch, Metadata, TimeNs};
+use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
 use crate::encode::SlabSource;
@@ -64,11 +65,11 @@ fn check_limits(events: &EventBatch) -> Result<(), BucketError> {
     Ok(())
 }
 
-fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
+fn check_rules(source: &SlabSource<'_>) -> Result<(), Fault> {
     let events = source.events.len();
     let len = source.index_times.map_or(events, <[TimeNs]>::len);
     if len != events {
-        return Err(BatchFault::Length { column: "index times", len, events });
+        return Err(Fault::bug(format!("index times has {len} entries for {events} events")));
     }
     source.events.check()
 }
@@ -109,11 +110,14 @@ impl MetadataCodes {
                 metas.push(events.metas[*meta as usize].clone());
             }
         }
+        assert!(metas.len() <= events.metas.len(), "each entry is stored once");
         MetadataCodes { metas, code_of }
     }
 
     #[inline]
     pub(crate) fn of_row(&self, events: &EventBatch, row: usize) -> u32 {
-        self.code_of[events.meta[row] as usize]
+        let code = self.code_of[events.meta[row] as usize];
+        debug_assert!((code as usize) < self.metas.len(), "the entries of events are stored");
+        code
     }
 }

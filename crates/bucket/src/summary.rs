@@ -76,6 +76,9 @@ impl SummaryBuilder {
     /// Adds a slab; `counts` has one entry per entry of `metas`.
     pub(crate) fn add_slab(&mut self, slab: &CheckedSlab<'_>, metas: &[Metadata], counts: &[MetaCount]) {
         let events = slab.events.len();
+        let counted: u64 = counts.iter().map(|count| count.events).sum();
+        assert_eq!(metas.len(), counts.len(), "each metadata entry is counted");
+        assert_eq!(counted, events as u64, "each event has one metadata entry");
         self.summary.events += events as u64;
         self.summary.raw_bytes += slab.events.raw.len() as u64;
         self.index_time_max = self.index_time_max.max(slab.index_times(0..events).iter().copied().max());
@@ -94,6 +97,7 @@ impl SummaryBuilder {
     /// The summary without the sizes of the objects.
     pub(crate) fn finish(self) -> BucketSummary {
         let mut summary = self.summary;
+        assert_eq!(self.all.map_or(0, |all| all.events), summary.events, "the slabs have all events of the bucket");
         if let Some(all) = self.all {
             summary.time_min = all.first;
             summary.time_max = all.last;

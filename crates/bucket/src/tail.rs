@@ -44,6 +44,8 @@ pub(crate) struct ObjectTail {
 impl ObjectTail {
     /// Appends the tail.
     pub(crate) fn write(&self, blocks: &mut BlockWriter) -> Result<(), BucketError> {
+        assert!(self.locators.len() <= self.heads.len(), "a slab has at most one locator");
+        assert!(self.dictionaries.len() <= 2 * self.heads.len(), "a slab has at most two term dictionaries");
         let mut added: Vec<Vec<BlockRef>> = vec![Vec::new(); self.heads.len()];
         let mut directories: Vec<SlabBlock> = Vec::with_capacity(self.locators.len() + self.dictionaries.len());
         for (slab, content) in write_locators(&self.locators, blocks) {

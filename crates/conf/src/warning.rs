@@ -27,14 +27,6 @@ impl fmt::Display for ConfWarning {
     }
 }
 
-impl std::error::Error for ConfWarning {}
-
-impl HasKind for ConfWarning {
-    fn kind(&self) -> ErrorKind {
-        self.problem.kind()
-    }
-}
-
 /// Kinds of fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {

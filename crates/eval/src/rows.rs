@@ -35,7 +35,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use crate::EngineError;
 
@@ -276,7 +276,7 @@ pub fn as_text_array(array: &ArrayRef) -> StringViewArray {
 pub fn as_number_array(array: &ArrayRef) -> Float64Array {
     match ColumnReader::new(array) {
         ColumnReader::Float(numbers) => numbers,
-        ColumnReader::Int(numbers) => numbers.unary(|value| value as f64),
+        ColumnReader::Int(numbers) => numbers.unary(f64_of),
         ColumnReader::Time(times) => times.unary(time_seconds),
         reader => (0..array.len()).map(|row| reader.number(row)).collect(),
     }

@@ -14,6 +14,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
 use quarry_event::value::{Number, format_number};
 use quarry_spl::ast::{BinOptions, BinSpan};
+use quarry_stdx::number::{f64_of, integer_part};
 
 use crate::EngineError;
 use crate::context::CommandContext;
@@ -217,12 +218,12 @@ impl NumberSpans {
     /// Splunk.
     pub fn for_range(low: f64, high: f64, spans: usize, least: f64) -> NumberSpans {
         let range = (high - low).abs();
-        let exact = (range / spans.max(1) as f64).max(least);
+        let exact = (range / f64_of(spans.max(1))).max(least);
         if exact == 0.0 || !exact.is_finite() || (range == 0.0 && least <= 1.0) {
             return NumberSpans::Width(1.0);
         }
         // Slightly less than the logarithm, so that an exact power is not rounded up.
-        NumberSpans::Width(10f64.powi((exact.log10() - 1e-9).ceil() as i32))
+        NumberSpans::Width(10f64.powi(integer_part((exact.log10() - 1e-9).ceil())))
     }
 }
 
@@ -237,9 +238,9 @@ pub fn time_span(options: &BinOptions) -> Option<Span> {
 
 fn span_of_seconds(seconds: f64) -> Span {
     if seconds.fract() == 0.0 && seconds >= 1.0 {
-        Span::new(seconds as u64, SpanUnit::Second)
+        Span::new(integer_part(seconds), SpanUnit::Second)
     } else {
-        Span::new(((seconds * 1e3).round() as u64).max(1), SpanUnit::Millisecond)
+        Span::new(integer_part::<u64>((seconds * 1e3).round()).max(1), SpanUnit::Millisecond)
     }
 }
 
@@ -248,7 +249,7 @@ pub fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
     match options.span.as_ref()? {
         BinSpan::Number(width) if *width > 0.0 => Some(NumberSpans::Width(*width)),
         BinSpan::Number(_) => None,
-        BinSpan::Time(span) => Some(NumberSpans::Width(length_of(span) as f64 / NS_PER_SEC as f64)),
+        BinSpan::Time(span) => Some(NumberSpans::Width(f64_of(length_of(span)) / f64_of(NS_PER_SEC))),
         BinSpan::Log { coefficient, base } => Some(NumberSpans::Log { coefficient: *coefficient, base: *base }),
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod batch;
 mod batch_rules;
+mod error;
 pub mod expression;
 pub mod fields;
 pub mod segment;
@@ -22,7 +23,7 @@ pub mod time;
 pub mod value;
 
 pub use batch::{EventBatch, FieldNames, Metadata, MetadataIndex, Page, PageColumns};
-pub use batch_rules::BatchFault;
+pub use error::TimeError;
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
 pub use fields::{FieldRef, FieldRun, IndexedFields};
 pub use sent_request::SentRequest;

@@ -9,6 +9,8 @@ pub mod spelling;
 
 use std::cmp::Ordering;
 
+use quarry_stdx::number::{f64_of, integer_part};
+
 use self::decimal::Decimal;
 
 /// Largest magnitude up to which every integer is exact in a double.
@@ -22,7 +24,7 @@ const SCIENTIFIC_EXPONENT_MIN: i32 = 16;
 /// Bound below which a double without a fraction is formatted as an integer with all its digits. It is also an integer
 /// in arithmetic, so that the result does not depend on whether a number was formatted and parsed before.
 const PLAIN_INTEGER_BOUND: f64 = 1e16;
-const _: () = assert!(SCIENTIFIC_EXPONENT_MIN == 16 && PLAIN_INTEGER_BOUND == 10u64.pow(16) as f64);
+const _: () = assert!(SCIENTIFIC_EXPONENT_MIN == 16 && PLAIN_INTEGER_BOUND == 1e16);
 /// Decimal exponent below which floats are formatted in scientific notation because they are small.
 const PLAIN_EXPONENT_MIN: i32 = -4;
 
@@ -43,11 +45,11 @@ impl Number {
     /// microsecond.
     pub fn as_f64(self) -> f64 {
         match self {
-            Number::Int(value) => value as f64,
+            Number::Int(value) => f64_of(value),
             Number::Float(value) => value,
             Number::Nanos(ns) => {
                 let (whole, rest) = (ns.div_euclid(NANOS_PER_UNIT), ns.rem_euclid(NANOS_PER_UNIT));
-                whole as f64 + rest as f64 / NANOS_PER_UNIT as f64
+                f64_of(whole) + f64_of(rest) / f64_of(NANOS_PER_UNIT)
             }
         }
     }
@@ -69,7 +71,7 @@ impl Number {
     fn exact_integer(self) -> i128 {
         match self {
             Number::Int(value) => i128::from(value),
-            Number::Float(value) => value as i128,
+            Number::Float(value) => integer_part(value),
             Number::Nanos(ns) => i128::from(ns / NANOS_PER_UNIT),
         }
     }
@@ -94,7 +96,7 @@ pub fn write_number(value: f64, out: &mut String) {
     } else if value.is_infinite() {
         out.push_str(if value > 0.0 { "inf" } else { "-inf" });
     } else if value.fract() == 0.0 && value.abs() < PLAIN_INTEGER_BOUND {
-        write_integer(value as i64, out);
+        write_integer(integer_part(value), out);
     } else {
         write_float(value, out);
     }

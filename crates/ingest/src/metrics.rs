@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_stdx::log;
+use quarry_stdx::number::f64_of;
 use quarry_store::{AppendRequest, CacheStats, RemoteStats};
 
 use crate::ingest::Ingest;
@@ -87,7 +88,7 @@ impl BatchAmounts {
         let mut start = 0;
         for row in 0..batch.len() {
             let end = batch.ends[row];
-            let age = (batch.index_time - batch.time[row]).max(0) as f64 / NS_PER_SEC as f64;
+            let age = f64_of((batch.index_time - batch.time[row]).max(0)) / f64_of(NS_PER_SEC);
             if let Some(amount) = amounts.get_mut(batch.meta[row] as usize) {
                 amount.add(&Amount {
                     events: 1,
@@ -132,7 +133,7 @@ impl Throughput {
         let mut counted = self.lock();
         let series = std::mem::take(&mut counted.series);
         let all = std::mem::take(&mut counted.all);
-        let total = counted.total_bytes as f64 / BYTES_PER_KB;
+        let total = f64_of(counted.total_bytes) / BYTES_PER_KB;
         drop(counted);
         let mut lines = Vec::new();
         for (group, series) in GROUPS.iter().zip(series) {
@@ -145,11 +146,11 @@ impl Throughput {
                 lines.push(line);
             }
         }
-        let (rate, events) = (all.bytes as f64 / BYTES_PER_KB / seconds, all.events as f64 / seconds);
+        let (rate, events) = (f64_of(all.bytes) / BYTES_PER_KB / seconds, f64_of(all.events) / seconds);
         lines.push(format!(
             "group=thruput, name=index_thruput, instantaneous_kbps={rate:.6}, instantaneous_eps={events:.6}, \
              total_k_processed={total:.3}, kb={:.6}, ev={}",
-            all.bytes as f64 / BYTES_PER_KB,
+            f64_of(all.bytes) / BYTES_PER_KB,
             all.events
         ));
         lines.push(format!("group=pipeline, name=indexerpipe, processor=indexer, executes={}", all.events));
@@ -163,12 +164,12 @@ fn names_of(meta: &Metadata) -> [&Arc<str>; GROUPS.len()] {
 }
 
 fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
-    let kilobytes = amount.bytes as f64 / BYTES_PER_KB;
-    let average = amount.age_seconds / amount.events.max(1) as f64;
+    let kilobytes = f64_of(amount.bytes) / BYTES_PER_KB;
+    let average = amount.age_seconds / f64_of(amount.events.max(1));
     out.push_str(&format!(
         "kbps={:.6}, eps={:.6}, kb={kilobytes:.6}, ev={}, avg_age={average:.3}, max_age={:.0}",
         kilobytes / seconds,
-        amount.events as f64 / seconds,
+        f64_of(amount.events) / seconds,
         amount.events,
         amount.max_age_seconds
     ));
@@ -194,7 +195,7 @@ fn queue_lines(node: &Ingest) -> Vec<String> {
 /// cache, and waiting uploads. The names of the groups are Splunk's; the fields differ, because ranges and not buckets
 /// are fetched.
 fn volume_lines(figures: &RemoteStats, before: &CacheStats) -> Vec<String> {
-    let kilobytes = |bytes: u64| bytes as f64 / BYTES_PER_KB;
+    let kilobytes = |bytes: u64| f64_of(bytes) / BYTES_PER_KB;
     let (cache, since) = (&figures.cache, |now: u64, then: u64| now.saturating_sub(then));
     vec![
         format!(

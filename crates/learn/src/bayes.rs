@@ -1,5 +1,6 @@
 //! Gaussian naive Bayes: the columns of each class are assumed to be normally distributed and independent.
 
+use quarry_stdx::number::f64_of;
 use serde::{Deserialize, Serialize};
 
 use crate::logistic_regression::softmax;
@@ -63,6 +64,6 @@ pub(crate) fn fit(
     // Constant columns carry no information, but must not cause a division by 0.
     let added = if most > 0.0 { smoothing * most } else { 1.0 };
     variances.iter_mut().for_each(|variance| *variance = (*variance + added).max(f64::MIN_POSITIVE));
-    let whole = x.rows() as f64;
+    let whole = f64_of(x.rows());
     Ok(Bayes { width, shares: sizes.iter().map(|size| size / whole).collect(), means, variances })
 }

@@ -4,6 +4,7 @@
 //! normal density, the upper tail of an exponential density, and the lowest parts of a kernel density estimate.
 //! `lower_threshold` and `upper_threshold` set the tails separately.
 
+use quarry_stdx::number::{f64_of, integer_part};
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
@@ -139,12 +140,12 @@ impl Density {
             Density::Expon { start, scale } => Some((-(value - start) / scale).exp() / scale),
             Density::Kernels { start, step, heights } => {
                 let place = (value - start) / step;
-                let inside = place >= 0.0 && place <= (heights.len() - 1) as f64;
+                let inside = place >= 0.0 && place <= f64_of(heights.len() - 1);
                 if !inside {
                     return Some(0.0);
                 }
-                let low = (place.floor() as usize).min(heights.len() - 2);
-                Some(heights[low] + (heights[low + 1] - heights[low]) * (place - low as f64))
+                let low = integer_part::<usize>(place).min(heights.len() - 2);
+                Some(heights[low] + (heights[low + 1] - heights[low]) * (place - f64_of(low)))
             }
         }
     }
@@ -162,7 +163,7 @@ impl Density {
             Density::Kernels { start, step, heights } => {
                 let mut area = 0.0;
                 for (at, pair) in heights.windows(2).enumerate() {
-                    let from = start + step * at as f64;
+                    let from = start + step * f64_of(at);
                     let reached = ((value - from) / step).clamp(0.0, 1.0);
                     area += step * reached * (pair[0] + (pair[1] - pair[0]) * reached / 2.0);
                     if reached < 1.0 {
@@ -187,11 +188,11 @@ impl Density {
                         let (height, rise, wanted) = (pair[0], pair[1] - pair[0], left / step);
                         let root = (height * height + 2.0 * rise * wanted).max(0.0).sqrt();
                         let reached = if height + root > 0.0 { 2.0 * wanted / (height + root) } else { 0.0 };
-                        return start + step * (at as f64 + reached.min(1.0));
+                        return start + step * (f64_of(at) + reached.min(1.0));
                     }
                     left -= area;
                 }
-                start + step * (heights.len() - 1) as f64
+                start + step * f64_of(heights.len() - 1)
             }
         }
     }
@@ -238,13 +239,13 @@ fn lowest_density_ranges(start: f64, step: f64, heights: &[f64], area: f64) -> V
     // Outside of all steps, the density is 0.
     ranges.push(Range { low: f64::NEG_INFINITY, high: start, area: 0.0 });
     for at in (0..areas.len()).filter(|at| is_low[*at]) {
-        let from = start + step * at as f64;
+        let from = start + step * f64_of(at);
         match ranges.last_mut().filter(|_| at == 0 || is_low[at - 1]) {
             Some(last) => (last.high, last.area) = (from + step, last.area + areas[at]),
             None => ranges.push(Range { low: from, high: from + step, area: areas[at] }),
         }
     }
-    let end = start + step * areas.len() as f64;
+    let end = start + step * f64_of(areas.len());
     match ranges.last_mut().filter(|_| is_low.last() == Some(&true)) {
         Some(last) => last.high = f64::INFINITY,
         None => ranges.push(Range { low: end, high: f64::INFINITY, area: 0.0 }),

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use quarry_stdx::number::{f64_of, integer_part};
+
 use crate::density::{Densities, Density, Group, thresholds};
 use crate::encode::{Column, Encoding, Feature};
 use crate::fit::FitRequest;
@@ -96,7 +98,7 @@ fn group(
     stop: StopCheck<'_>,
 ) -> Result<Group, LearnError> {
     values.sort_by(f64::total_cmp);
-    let count = values.len() as f64;
+    let count = f64_of(values.len());
     let (min, max) = (values[0], values[values.len() - 1]);
     let mean = values.iter().sum::<f64>() / count;
     let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
@@ -129,22 +131,22 @@ fn group(
 
 /// Kernel density estimate with Scott's bandwidth, at equal steps.
 fn kernels(sorted: &[f64], square: f64, stop: StopCheck<'_>) -> Result<Density, LearnError> {
-    let count = sorted.len() as f64;
+    let count = f64_of(sorted.len());
     let width = (square / (count - 1.0).max(1.0)).sqrt() * count.powf(-0.2);
     let (first, last) =
         (sorted[0] - KERNEL_CUTOFF_DEVIATIONS * width, sorted[sorted.len() - 1] + KERNEL_CUTOFF_DEVIATIONS * width);
-    let steps = (((last - first) / width * 8.0) as usize).clamp(STEPS_RANGE.0, STEPS_RANGE.1);
-    let step = (last - first) / (steps - 1) as f64;
+    let steps = integer_part::<usize>((last - first) / width * 8.0).clamp(STEPS_RANGE.0, STEPS_RANGE.1);
+    let step = (last - first) / f64_of(steps - 1);
     let mut heights = vec![0.0; steps];
     for (at, value) in sorted.iter().enumerate() {
         if at % crate::ROWS_PER_STOP_CHECK == 0 {
             check_stop(stop)?;
         }
-        let place = |at: f64| (((at - first) / step).max(0.0) as usize).min(steps - 1);
+        let place = |at: f64| integer_part::<usize>((at - first) / step).min(steps - 1);
         let (from, to) =
             (place(value - KERNEL_CUTOFF_DEVIATIONS * width), place(value + KERNEL_CUTOFF_DEVIATIONS * width));
         for (offset, height) in heights[from..=to].iter_mut().enumerate() {
-            let off = (first + step * (from + offset) as f64 - value) / width;
+            let off = (first + step * f64_of(from + offset) - value) / width;
             *height += (-off * off / 2.0).exp();
         }
     }
@@ -154,15 +156,15 @@ fn kernels(sorted: &[f64], square: f64, stop: StopCheck<'_>) -> Result<Density, 
 }
 
 fn distance(density: &Density, sorted: &[f64], metric: Metric) -> f64 {
-    let count = sorted.len() as f64;
+    let count = f64_of(sorted.len());
     match metric {
         Metric::Wasserstein => {
-            let off = |(at, value): (usize, &f64)| (value - density.quantile((at as f64 + 0.5) / count)).abs();
+            let off = |(at, value): (usize, &f64)| (value - density.quantile((f64_of(at) + 0.5) / count)).abs();
             sorted.iter().enumerate().map(off).sum::<f64>() / count
         }
         Metric::Kolmogorov => sorted.iter().enumerate().fold(0.0, |most: f64, (at, value)| {
             let below = density.cumulative_probability(*value);
-            most.max((below - at as f64 / count).abs()).max((below - (at + 1) as f64 / count).abs())
+            most.max((below - f64_of(at) / count).abs()).max((below - f64_of(at + 1) / count).abs())
         }),
     }
 }

@@ -6,6 +6,7 @@
 //! Tibshirani: "Regularization Paths for Generalized Linear Models via Coordinate Descent", 2010). The objective
 //! functions are those that scikit-learn documents for its classes of these names, which Splunk's toolkit uses.
 
+use quarry_stdx::number::f64_of;
 use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
@@ -55,7 +56,7 @@ pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
 
 /// Mean and standard deviation of every column; the deviation of a column that is constant except for rounding is 0.
 pub(crate) fn means_and_deviations(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
-    let count = x.rows().max(1) as f64;
+    let count = f64_of(x.rows().max(1));
     let mut means = vec![0.0; x.width()];
     x.iter().for_each(|row| means.iter_mut().zip(row).for_each(|(mean, cell)| *mean += cell / count));
     let mut squares = vec![0.0; x.width()];
@@ -87,7 +88,7 @@ fn cross_products(
     (means, scales): (&[f64], &[f64]),
     stop: StopCheck<'_>,
 ) -> Result<CrossProducts, LearnError> {
-    let (width, count) = (x.width(), x.rows() as f64);
+    let (width, count) = (x.width(), f64_of(x.rows()));
     let mut sums = CrossProducts { column_products: vec![0.0; width * width], target_products: vec![0.0; width] };
     let mut scaled = vec![0.0; width];
     for (at, (row, y)) in x.iter().zip(y).enumerate() {
@@ -119,7 +120,7 @@ pub(crate) fn fit(
     has_intercept: bool,
     stop: StopCheck<'_>,
 ) -> Result<Linear, LearnError> {
-    let (width, count) = (x.width(), x.rows() as f64);
+    let (width, count) = (x.width(), f64_of(x.rows()));
     let (mut means, mut scales) = means_and_deviations(x);
     let mut middle = y.iter().sum::<f64>() / count;
     if !has_intercept {

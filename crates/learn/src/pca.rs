@@ -1,5 +1,6 @@
 //! Principal component analysis.
 
+use quarry_stdx::number::f64_of;
 use serde::{Deserialize, Serialize};
 
 use crate::linear_regression::dot;
@@ -56,7 +57,7 @@ pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: StopCheck<'_>) -> Resu
     }
     let (means, _) = crate::linear_regression::means_and_deviations(x);
     let mut products = vec![0.0; width * width];
-    let freedom = (x.rows() - 1) as f64;
+    let freedom = f64_of(x.rows() - 1);
     let mut centred = vec![0.0; width];
     for (at, row) in x.iter().enumerate() {
         if at % ROWS_PER_STOP_CHECK == 0 {

@@ -1,6 +1,8 @@
 //! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 //! 2014).
 
+use quarry_stdx::number::f64_of;
+
 /// A sequence of numbers determined by its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
@@ -27,7 +29,7 @@ impl Rng {
 
     /// A number from 0 up to, but not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        f64_of(self.next() >> 11) / f64_of(1u64 << 53)
     }
 }
 

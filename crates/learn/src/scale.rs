@@ -1,5 +1,6 @@
 //! Scaling of columns.
 
+use quarry_stdx::number::{f64_of, integer_part};
 use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
@@ -59,8 +60,8 @@ fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
 
 /// The quantile of sorted numbers, interpolated linearly.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * sorted.len().saturating_sub(1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    let place = share * f64_of(sorted.len().saturating_sub(1));
+    let (low, high) = (integer_part::<usize>(place), integer_part::<usize>(place.ceil()));
     match (sorted.get(low), sorted.get(high)) {
         (Some(low), Some(high)) => low + (high - low) * place.fract(),
         _ => 0.0,

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quarry_stdx::number::{f64_of, integer_part};
+
 use crate::encode::Column;
 use crate::model::OutputValue;
 use crate::options::Options;
@@ -92,7 +94,7 @@ fn numbers(actual: &Column<'_>, predicted: &Column<'_>, rows: usize) -> Result<V
 }
 
 fn regression_score(method: &str, pairs: &[(f64, f64)]) -> f64 {
-    let count = pairs.len() as f64;
+    let count = f64_of(pairs.len());
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
     let middle = mean(&|(actual, _)| *actual);
     let spread = mean(&|(actual, _)| (actual - middle).powi(2));
@@ -124,8 +126,8 @@ fn area_under_curve(
     let positive = options.get("pos_label").unwrap_or("1");
     let row = |row: usize| Some((predicted.values.number(row)?, actual.values.text(row)? == positive));
     let mut scored: Vec<(f64, bool)> = (0..rows).filter_map(row).collect();
-    let trues = scored.iter().filter(|(_, is_true)| *is_true).count() as f64;
-    let others = scored.len() as f64 - trues;
+    let trues = f64_of(scored.iter().filter(|(_, is_true)| *is_true).count());
+    let others = f64_of(scored.len()) - trues;
     if trues == 0.0 || others == 0.0 {
         let message = format!("{} needs rows with and without the value {positive}: name it by pos_label", actual.name);
         return Err(LearnError::Data(message));
@@ -134,8 +136,8 @@ fn area_under_curve(
     let mut ranks = 0.0;
     let mut start = 0;
     for group in scored.chunk_by(|one, other| one.0 == other.0) {
-        let middle = start as f64 + (group.len() + 1) as f64 / 2.0;
-        ranks += middle * group.iter().filter(|(_, is_true)| *is_true).count() as f64;
+        let middle = f64_of(start) + f64_of(group.len() + 1) / 2.0;
+        ranks += middle * f64_of(group.iter().filter(|(_, is_true)| *is_true).count());
         start += group.len();
     }
     Ok((ranks - trues * (trues + 1.0) / 2.0) / (trues * others))
@@ -195,7 +197,8 @@ impl ConfusionMatrix {
         let line = |(class, counts): (&String, &[f64])| {
             let name = ("actual".to_owned(), OutputValue::Text(Arc::from(class.as_str())));
             let cells = self.classes.iter().zip(counts);
-            let cells = cells.map(|(class, count)| (format!("predicted({class})"), OutputValue::Whole(*count as i64)));
+            let cells =
+                cells.map(|(class, count)| (format!("predicted({class})"), OutputValue::Whole(integer_part(*count))));
             std::iter::once(name).chain(cells).collect()
         };
         lines.map(line).collect()
@@ -217,7 +220,7 @@ impl ConfusionMatrix {
                 ("precision".to_owned(), OutputValue::Number(share.precision)),
                 ("recall".to_owned(), OutputValue::Number(share.recall)),
                 ("fscore".to_owned(), OutputValue::Number(share.f1)),
-                ("support".to_owned(), OutputValue::Whole(share.support as i64)),
+                ("support".to_owned(), OutputValue::Whole(integer_part(share.support))),
             ]
         };
         self.classes.iter().enumerate().map(line).collect()
@@ -250,7 +253,7 @@ impl ConfusionMatrix {
             Some("binary") => binary(),
             // Each misclassified row is one false positive and one false negative, so all three equal the accuracy.
             Some("micro") => one(self.accuracy(true)),
-            Some("macro") => one(shares.iter().map(of).sum::<f64>() / shares.len() as f64),
+            Some("macro") => one(shares.iter().map(of).sum::<f64>() / f64_of(shares.len())),
             Some("weighted") => one(shares.iter().map(|share| of(share) * share.support).sum::<f64>() / whole),
             Some(_) => Err(options.invalid_option("average", "binary, micro, macro, weighted or none")),
         }
@@ -320,5 +323,5 @@ fn silhouette(
             whole += if most > 0.0 { (outer - inner) / most } else { 0.0 };
         }
     }
-    Ok(vec![vec![("silhouette_score".to_owned(), finite(whole / points.len() as f64))]])
+    Ok(vec![vec![("silhouette_score".to_owned(), finite(whole / f64_of(points.len())))]])
 }

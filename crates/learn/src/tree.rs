@@ -1,5 +1,6 @@
 //! Decision trees and forests, as stored and evaluated.
 
+use quarry_stdx::number::{f64_of, integer_part};
 use serde::{Deserialize, Serialize};
 
 use crate::exact_numbers;
@@ -51,7 +52,7 @@ impl Tree {
 impl Forest {
     /// The mean prediction of the trees.
     pub(crate) fn number(&self, row: &[f64]) -> f64 {
-        self.trees.iter().map(|tree| tree.values[tree.leaf(row)]).sum::<f64>() / self.trees.len() as f64
+        self.trees.iter().map(|tree| tree.values[tree.leaf(row)]).sum::<f64>() / f64_of(self.trees.len())
     }
 
     /// The mean class shares of the trees, for `count` classes.
@@ -59,12 +60,12 @@ impl Forest {
         let mut sums = vec![0.0; count];
         for tree in &self.trees {
             let leaf = tree.leaf(row);
-            let start = tree.values[leaf] as usize;
+            let start: usize = integer_part(tree.values[leaf]);
             for (class, share) in tree.classes[leaf].iter().zip(&tree.shares[start..]) {
                 sums[*class as usize] += share;
             }
         }
-        sums.iter_mut().for_each(|sum| *sum /= self.trees.len() as f64);
+        sums.iter_mut().for_each(|sum| *sum /= f64_of(self.trees.len()));
         sums
     }
 }
@@ -91,7 +92,7 @@ impl Tree {
         }
         let is_wrong = |at: usize| {
             let start = self.values[at];
-            let fits = start >= 0.0 && start + self.classes[at].len() as f64 <= self.shares.len() as f64;
+            let fits = start >= 0.0 && start + f64_of(self.classes[at].len()) <= f64_of(self.shares.len());
             !fits || self.classes[at].iter().any(|class| *class as usize >= classes)
         };
         match self.classes.len() == size && !(0..size).any(is_wrong) {

@@ -8,6 +8,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use quarry_stdx::number::{f64_of, integer_part};
+
 use crate::matrix::Matrix;
 use crate::options::Options;
 use crate::rng::Rng;
@@ -57,16 +59,16 @@ impl GrowthOptions {
             Some("entropy") => true,
             Some(_) => return Err(options.invalid_option("criterion", "gini or entropy")),
         };
-        let root = (width as f64).sqrt() as usize;
+        let root: usize = integer_part(f64_of(width).sqrt());
         let all = if is_forest && classifies { root } else { width };
         let columns = match options.get("max_features").map(str::to_ascii_lowercase).as_deref() {
             None | Some("auto") => all,
             Some("none") => width,
             Some("sqrt") => root,
-            Some("log2") => (width as f64).log2() as usize,
+            Some("log2") => integer_part(f64_of(width).log2()),
             Some(text) if text.contains('.') => {
                 let share: f64 = options.number("max_features", (0.0, 1.0))?.unwrap_or(1.0);
-                (width as f64 * share) as usize
+                integer_part(f64_of(width) * share)
             }
             Some(_) => counts("max_features", 1)?.unwrap_or(width),
         };
@@ -79,8 +81,8 @@ impl GrowthOptions {
             by_entropy,
             depth,
             leaves: counts("max_leaf_nodes", 2)?.unwrap_or(usize::MAX),
-            split_rows: counts("min_samples_split", 2)?.unwrap_or(2) as f64,
-            leaf_rows: counts("min_samples_leaf", 1)?.unwrap_or(1) as f64,
+            split_rows: f64_of(counts("min_samples_split", 2)?.unwrap_or(2)),
+            leaf_rows: f64_of(counts("min_samples_leaf", 1)?.unwrap_or(1)),
             columns: columns.clamp(1, width),
             is_forest,
             seed: options.seed()?,
@@ -107,7 +109,7 @@ pub(crate) fn fit(
     }
     // Target values are centred, so that squaring does not lose small differences.
     let middle = match truth {
-        Targets::Numbers(numbers) => numbers.iter().sum::<f64>() / rows.max(1) as f64,
+        Targets::Numbers(numbers) => numbers.iter().sum::<f64>() / f64_of(rows.max(1)),
         Targets::Classes(..) => 0.0,
     };
     let mut forest = Forest { trees: Vec::new(), importances: vec![0.0; x.width()] };
@@ -239,7 +241,7 @@ impl Grower<'_> {
         match self.truth {
             Targets::Numbers(_) => self.tree.values.push(self.middle + sums[1] / sums[0]),
             Targets::Classes(..) => {
-                self.tree.values.push(self.tree.shares.len() as f64);
+                self.tree.values.push(f64_of(self.tree.shares.len()));
                 let whole: f64 = sums.iter().sum();
                 let there = sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0);
                 self.tree.classes.push(there.clone().map(|(class, _)| class as u32).collect());

@@ -1,7 +1,7 @@
 //! Errors in the settings of a pipeline. Events never cause an error, whatever they contain.
 
 use quarry_conf::PropsSettings;
-use quarry_event::time::FormatError;
+use quarry_event::TimeError;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use thiserror::Error;
 
@@ -28,11 +28,11 @@ pub enum PipelineError {
         /// The sourcetype for which the setting was resolved, or the stanza that was checked.
         sourcetype: String,
         /// Fault of the format.
-        reason: FormatError,
+        reason: TimeError,
     },
     /// An index-time rule that cannot be executed.
-    #[error(transparent)]
-    Rule(#[from] Box<InvalidRule>),
+    #[error("{} of [{}]: \"{}\": {}; correct it in {}", .0.setting, .0.rule, .0.text, .0.reason, .0.file)]
+    Rule(Box<InvalidRule>),
     /// An unknown character set.
     #[error(
         "CHARSET of [{sourcetype}]: unknown character set \"{charset}\"; use a name such as UTF-8, \
@@ -56,9 +56,8 @@ pub enum PipelineError {
     },
 }
 
-/// An index-time rule that cannot be executed.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{setting} of [{rule}]: \"{text}\": {reason}; correct it in {file}")]
+/// The parts of [`PipelineError::Rule`], in a box to keep the error small.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRule {
     /// Stanza with the rule.
     pub rule: String,
@@ -70,12 +69,6 @@ pub struct InvalidRule {
     pub text: String,
     /// Description of the fault.
     pub reason: String,
-}
-
-impl HasKind for InvalidRule {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Invalid
-    }
 }
 
 impl HasKind for PipelineError {

@@ -151,6 +151,7 @@ impl Collected {
             self.has_separator |= value.contains(VALUE_SEPARATOR);
             self.field.bytes.extend_from_slice(value.as_bytes());
         }
+        assert!(self.field.rows.last().is_none_or(|last| *last < row), "events are added in their order");
         self.field.rows.push(row);
         self.field.ends.push(u32_of(self.field.bytes.len()));
         assert_eq!(self.field.rows.len(), self.field.ends.len(), "each event with the field has its values");

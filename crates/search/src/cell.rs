@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use quarry_event::spreadsheet::escape_formula;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{self, Number};
+use quarry_stdx::number::integer_part;
 
 /// A value of a result row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ fn format_timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
 fn to_instant(seconds: Number) -> Option<i64> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = NS_PER_SEC / 1_000_000;
-    let rounded = || ((seconds.as_f64() * MICROS_PER_SEC).round() as i64).checked_mul(NS_PER_MICRO);
+    let rounded = || integer_part::<i64>((seconds.as_f64() * MICROS_PER_SEC).round()).checked_mul(NS_PER_MICRO);
     seconds.to_nanos().or_else(rounded)
 }
 

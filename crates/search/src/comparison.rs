@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quarry_stdx::number::{f64_of, integer_part};
 use serde_json::Value;
 
 use crate::service::Outcome;
@@ -71,7 +72,7 @@ impl RangeFields {
                 values: parse_value_counts(&row),
             };
             if text("field") == UNIVERSAL_FIELD {
-                found.events = counts.count as u64;
+                found.events = integer_part(counts.count);
             }
             found.fields.insert(text("field"), counts);
         }
@@ -83,7 +84,7 @@ impl RangeFields {
         let of = |name: &&String| {
             let (own, others) = (self.fields.get(*name)?, other.fields.get(*name)?);
             // A complete list lacks only values that do not occur.
-            let is_complete = own.values.len() as f64 >= own.distinct;
+            let is_complete = f64_of(own.values.len()) >= own.distinct;
             let unknown = others.values.keys().filter(|value| !is_complete && !own.values.contains_key(*value));
             Some(((*name).clone(), unknown.cloned().collect::<BTreeSet<String>>()))
         };
@@ -102,7 +103,7 @@ impl RangeFields {
     /// Number of events with a value, and their share of all events of the range.
     fn share(&self, field: &str, value: &str) -> (u64, f64) {
         let count = self.fields.get(field).and_then(|counts| counts.values.get(value)).copied().unwrap_or(0);
-        (count, count as f64 / self.events.max(1) as f64)
+        (count, f64_of(count) / f64_of(self.events.max(1)))
     }
 }
 

@@ -14,6 +14,7 @@ mod answer_hints;
 pub mod cell;
 pub mod comparison;
 mod dispatch;
+mod error;
 pub mod hints;
 mod job_recorder;
 mod job_sharing;
@@ -37,13 +38,12 @@ mod written_times;
 pub use answer_hints::{AnswerWatch, AnsweredSearch};
 pub use cell::Cell;
 pub use dispatch::JobStore;
+pub use error::SearchError;
 pub use job_recorder::{COLLECTED_BYTES_MAX, CollectedBytes, JobFacts, JobRecorder, STORED_BYTES_MAX};
 pub use namespaces::{Namespaces, ReadSettings, Visibility};
 pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use server_info::{NodeIdentity, os_name};
-pub use service::{
-    ModelSummaryRequest, Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts,
-};
+pub use service::{ModelSummaryRequest, Outcome, RunningSearch, SearchParams, SearchService, SearchServiceParts};
 pub use setup::{DEFAULT_INDEX, RecordDeletion, SearchSettings, remove_orphaned_spills};
 pub use table::{EventFormat, ResultTable, Row};

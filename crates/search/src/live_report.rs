@@ -13,10 +13,11 @@ use jiff::tz::TimeZone;
 use quarry_stdx::SharedClock;
 
 use crate::ResultTable;
+use crate::error::SearchError;
 use crate::job_recorder::copy_texts;
 use crate::jobs::{ROUND_BYTES_MAX, Rounds, pause_after};
 use crate::real_time::RealTimeWindow;
-use crate::service::{SearchError, SearchParams, SearchService};
+use crate::service::{SearchParams, SearchService};
 
 /// A report that is recomputed in rounds.
 pub struct LiveReport {

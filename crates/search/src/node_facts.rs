@@ -15,6 +15,7 @@ use quarry_engine::{
 };
 use quarry_event::TimeRange;
 use quarry_event::time::strftime;
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{Fault, SharedClock};
 use quarry_store::{BucketCopies, BucketListing, IndexSelector, IndexStats, RemoteStats};
 use serde_json::Value;
@@ -188,7 +189,7 @@ fn strip_services(path: &str) -> Option<&str> {
 
 /// Megabytes with three decimals, as in Splunk.
 fn megabytes(bytes: u64) -> String {
-    format!("{:.3}", bytes as f64 / MEGABYTE as f64)
+    format!("{:.3}", f64_of(bytes) / f64_of(MEGABYTE))
 }
 
 impl NodeFacts {

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use quarry_event::TimeNs;
+use quarry_stdx::number::f64_of;
 
 use crate::written_times::{TimedPart, split_times};
 
@@ -90,7 +91,7 @@ impl PatternFinder {
         let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
         // Of equally similar patterns, the oldest one.
         let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
-        let is_enough = |equal: usize| equal as f64 >= self.threshold * words.len() as f64;
+        let is_enough = |equal: usize| f64_of(equal) >= self.threshold * f64_of(words.len());
         match best.filter(|(equal, _)| is_enough(*equal)) {
             Some((_, at)) => self.found[at].merge(&words, time),
             None if is_full => self.without += 1,

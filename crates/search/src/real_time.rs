@@ -19,7 +19,8 @@ use quarry_stdx::{ErrorKind, Fault};
 use quarry_store::{Follower, IndexSelector, MemoryStore, Snapshot, StoreError};
 
 use crate::ResultTable;
-use crate::service::{SearchError, SearchParams, SearchService};
+use crate::error::SearchError;
+use crate::service::{SearchParams, SearchService};
 
 /// Prefix of real-time bounds.
 const REAL_TIME: &str = "rt";

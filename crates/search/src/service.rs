@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
@@ -10,16 +9,17 @@ use quarry_engine::{
     BaseSearch, Costs, Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress,
     SearchRequest, SearchShape, SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
 };
-use quarry_event::time::{ModifierError, NS_PER_SEC, parse_time};
-use quarry_event::{TimeNs, TimeRange};
+use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::{TimeError, TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::Pipeline;
 use quarry_spl::commands::Beginning;
 use quarry_spl::editing::Vocabulary;
 use quarry_spl::macros::Expansion;
-use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
+use quarry_stdx::{Fault, SharedClock};
 use quarry_store::{Follower, IndexSelector};
 
+use crate::error::SearchError;
 use crate::job_recorder::{JobFacts, JobRecorder, ResultCollector};
 use crate::pending_rows::PendingRows;
 use crate::result_pages::{SENT_BYTES, rows_memory_bytes};
@@ -70,55 +70,6 @@ impl SearchParams {
     pub fn for_owner() -> SearchParams {
         SearchParams { permissions: Arc::new(Permissions::owner()), ..SearchParams::default() }
     }
-}
-
-/// Error of a search.
-#[derive(Debug, thiserror::Error)]
-pub enum SearchError {
-    /// The search does not parse.
-    #[error("{}", first_message(.0))]
-    Syntax(Vec<Diagnostic>),
-    /// A time in the request is invalid.
-    #[error("{name}: {reason}")]
-    Time {
-        /// Name of the parameter.
-        name: &'static str,
-        /// Reason.
-        reason: String,
-    },
-    /// The search failed.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// The rows of a job cannot be written or read.
-    #[error("the rows of the job: {0}")]
-    Rows(#[from] ArrowError),
-}
-
-impl SearchError {
-    /// Diagnostics with their positions; `None` if no position is known.
-    pub fn diagnostics(&self) -> Option<Vec<Diagnostic>> {
-        match self {
-            SearchError::Syntax(diagnostics) => Some(diagnostics.clone()),
-            SearchError::Engine(error @ (EngineError::Invalid { .. } | EngineError::Failed { .. })) => {
-                Some(vec![Diagnostic::error(error.to_string(), error.span()?)])
-            }
-            SearchError::Time { .. } | SearchError::Engine(_) | SearchError::Rows(_) => None,
-        }
-    }
-}
-
-impl HasKind for SearchError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            SearchError::Syntax(_) | SearchError::Time { .. } => ErrorKind::Invalid,
-            SearchError::Engine(error) => error.kind(),
-            SearchError::Rows(_) => ErrorKind::Unavailable,
-        }
-    }
-}
-
-fn first_message(diagnostics: &[Diagnostic]) -> String {
-    diagnostics.first().map(Diagnostic::to_string).unwrap_or_default()
 }
 
 /// A collected result.
@@ -204,7 +155,7 @@ impl SearchService {
     }
 
     /// The instant that a time modifier denotes by the service's clock; `zone` defaults to the service's time zone.
-    pub fn resolve_time(&self, text: &str, zone: Option<&TimeZone>) -> Result<TimeNs, ModifierError> {
+    pub fn resolve_time(&self, text: &str, zone: Option<&TimeZone>) -> Result<TimeNs, TimeError> {
         parse_time(text, self.0.clock.now_ns(), zone.unwrap_or(&self.0.zone))
     }
 

@@ -15,7 +15,8 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{Command, NodeBuilder, ReverseCommand, Span, TailCommand};
 
-use crate::service::{SearchError, SearchParams, SearchService};
+use crate::error::SearchError;
+use crate::service::{SearchParams, SearchService};
 use crate::table::ResultTable;
 
 /// Maximum number of events on each side.

@@ -22,6 +22,7 @@ use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, a
 use quarry_inputs::{InputError, Sink};
 use quarry_spl::closest_name;
 use quarry_stdx::log;
+use quarry_stdx::number::f64_of;
 use quarry_store::Store;
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         faults.iter().for_each(|fault| total.remarks.print(&format!("warning: {fault}")));
     }
     total.remarks.end();
-    let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
+    let seconds = f64_of(settings.clock.elapsed_ns() - started) / f64_of(NS_PER_SEC);
     let summary = total.summary(seconds);
     let summary =
         terminal::width().map_or_else(|| summary.clone(), |columns| fold_text(&summary, usize::from(columns)));
@@ -550,7 +551,7 @@ impl Total {
         // The rate of a small file is meaningless.
         let rate = match self.bytes {
             0..RATED_BYTES_MIN => String::new(),
-            bytes if seconds > 0.0 => format!(" ({:.0} MB/s)", bytes as f64 / 1e6 / seconds),
+            bytes if seconds > 0.0 => format!(" ({:.0} MB/s)", f64_of(bytes) / 1e6 / seconds),
             _ => String::new(),
         };
         let mut text = format!("added {events} from {files}, {} in {seconds:.1} s{rate}", DecimalBytes(self.bytes));

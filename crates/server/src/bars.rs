@@ -13,6 +13,7 @@ use indicatif::{
     DecimalBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
 };
 use quarry_inputs::file::{AddProgress, Progress};
+use quarry_stdx::number::{f64_of, integer_part};
 
 use crate::interrupt::Interrupt;
 use crate::output::line_folding::stderr_width;
@@ -187,7 +188,7 @@ fn columns() -> usize {
 /// Facts about a file being read, most important first.
 fn progress_facts(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<String> {
     let seconds = elapsed.as_secs_f64().max(0.001);
-    let per_second = |count: u64| (count as f64 / seconds) as u64;
+    let per_second = |count: u64| integer_part::<u64>(f64_of(count) / seconds);
     let mut facts = Vec::new();
     match at.stored_bytes_all {
         0 => facts.push(DecimalBytes(at.bytes).to_string()),

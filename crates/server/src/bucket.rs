@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use quarry_event::value::parse_number;
 use quarry_ingest::IngestError;
 use quarry_search::cell::{format_iso_time, write_csv};
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{ErrorKind, HasKind, log};
 use quarry_store::{BucketCopies, CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
@@ -241,7 +242,7 @@ fn stats_of(buckets: &Value) -> Value {
         let time = |text: &&str| text.parse::<Timestamp>().ok();
         let times = |key: &'static str| buckets.iter().filter_map(move |bucket| bucket[key].as_str());
         let (raw, stored) = (sum("raw_bytes"), sum("stored_bytes"));
-        let ratio = if stored > 0 { (raw as f64 / stored as f64 * 10.0).round() / 10.0 } else { 0.0 };
+        let ratio = if stored > 0 { (f64_of(raw) / f64_of(stored) * 10.0).round() / 10.0 } else { 0.0 };
         json!({
             "index": index,
             "buckets": buckets.len(),

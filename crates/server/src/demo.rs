@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
 use quarry_eventgen::{LogFile, Plan};
 use quarry_search::{ResultTable, SearchParams, SearchService};
+use quarry_stdx::number::f64_of;
 
 use crate::cli::{DemoArgs, NodeArgs, OneshotArgs, OutputForm};
 use crate::data_directory::{Settings, open_read_only};
@@ -107,7 +108,7 @@ pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8
         )?;
         let started = settings.clock.elapsed_ns();
         let (table, events) = answering.answer(question.search, &zone)?;
-        let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
+        let elapsed_ms = f64_of(settings.clock.elapsed_ns() - started) / f64_of(NS_PER_SEC / 1_000);
         let style = OutputStyle {
             form: OutputForm::Table,
             has_head: true,
@@ -180,7 +181,7 @@ fn generate(folder: &Path, megabytes: u64) -> Result<Vec<(LogFile, PathBuf)>, Fa
         let events = log.write(&plan, &mut writer).and_then(|events| writer.flush().map(|()| events));
         let events = events.map_err(|error| cannot(&path, error))?;
         let bytes = path.metadata().map_or(0, |metadata| metadata.len());
-        writeln!(out, "{:>7.1} MB  {events:>8} events  {}", bytes as f64 / 1e6, path.display())?;
+        writeln!(out, "{:>7.1} MB  {events:>8} events  {}", f64_of(bytes) / 1e6, path.display())?;
         files.push((log, path));
     }
     Ok(files)

@@ -7,6 +7,7 @@ use std::fmt::Display;
 
 use quarry_api::NodeCondition;
 use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::number::f64_of;
 use quarry_store::{IndexStats, QueueStats, RemoteStats, Store};
 
 /// Maximum number of indexes listed, those with the most bytes first.
@@ -61,7 +62,7 @@ impl Page {
         let NodeCondition { started, process_bytes, disk, disk_free_min, faults, .. } = condition;
         let version = format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
         self.metric(Kind::Gauge, "quarry_build_info", "Version of the node.", [(version, 1)]);
-        let started = *started as f64 / NS_PER_SEC as f64;
+        let started = f64_of(*started) / f64_of(NS_PER_SEC);
         self.one(
             Kind::Gauge,
             "process_start_time_seconds",

@@ -18,6 +18,7 @@ use quarry_search::DEFAULT_INDEX;
 use quarry_search::hints::{HintRow, Probes, SearchOutcome, hints};
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
 use quarry_spl::Severity;
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{SharedClock, SystemClock, log, random};
 use quarry_store::MemoryStore;
 
@@ -396,7 +397,7 @@ fn summary(answer: &Answer, elapsed_ns: i64) -> String {
         (false, 1) => "row",
         (false, _) => "rows",
     };
-    let seconds = elapsed_ns as f64 / NS_PER_SEC as f64;
+    let seconds = f64_of(elapsed_ns) / f64_of(NS_PER_SEC);
     format!("{} {what} in {seconds:.2} s", HumanCount(answer.written.columns.rows as u64))
 }
 

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use quarry_apps::read_configuration;
-use quarry_auth::{UserError, check_roles};
+use quarry_auth::{AuthError, check_roles};
 use quarry_conf::Roles;
 use quarry_ingest::check_exists;
 use quarry_stdx::log;
@@ -74,6 +74,6 @@ fn roles_text(roles: &Value) -> String {
     roles.join(", ")
 }
 
-fn failure_of(error: UserError) -> Failure {
+fn failure_of(error: AuthError) -> Failure {
     Failure::Usage(error.to_string())
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use quarry_catalog::{LogSegmentRow, LoggedCheckpoint};
 use quarry_event::EventBatch;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
 use crate::options::HOT_BYTES_TARGET_SHARE;
@@ -340,7 +341,7 @@ impl LogThread {
         }
         due.iter().for_each(|key| state.close_hot(key));
         if state.hot.bytes() > options.hot_bytes_max {
-            let left = (options.hot_bytes_max as f64 * HOT_BYTES_TARGET_SHARE) as usize;
+            let left: usize = integer_part(f64_of(options.hot_bytes_max) * HOT_BYTES_TARGET_SHARE);
             let largest = state.hot.largest_above(left);
             largest.iter().for_each(|key| state.close_hot(key));
             due.extend(largest);

@@ -9,10 +9,13 @@
 //! child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod assertions;
 mod bench;
+mod casts;
 mod ci;
 mod commands;
 mod counts;
+mod error_types;
 mod file_map;
 mod import_cycles;
 mod layers;

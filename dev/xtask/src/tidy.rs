@@ -2,13 +2,16 @@
 //! files in the map.
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is listed there with its size and
-//! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate, and
-//! to type names that occur in several files (`dev/xtask/type_names.txt`). `tidy --update` lowers the entries of these
+//! may only shrink. The same applies to casts that may lose something (`dev/xtask/casts.txt`), counted by crate, and to
+//! type names that occur in several files (`dev/xtask/type_names.txt`). `tidy --update` lowers the entries of these
 //! lists and never raises one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::assertions::Assertions;
+use crate::casts::Casts;
+use crate::error_types::ErrorTypes;
 use crate::root;
 
 /// Maximum product lines of a file.
@@ -95,8 +98,8 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     let ratchet = read_ratchet(&ratchet_path);
     let mut faults = Vec::new();
     let mut oversize = BTreeMap::new();
-    let mut casts = BTreeMap::new();
-    let mut errors = ErrorTypes::default();
+    let mut casts = Casts::default();
+    let (mut errors, mut assertions) = (ErrorTypes::default(), Assertions::default());
     let mut names = BTreeMap::new();
     for file in &files {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -104,21 +107,24 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         check_text(&name, &text, &mut faults);
         measure(&name, &text, &mut oversize);
         errors.add(&name, &text);
-        if let Some(owner) = crate_of(&name).filter(|_| !is_test_file(&name)) {
-            *casts.entry(owner.to_owned()).or_default() += narrowing_casts(&text);
+        casts.add(&name, &text)?;
+        assertions.add(&name, &text);
+        if crate_of(&name).is_some() && !is_test_file(&name) {
             type_names(&text).for_each(|name| *names.entry(name).or_default() += 1);
         }
     }
     errors.check(&mut faults);
-    casts.retain(|_, count| *count > 0);
+    assertions.check(&mut faults);
+    let Casts { counts: casts, faults: double_casts } = casts;
+    faults.extend(double_casts);
     let casts_path = root().join("dev/xtask/casts.txt");
     let allowed_casts = read_ratchet(&casts_path);
     for (owner, count) in &casts {
         let allowed = allowed_casts.get(owner).copied().unwrap_or_default();
         if *count > allowed {
             faults.push(format!(
-                "crates/{owner}: {count} casts to fewer bits, but only {allowed} are allowed: use try_from and an error, or \
-                 quarry_stdx::number where an invariant holds"
+                "crates/{owner}: {count} casts that may lose something, but only {allowed} are allowed: use try_from and an \
+                 error, or quarry_stdx::number where an invariant holds or a double is meant to round"
             ));
         }
     }
@@ -157,51 +163,6 @@ fn lowered(counts: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>) 
     kept.map(|(name, count)| format!("{count} {name}\n")).collect()
 }
 
-/// The public error types of product code, by the crate that defines them.
-#[derive(Default)]
-struct ErrorTypes {
-    defined: Vec<(String, String)>,
-    with_kind: BTreeSet<(String, String)>,
-}
-
-impl ErrorTypes {
-    /// Collects the error types that a file defines, and those to which it gives a kind.
-    fn add(&mut self, name: &str, text: &str) {
-        let Some(owner) = crate_of(name).filter(|_| !is_test_file(name)) else { return };
-        let mut is_error = false;
-        for line in product_lines(text) {
-            let derives = line.strip_prefix("#[derive(").map(|list| list.trim_end_matches(")]").split(", "));
-            is_error |= derives.is_some_and(|mut list| list.any(|item| item == "Error" || item == "thiserror::Error"));
-            let implements =
-                |interface: &str| line.strip_prefix("impl ")?.split_once(interface).map(|(_, rest)| word(rest));
-            if let Some(type_name) = implements("HasKind for ") {
-                self.with_kind.insert((owner.to_owned(), type_name));
-            } else if let Some(type_name) = implements("Error for ") {
-                let is_public =
-                    ["struct", "enum"].iter().any(|kind| text.contains(&format!("pub {kind} {type_name} ")));
-                self.defined.extend(is_public.then(|| (owner.to_owned(), type_name)));
-            } else if let Some(rest) = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct ")) {
-                if std::mem::take(&mut is_error) {
-                    self.defined.push((owner.to_owned(), word(rest)));
-                }
-            } else if line.starts_with("enum ") || line.starts_with("struct ") || line.starts_with("pub(") {
-                is_error = false;
-            }
-        }
-    }
-
-    /// Reports error types without a kind. A `Fault` has its own kind.
-    fn check(&self, faults: &mut Vec<String>) {
-        for (owner, name) in self.defined.iter().filter(|known| !self.with_kind.contains(*known)) {
-            if (owner.as_str(), name.as_str()) != ("stdx", "Fault") {
-                faults.push(format!(
-                    "crates/{owner}: `{name}` is a public error without a kind; implement `HasKind` for it"
-                ));
-            }
-        }
-    }
-}
-
 /// Names of the types that the product part of a file defines at its top level.
 fn type_names(text: &str) -> impl Iterator<Item = String> {
     product_lines(text).into_iter().filter_map(|line| {
@@ -227,27 +188,14 @@ fn check_type_names(names: &BTreeMap<String, usize>, allowed: &BTreeMap<String, 
 }
 
 /// The identifier at the beginning of a text.
-fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
 /// The crate of a product file.
-fn crate_of(name: &str) -> Option<&str> {
+pub(crate) fn crate_of(name: &str) -> Option<&str> {
     let (owner, rest) = name.strip_prefix("crates/")?.split_once('/')?;
     rest.starts_with("src/").then_some(owner)
-}
-
-/// Counts casts in the product part of a file to types of fewer than 64 bits, which truncate silently.
-fn narrowing_casts(text: &str) -> usize {
-    let of_line = |line: &str| {
-        let code = line.split("//").next().unwrap_or_default();
-        code.split(" as ").skip(1).filter(|rest| is_narrow(rest)).count()
-    };
-    product_lines(text).into_iter().map(of_line).sum()
-}
-
-fn is_narrow(rest: &str) -> bool {
-    matches!(word(rest).as_str(), "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f32")
 }
 
 pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -532,24 +480,6 @@ mod tests {
     }
 
     #[test]
-    fn public_errors_have_a_kind() {
-        let told = |text: &str| {
-            let (mut errors, mut faults) = (ErrorTypes::default(), Vec::new());
-            errors.add("crates/a/src/error.rs", text);
-            errors.check(&mut faults);
-            faults
-        };
-        let defined = "#[derive(Debug, thiserror::Error)]\npub enum ReadError {\n}\n";
-        assert_eq!(
-            told(defined),
-            ["crates/a: `ReadError` is a public error without a kind; implement `HasKind` for it"]
-        );
-        assert!(told(&format!("{defined}impl HasKind for ReadError {{\n")).is_empty());
-        assert_eq!(told("pub struct Wrong {}\nimpl std::error::Error for Wrong {}\n").len(), 1);
-        assert!(told("#[derive(Error)]\nenum Inner {\n}\npub struct Other {\n").is_empty());
-    }
-
-    #[test]
     fn an_update_never_raises_a_limit() {
         let of = |entries: &[(&str, usize)]| entries.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let lines = lowered(&of(&[("a", 2), ("b", 5), ("new", 1)]), &of(&[("a", 3), ("b", 4), ("gone", 1)]));
@@ -557,9 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn casts_to_fewer_bits_are_counted_in_product_code() {
-        let text = "//! Head.\nlet a = b as u8 + c as u64; // d as u32\nlet e = (f as i32) as usize;\n#[cfg(test)]\nmod tests {\n    g as u8\n}\n";
-        assert_eq!(narrowing_casts(text), 2);
+    fn a_product_file_belongs_to_its_crate() {
         assert_eq!(crate_of("crates/store/src/wal/record.rs"), Some("store"));
         assert_eq!((crate_of("crates/store/tests/a.rs"), crate_of("dev/xtask/src/a.rs")), (None, None));
     }

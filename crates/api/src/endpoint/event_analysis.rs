@@ -21,6 +21,7 @@ use quarry_search::patterns::{PatternFinder, SAMPLE_MAX, SENSITIVITY};
 use quarry_search::surroundings::{EVENTS_MAX, SurroundingsQuery, read_surroundings};
 use quarry_search::{Cell, Outcome, ResultTable, SearchError, SearchParams, SearchService};
 use quarry_spl::ast::{Command, FieldSummaryCommand, FieldsCommand, NodeBuilder, Span};
+use quarry_stdx::number::f64_of;
 use serde_json::{Value, json};
 
 use super::answer_shape::{AnswerShape, ROW};
@@ -171,7 +172,7 @@ async fn patterns(request: SearchCall) -> Result<Response, ApiError> {
     let shown = found.into_iter().take(most).map(|pattern| {
         let times = pattern.times.map(|(first, last)| [format_iso_time(first, &zone), format_iso_time(last, &zone)]);
         json!({
-            "pattern": pattern.text, "count": pattern.count, "share": pattern.count as f64 / events.max(1) as f64,
+            "pattern": pattern.text, "count": pattern.count, "share": f64_of(pattern.count) / f64_of(events.max(1)),
             "example": pattern.example, "phrase": pattern.phrase, "times": times,
         })
     });

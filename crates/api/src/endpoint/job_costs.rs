@@ -10,6 +10,7 @@
 use quarry_engine::{CostFigures, ScanPart};
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::jobs::{JobStatus, ReadStats};
+use quarry_stdx::number::f64_of;
 use serde_json::{Map, Value, json};
 
 /// Name of the time for reading events.
@@ -79,7 +80,7 @@ fn add_remote_reads(reads: &ReadStats, parts: &mut Map<String, Value>) {
 }
 
 fn seconds(time_ns: u64) -> f64 {
-    time_ns as f64 / NS_PER_SEC as f64
+    f64_of(time_ns) / f64_of(NS_PER_SEC)
 }
 
 /// The costs as lines of the job's log, the largest first.

@@ -25,6 +25,7 @@ use quarry_search::jobs::{
     FieldSummary, JobState, JobStatus, JobSummary, ReadStats, RowsView, SearchJob, SummaryRequest, TimeSpan, Timeline,
 };
 use quarry_search::{EventFormat, ResultTable, SearchError, SearchParams};
+use quarry_stdx::number::f64_of;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
@@ -489,7 +490,7 @@ fn shown_spans(timeline: &Timeline) -> Vec<ShownSpan> {
     match (timeline.bounds(), spans.as_slice()) {
         (Some((first, last)), [span]) if first.div_euclid(NS_PER_MS) == last.div_euclid(NS_PER_MS) => {
             let time = first - first.rem_euclid(NS_PER_MS);
-            let start = json!(time.div_euclid(NS_PER_MS) as f64 / 1_000.0);
+            let start = json!(f64_of(time.div_euclid(NS_PER_MS)) / 1_000.0);
             vec![ShownSpan { start, duration: json!(0.001), count: span.count, time }]
         }
         _ => {
@@ -553,9 +554,9 @@ async fn summary(
     let read = Arc::clone(&job);
     let summary = run_blocking(move || read.summary(&request)).await?;
     let mut summary = summary.map_err(|error| unreadable_rows(&job, &error))?;
-    let rows = summary.rows as f64;
+    let rows = f64_of(summary.rows);
     summary.fields.retain(|name, field| {
-        (wanted.is_empty() || wanted.contains(name)) && field.count as f64 >= least * rows && field.count > 0
+        (wanted.is_empty() || wanted.contains(name)) && f64_of(field.count) >= least * rows && field.count > 0
     });
     summary.fields.values_mut().for_each(|field| field.values.truncate(most));
     let form = Form::of(parameters.get("output_mode"));

@@ -20,11 +20,12 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{
-    CreateError, EVERYONE, JobFolderError, JobOptions, JobRecord, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S,
-    SearchJob, StartedJob, TTL_S, check_custom_fields,
+    EVERYONE, JobOptions, JobRecord, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
+    check_custom_fields,
 };
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Stage;
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
@@ -311,15 +312,15 @@ fn created(sid: &str, form: Form) -> Response {
     (StatusCode::CREATED, headers, form.answer(body)).into_response()
 }
 
-fn refusal(search: &TypedSearch, error: CreateError) -> ApiError {
+fn refusal(search: &TypedSearch, error: SearchError) -> ApiError {
     match error {
-        CreateError::Search(error) => ApiError::from_typed_search(search, error),
-        CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge => {
-            ApiError::too_many(error.to_string())
-        }
-        CreateError::DiskQuota { .. } => ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        CreateError::Folder(JobFolderError::Taken(sid)) => ObjectError::Exists(sid).into(),
-        CreateError::Folder(error) => Fault::from(error).into(),
+        SearchError::TooManyUnfinishedJobs { .. }
+        | SearchError::TooManyJobs { .. }
+        | SearchError::JobsTooLarge { .. } => ApiError::too_many(error.to_string()),
+        SearchError::DiskQuota { .. } => ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        SearchError::JobExists(sid) => ObjectError::Exists(sid).into(),
+        SearchError::InvalidJobName(_) | SearchError::JobFolder(_) => Fault::from(error).into(),
+        error => ApiError::from_typed_search(search, error),
     }
 }
 
@@ -597,7 +598,7 @@ fn content(status: &JobStatus, node: &str) -> Map<String, Value> {
         "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": status.previews,
         "pid": std::process::id().to_string(), "priority": record.priority(),
         "runtime": { "auto_cancel": record.auto_cancel_s().to_string(), "auto_pause": record.auto_pause_s().to_string() },
-        "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,
+        "runDuration": f64_of(status.elapsed_ms) / 1_000.0, "ttl": status.ttl_left_s,
     });
     let of_rows = json!({
         "cursorTime": time(status.event_times.map_or(0, |(first, _)| first)), "dropCount": 0,

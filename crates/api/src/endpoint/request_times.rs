@@ -4,8 +4,8 @@
 //! Not here: time modifiers ([`quarry_event::time`]), real-time bounds ([`super::real_time`]).
 
 use jiff::tz::TimeZone;
-use quarry_event::time::{ModifierError, modifier_text, strptime};
-use quarry_event::{TimeNs, TimeRange};
+use quarry_event::time::{modifier_text, strptime};
+use quarry_event::{TimeError, TimeNs, TimeRange};
 
 use crate::message::ApiError;
 
@@ -19,7 +19,7 @@ pub(super) fn in_format(text: String, format: Option<&str>, zone: &TimeZone) -> 
 /// The limits of the arrival time that a request sets, by the names of their parameters.
 pub(super) fn arrival_range(
     [earliest, latest]: [(&str, Option<&str>); 2],
-    resolve: impl Fn(&str) -> Result<TimeNs, ModifierError>,
+    resolve: impl Fn(&str) -> Result<TimeNs, TimeError>,
 ) -> Result<TimeRange, ApiError> {
     let bound = |(name, text): (&str, Option<&str>)| {
         let text = text.map(str::trim).filter(|text| !text.is_empty());

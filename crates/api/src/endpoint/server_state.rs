@@ -16,6 +16,7 @@ use quarry_conf::Permissions;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::format_iso_time;
+use quarry_stdx::number::f64_of;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD};
@@ -443,8 +444,8 @@ fn indexer(facts: &Facts) -> Value {
         true => ("normal", ""),
     };
     let NodeCondition { taken_bytes, started, .. } = facts.condition;
-    let seconds = facts.now.saturating_sub(started).max(NS_PER_SEC) as f64 / NS_PER_SEC as f64;
-    json!({ "average_KBps": taken_bytes as f64 / KILOBYTE as f64 / seconds, "reason": reason, "status": status })
+    let seconds = f64_of(facts.now.saturating_sub(started).max(NS_PER_SEC)) / f64_of(NS_PER_SEC);
+    json!({ "average_KBps": f64_of(taken_bytes) / f64_of(KILOBYTE) / seconds, "reason": reason, "status": status })
 }
 
 fn hostwide(facts: &Facts) -> Value {
@@ -459,7 +460,7 @@ fn process(facts: &Facts) -> Value {
     let NodeCondition { process_bytes, started, .. } = facts.condition;
     json!({
         "process": "quarry", "pid": std::process::id(), "mem_used": megabytes(process_bytes),
-        "elapsed": (facts.now.saturating_sub(started)) as f64 / NS_PER_SEC as f64,
+        "elapsed": f64_of(facts.now.saturating_sub(started)) / f64_of(NS_PER_SEC),
     })
 }
 
@@ -472,8 +473,8 @@ fn partitions(facts: &Facts) -> Value {
 fn disk_use(facts: &Facts) -> Value {
     let Some(disk) = &facts.condition.disk_activity else { return json!({}) };
     let shown = |number: f64| format!("{:.3}", if number.is_finite() { number } else { 0.0 });
-    let per_second = |count: u64| shown(count as f64 / disk.seconds);
-    let per_request = |ms: u64| shown(ms as f64 / disk.reads.saturating_add(disk.writes) as f64);
+    let per_second = |count: u64| shown(f64_of(count) / disk.seconds);
+    let per_request = |ms: u64| shown(f64_of(ms) / f64_of(disk.reads.saturating_add(disk.writes)));
     json!({
         "device": disk.device, "fs_type": disk.file_system, "mount_point": disk.mount_point,
         "interval": shown(disk.seconds), "reads_ps": per_second(disk.reads), "writes_ps": per_second(disk.writes),
@@ -485,7 +486,7 @@ fn disk_use(facts: &Facts) -> Value {
 
 /// Megabytes with three decimals, as in Splunk.
 fn megabytes(bytes: u64) -> String {
-    format!("{:.3}", bytes as f64 / MEGABYTE as f64)
+    format!("{:.3}", f64_of(bytes) / f64_of(MEGABYTE))
 }
 
 /// The messages that a user sees, including the node's own, as entities.

@@ -9,7 +9,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::APP_SYSTEM;
-use quarry_auth::{NewToken, TokenInfo, UserError};
+use quarry_auth::{AuthError, NewToken, TokenInfo};
 use quarry_conf::permissions::{EDIT_TOKENS_OWN, LIST_TOKENS_ALL, LIST_TOKENS_OWN};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Map, Value, json};
@@ -131,7 +131,7 @@ fn find_token(
     let name = parts.get("name").cloned().unwrap_or_default();
     let id = parameters.get("id").filter(|id| !id.is_empty()).unwrap_or(&name).to_owned();
     let is_asked = |(record, _): &TokenInfo| record.id == id && (name == id || name == record.user);
-    visible_tokens(state, caller).into_iter().find(is_asked).ok_or_else(|| UserError::UnknownToken(id).into())
+    visible_tokens(state, caller).into_iter().find(is_asked).ok_or_else(|| AuthError::UnknownToken(id).into())
 }
 
 async fn show(

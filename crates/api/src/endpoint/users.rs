@@ -11,7 +11,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Objects, Scope};
-use quarry_auth::{Identity, UserChange, UserError};
+use quarry_auth::{AuthError, Identity, UserChange};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::EDIT_USER;
 use quarry_event::time::parse_zone;
@@ -248,7 +248,7 @@ async fn remove(
     let removal = UserChange::Remove { name: name.clone() };
     run_blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
         // As in Splunk, removing an unknown user is answered with 400, not with 404.
-        UserError::Unknown(_) => ApiError::bad_request(ApiError::from(error).text()),
+        AuthError::UnknownUser(_) => ApiError::bad_request(ApiError::from(error).text()),
         error => error.into(),
     })?;
     state.slots.remove_user(&name);
@@ -281,7 +281,7 @@ fn name_of(state: &ApiState, parts: &PathParts) -> String {
 fn find_user(state: &ApiState, name: &str) -> Result<User, ApiError> {
     let stored = state.auth.stored_name(name);
     let found = state.auth.users().into_iter().find(|(other, _)| *other == stored);
-    found.ok_or_else(|| UserError::Unknown(name.to_owned()).into())
+    found.ok_or_else(|| AuthError::UnknownUser(name.to_owned()).into())
 }
 
 /// The user's details in the request, as settings.

@@ -9,6 +9,7 @@ use axum::response::Response;
 use axum::routing::get;
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_inputs::file::{FileProgress, WatchedFile};
+use quarry_stdx::number::f64_of;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::Content;
@@ -106,7 +107,7 @@ fn content(file: &WatchedFile) -> Map<String, Value> {
         FileProgress::Read { offset, bytes } => (offset, bytes, "finished reading"),
     };
     // A percentage needs no more than two decimals.
-    let percent = if bytes == 0 { 100.0 } else { (position as f64 / bytes as f64 * 10_000.0).round() / 100.0 };
+    let percent = if bytes == 0 { 100.0 } else { (f64_of(position) / f64_of(bytes) * 10_000.0).round() / 100.0 };
     let members = json!({
         "file position": position, "file size": bytes, "parent": file.stanza, "percent": percent, "type": state,
     });

@@ -5,6 +5,7 @@
 //! nearly random, are bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
 use bytes::Bytes;
+use quarry_stdx::number::f64_of;
 
 use crate::integers::{PackedReader, pack, unpack};
 use crate::wire::{Cursor, Malformed, put_varint};
@@ -33,8 +34,8 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     let cost = |bits: &u32| expected_bits(&symbol_counts(values, width - bits), values.len(), width - bits);
     let costs = (1..=width.min(SYMBOL_BITS_MAX)).map(|bits| (bits, cost(&bits)));
     let Some((bits, cost)) = costs.min_by(|a, b| a.1.total_cmp(&b.1)) else { return false };
-    let packed = (values.len() * width as usize) as f64;
-    if cost > packed - packed / save as f64 {
+    let packed = f64_of(values.len() * width as usize);
+    if cost > packed - packed / f64_of(save) {
         return false;
     }
     let low_bits = width - bits;
@@ -60,9 +61,9 @@ fn symbol_counts(values: &[u64], low_bits: u32) -> Vec<u32> {
 }
 
 fn expected_bits(counts: &[u32], total: usize, low_bits: u32) -> f64 {
-    let bits = |count: &u32| f64::from(*count) * (total as f64 / f64::from(*count)).log2();
+    let bits = |count: &u32| f64::from(*count) * (f64_of(total) / f64::from(*count)).log2();
     let symbols: f64 = counts.iter().filter(|count| **count > 0).map(bits).sum();
-    symbols + (total * low_bits as usize) as f64 + FREQUENCY_BITS * counts.len() as f64 + HEAD_BITS
+    symbols + f64_of(total * low_bits as usize) + FREQUENCY_BITS * f64_of(counts.len()) + HEAD_BITS
 }
 
 /// The counts scaled to a total of `SCALE`. The frequency of a symbol that occurs is at least one.

@@ -227,6 +227,7 @@ impl ColumnWriter<'_> {
             written.template_set.columns.push(facts);
             written.template_set.counts.extend(count_values(column).map(|counts| (number, counts)));
         }
+        assert_eq!(written.stored.len(), written.template_set.columns.len(), "the layout locates each column");
         Ok(())
     }
 

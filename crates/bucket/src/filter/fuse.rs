@@ -9,6 +9,8 @@
 //!
 //! Not here: the layout of a sidecar, the object with a bucket's filters (`super::layout`).
 
+use quarry_stdx::number::{f64_of, integer_part};
+
 /// Number of cells of a key.
 const CELLS_PER_KEY: u32 = 3;
 /// Maximum number of cells of a segment; longer segments save no memory.
@@ -160,11 +162,11 @@ pub(super) fn are_probes_in_bounds(segment_length: u32, front_length: u32, cells
 /// Segment length and front length that this many keys need. If building fails with them, further attempts use more
 /// cells ([`attempt_lengths`]).
 fn initial_lengths(keys: usize) -> (u32, u32) {
-    let count = keys.max(2) as f64;
-    let power = (count.ln() / 3.33f64.ln() + 2.25) as u32;
+    let count = f64_of(keys.max(2));
+    let power = integer_part::<u32>(count.ln() / 3.33f64.ln() + 2.25);
     let segment_length = (1u32 << power.min(30)).min(SEGMENT_LENGTH_MAX);
     let factor = (0.875 + 0.25 * 1_000_000f64.ln() / count.ln()).max(1.125);
-    let capacity = (count * factor) as u64;
+    let capacity: u64 = integer_part(count * factor);
     let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(CELLS_PER_KEY - 1)).max(1);
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }

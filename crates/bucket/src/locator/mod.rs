@@ -20,6 +20,7 @@ pub(crate) use read::Locator;
 pub(crate) use write::{LocatorTables, RareTokenPages, write_locators};
 
 use self::ribbon::mix_key;
+use crate::limits::MAX_SLAB_PAGES;
 
 /// Approximate number of keys of a part.
 const TARGET_PART_KEYS: usize = 8_192;
@@ -31,6 +32,7 @@ const MAX_PARTS: usize = 1 << 20;
 /// Low bits of a hash that are ignored; while pairs of a token and a page are sorted, the page number takes the place
 /// of these bits.
 const PAGE_BITS: u32 = 6;
+const _: () = assert!(MAX_SLAB_PAGES == 1 << PAGE_BITS, "the low bits number every page of a slab");
 /// Step between the keys of a chain's links.
 const LINK_STEP: u64 = 0xa076_1d64_78bd_642f;
 
@@ -41,6 +43,7 @@ fn hash_key(hash: u64) -> u64 {
 
 /// The key of a token's link; links are counted from 0.
 fn link_key(key: u64, link: usize) -> u64 {
+    debug_assert!(link < MAX_LINKS, "readers follow no more links");
     mix_key(key.wrapping_add((link as u64).wrapping_mul(LINK_STEP)))
 }
 

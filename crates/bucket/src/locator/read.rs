@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::block::{BlockKind, BlockRef, open_block};
 use crate::error::{BlockPosition, BucketError};
-use crate::limits::MAX_TERM_DICTIONARY_DIRECTORY_BYTES;
+use crate::limits::{MAX_SLAB_PAGES, MAX_TERM_DICTIONARY_DIRECTORY_BYTES};
 use crate::locator::ribbon::{MAX_ROWS, MAX_VALUE_BITS, Table};
 use crate::locator::{Links, MAX_LINKS, MAX_PARTS, hash_key, link_key, part_number};
 use crate::source::ObjectSource;
@@ -32,6 +32,7 @@ impl Locator {
         place: BlockPosition,
         slab_pages: usize,
     ) -> Result<Locator, BucketError> {
+        assert!(slab_pages <= MAX_SLAB_PAGES, "a link holds the number of any page");
         let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let block = open_block(&bytes, at.kind, place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
         let place = block.position();

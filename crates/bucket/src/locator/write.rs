@@ -3,6 +3,7 @@
 use crate::block::{BlockKind, BlockWriter};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::sort_and_dedup;
+use crate::limits::MAX_SLAB_PAGES;
 use crate::locator::ribbon::MAX_VALUE_BITS;
 use crate::locator::ribbon::write_table;
 use crate::locator::{Links, MAX_LINKS, MAX_PARTS, PAGE_BITS, TARGET_PART_KEYS, hash_key, link_key, part_number};
@@ -61,6 +62,7 @@ impl RareTokenPages {
 
     /// Adds hashes of tokens in one page.
     pub(super) fn add(&mut self, page: usize, hashes: &mut Vec<u64>) {
+        assert!(page < MAX_SLAB_PAGES, "the page is in the low bits of a pair");
         self.is_over |= self.pairs.len() + hashes.len() > MAX_PAIRS;
         if self.is_over {
             hashes.clear();

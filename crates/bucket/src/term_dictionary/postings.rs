@@ -68,6 +68,7 @@ impl PostingsWriter {
     pub(crate) fn put(&self, mask: u64, out: &mut Vec<u8>) {
         let pages = mask.count_ones();
         debug_assert!(pages > 0, "a term occurs in at least one page");
+        debug_assert!(mask.checked_shr(u32_of(self.bitmap_bytes * 8)).unwrap_or(0) == 0, "the bitmap has all pages");
         if pages == 1 {
             out.push(mask.trailing_zeros() as u8);
         } else if let Some(number) = self.shared_mask_number(mask, pages) {

@@ -13,6 +13,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, is_hidden, rows_in_memory};
 use quarry_spl::ast::AnalyzeFieldsCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -90,7 +91,7 @@ fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
     FieldStatistics {
         count: all.count,
         accuracy: right / all.count,
-        balanced: shares.sum::<f64>() / present.len() as f64,
+        balanced: shares.sum::<f64>() / f64_of(present.len()),
     }
 }
 
@@ -135,7 +136,7 @@ impl BlockingTable for AnalyzeFields {
             columns[0].push_text(name);
             columns[1].push(Value::from_f64(scores.count));
             for (column, value) in
-                columns[2..].iter_mut().zip([scores.count / labelled as f64, scores.accuracy, scores.balanced])
+                columns[2..].iter_mut().zip([scores.count / f64_of(labelled), scores.accuracy, scores.balanced])
             {
                 column.push(Value::from_f64(value));
             }

@@ -12,6 +12,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::read_csv;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, rows_in_memory};
 use quarry_spl::ast::AnomaliesCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -52,7 +53,7 @@ impl Window {
     fn unexpectedness(&self, pieces: &[u64]) -> f64 {
         let new = pieces.iter().filter(|piece| !self.counts.contains_key(*piece)).count();
         let all = self.counts.len() + pieces.len();
-        if all == 0 || self.texts.is_empty() { 0.0 } else { new as f64 / all as f64 }
+        if all == 0 || self.texts.is_empty() { 0.0 } else { f64_of(new) / f64_of(all) }
     }
 
     fn push(&mut self, pieces: Vec<u64>, most: usize) {

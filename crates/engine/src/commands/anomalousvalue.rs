@@ -8,6 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::{AnomalousValueCommand, AnomalyAction};
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use super::field_profile::{FieldProfile, select_fields, shown_names};
@@ -27,7 +28,7 @@ impl AnomalousValue {
     /// the mean is a meaningful measure.
     fn applicable_measures(&self, facts: &FieldProfile, rows: usize) -> (bool, bool) {
         let (least, share) = self.0.support;
-        let supported = facts.count >= least && facts.count as f64 >= share * rows as f64;
+        let supported = facts.count >= least && f64_of(facts.count) >= share * f64_of(rows);
         let few = |figures: &[Option<f64>]| facts.share_at_most(figures, self.0.threshold) <= self.0.anomalous_share;
         let normal = facts.frequencies.iter().flatten().any(|share| *share >= self.0.normal_share);
         let numeric = facts.is_numeric() && facts.deviation > 0.0;
@@ -65,7 +66,7 @@ impl AnomalousValue {
                 yes(far),
                 percent(facts.share_at_most(&facts.frequencies, self.0.threshold)),
                 percent(facts.share_at_most(&facts.tail_probabilities, self.0.threshold)),
-                percent(facts.count as f64 / rows.max(1) as f64),
+                percent(f64_of(facts.count) / f64_of(rows.max(1))),
             ];
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         }

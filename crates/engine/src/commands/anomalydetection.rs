@@ -10,6 +10,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::{AnomalyAction, AnomalyDetectionCommand, HistogramDetection};
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::Execute;
 use super::field_profile::{FieldProfile, select_fields, shown_names};
@@ -45,8 +46,8 @@ struct Likelihood {
 /// Relative frequency of each row's value in a field: by value, or by bin if there are many distinct numbers.
 fn value_frequencies(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
     let facts = FieldProfile::of(name, rows);
-    let bins = (facts.count as f64).sqrt().ceil().min(BINS_MAX as f64);
-    if !facts.is_numeric() || facts.distinct as f64 <= bins {
+    let bins = f64_of(facts.count).sqrt().ceil().min(f64_of(BINS_MAX));
+    if !facts.is_numeric() || f64_of(facts.distinct) <= bins {
         return facts.frequencies;
     }
     let reader = rows::reader(rows, name);
@@ -55,10 +56,10 @@ fn value_frequencies(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
     let low = numbers.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let high = numbers.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
     let width = (high - low) / bins;
-    let bin = |number: f64| ((number - low) / width).floor().min(bins - 1.0) as usize;
-    let mut counts = vec![0usize; bins as usize];
+    let bin = |number: f64| integer_part::<usize>(((number - low) / width).min(bins - 1.0));
+    let mut counts = vec![0usize; integer_part(bins)];
     numbers.iter().flatten().for_each(|number| counts[bin(*number)] += 1);
-    let of_bin = |number: f64| counts[bin(number)] as f64 / facts.count as f64;
+    let of_bin = |number: f64| f64_of(counts[bin(number)]) / f64_of(facts.count);
     numbers.iter().zip(facts.frequencies).map(|(number, frequency)| number.map(of_bin).or(frequency)).collect()
 }
 
@@ -87,7 +88,9 @@ impl Histogram {
     fn threshold(&self, likelihoods: &[Likelihood]) -> (f64, f64, f64) {
         let mut sorted: Vec<f64> = likelihoods.iter().map(|likelihood| likelihood.logarithm).collect();
         sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| sorted.get(((sorted.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0.0);
+        let at = |share: f64| {
+            sorted.get(integer_part::<usize>(f64_of(sorted.len().max(1) - 1) * share)).copied().unwrap_or(0.0)
+        };
         let (low, high) = (at(0.25), at(0.75));
         let reach = if self.0.cutoff { CUTOFF_IQR_FACTOR } else { OUTLIER_IQR_FACTOR };
         let found = self.0.threshold.map_or(low - reach * (high - low), f64::ln);
@@ -99,7 +102,7 @@ impl Histogram {
         let logarithms = || likelihoods.iter().map(|likelihood| likelihood.logarithm);
         let anomalous = logarithms().filter(|logarithm| *logarithm < threshold).count();
         let figures = [
-            ("num_anomalies", anomalous as f64),
+            ("num_anomalies", f64_of(anomalous)),
             ("thresh", threshold),
             ("max_logprob", logarithms().fold(f64::NEG_INFINITY, f64::max)),
             ("min_logprob", logarithms().fold(f64::INFINITY, f64::min)),

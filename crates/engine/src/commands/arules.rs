@@ -9,6 +9,7 @@ use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{RowIter, Value, rows_in_memory};
 use quarry_event::value::format_number;
 use quarry_spl::ast::ArulesCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use super::field_texts::{FieldTexts, table_of, texts_of};
@@ -71,14 +72,14 @@ impl Arules {
                 items.iter().map(|(at, text)| format!("{}={text}", fields[*at].name)).collect();
             Value::multi(pairs.into_iter().map(std::borrow::Cow::Owned).collect())
         };
-        let number = |count: usize| Value::owned_text(format_number(count as f64));
+        let number = |count: usize| Value::owned_text(format_number(f64_of(count)));
         let mut rules = Vec::new();
         for (items, support) in counts.iter().filter(|(items, count)| items.len() > 1 && **count >= self.0.support) {
             for at in 0..items.len() {
                 let mut given = items.clone();
                 let implied = vec![given.remove(at)];
                 let (Some(of_given), Some(of_implied)) = (counts.get(&given), counts.get(&implied)) else { continue };
-                let strength = *support as f64 / *of_given as f64;
+                let strength = f64_of(*support) / f64_of(*of_given);
                 if strength < self.0.confidence {
                     continue;
                 }

@@ -8,6 +8,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::matching_names;
 use quarry_eval::rows::{RowIter, Value, rows_in_memory};
 use quarry_spl::ast::AssociateCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
@@ -25,7 +26,7 @@ struct Associate(AssociateCommand);
 /// Entropy of this distribution in bits.
 fn entropy(counts: &BTreeMap<&str, usize>) -> f64 {
     let all: usize = counts.values().sum();
-    let share = |count: &usize| *count as f64 / all as f64;
+    let share = |count: &usize| f64_of(*count) / f64_of(all);
     counts.values().map(|count| -share(count) * share(count).log2()).sum::<f64>().abs()
 }
 
@@ -84,7 +85,7 @@ impl Associate {
         let before = entropy(&whole);
         for (value, counts) in given {
             let support: usize = counts.values().sum();
-            let share = support as f64 / rows.max(1) as f64;
+            let share = f64_of(support) / f64_of(rows.max(1));
             let after = entropy(&counts);
             if support < self.0.support || share < self.0.support_share || before - after < self.0.improvement {
                 continue;

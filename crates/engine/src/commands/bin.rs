@@ -15,6 +15,7 @@ use quarry_eval::spans::{
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::{BinCommand, BinOptions, BinSpan};
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -157,7 +158,7 @@ fn spans_of_numbers(bounds: Option<(f64, f64)>, options: &BinOptions) -> NumberS
     let (low, high) =
         (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));
     let least = match &options.min_span {
-        Some(BinSpan::Time(span)) => length_of(span) as f64 / NS_PER_SEC as f64,
+        Some(BinSpan::Time(span)) => f64_of(length_of(span)) / f64_of(NS_PER_SEC),
         Some(BinSpan::Number(width)) => *width,
         Some(BinSpan::Log { .. }) | None => 0.0,
     };

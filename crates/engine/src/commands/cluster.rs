@@ -13,7 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, rows_in_memory};
 use quarry_spl::ast::{ClusterCommand, ClusterMatch};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -55,10 +55,12 @@ impl Terms {
             return 1.0;
         }
         match (self, other) {
-            (Terms::List(a), Terms::List(b)) => a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / longer as f64,
+            (Terms::List(a), Terms::List(b)) => {
+                f64_of(a.iter().zip(b).filter(|(a, b)| a == b).count()) / f64_of(longer)
+            }
             (Terms::Set(a), Terms::Set(b)) => {
                 let common = a.intersection(b).count();
-                common as f64 / (a.len() + b.len() - common) as f64
+                f64_of(common) / f64_of(a.len() + b.len() - common)
             }
             _ => 0.0,
         }
@@ -144,6 +146,6 @@ impl Cluster {
     fn is_similar(&self, first: &Terms, own: &Terms) -> bool {
         let (short, long) = (first.len().min(own.len()), first.len().max(own.len()));
         // Texts of very different length cannot be similar enough.
-        short as f64 >= self.0.threshold * long as f64 && first.similarity(own) >= self.0.threshold
+        f64_of(short) >= self.0.threshold * f64_of(long) && first.similarity(own) >= self.0.threshold
     }
 }

@@ -12,7 +12,7 @@ use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{Number, format_number, parse_canonical_number};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_spl::ast::CollectCommand;
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -112,7 +112,7 @@ impl Collect {
         }
         if self.command.add_info {
             let seconds = |time: Option<TimeNs>, open: &str| match time {
-                Some(time) => format_number(time as f64 / NS_PER_SEC as f64),
+                Some(time) => format_number(f64_of(time) / f64_of(NS_PER_SEC)),
                 None => open.to_owned(),
             };
             let facts = [

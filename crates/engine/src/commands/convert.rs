@@ -19,6 +19,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{Format, ResolveContext, strftime};
 use quarry_event::value::{Number, parse_exact_number, parse_number};
 use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -223,7 +224,7 @@ fn minutes_seconds(text: &str) -> Option<f64> {
     };
     let is_plain = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let seconds: f64 = if is_plain { rest.parse().ok()? } else { return None };
-    Some(minutes as f64 * 60.0 + seconds)
+    Some(f64_of(minutes) * 60.0 + seconds)
 }
 
 /// Parses a number with the suffix `k`, `m` or `g`, or without a suffix; the result is in kilobytes.

@@ -5,6 +5,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{RowIter, Value, rows_in_memory};
 use quarry_spl::ast::CorrelateCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
@@ -30,7 +31,7 @@ impl BlockingTable for Correlate {
             let pairs = || a.texts.iter().zip(&b.texts);
             let both = pairs().filter(|(a, b)| a.is_some() && b.is_some()).count();
             let either = pairs().filter(|(a, b)| a.is_some() || b.is_some()).count();
-            if either == 0 { 0.0 } else { both as f64 / either as f64 }
+            if either == 0 { 0.0 } else { f64_of(both) / f64_of(either) }
         };
         let table = fields.iter().map(|row| {
             let cells = fields.iter().map(|column| Value::owned_text(format!("{:.2}", share(row, column))));

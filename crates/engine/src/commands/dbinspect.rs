@@ -10,6 +10,7 @@ use quarry_eval::spans::TimeSpans;
 use quarry_event::TimeRange;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_spl::ast::DbInspectCommand;
+use quarry_stdx::number::f64_of;
 use quarry_store::{BucketListing, IndexSelector, ListingState};
 
 use super::Execute;
@@ -66,7 +67,7 @@ fn buckets_table(
         ("id", &|bucket| Value::owned_text(bucket.id.rsplit('~').next().unwrap_or_default().to_owned())),
         ("index", &|bucket| Value::owned_text(bucket.index.clone())),
         ("rawSize", &|bucket| Value::Int(bucket.raw_bytes as i64)),
-        ("sizeOnDiskMB", &|bucket| Value::owned_text(format!("{:.6}", bucket.stored_bytes as f64 / MEGABYTE))),
+        ("sizeOnDiskMB", &|bucket| Value::owned_text(format!("{:.6}", f64_of(bucket.stored_bytes) / MEGABYTE))),
         ("splunk_server", &|_| Value::owned_text(server.to_owned())),
         ("startEpoch", &|bucket| seconds(bucket.time_min)),
         ("startTime", &|bucket| Value::owned_text(strftime(bucket.time_min, &command.time_format, &context.zone))),

@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::FieldPattern;
+use quarry_stdx::number::f64_of;
 
 /// Minimum share of numeric values for which a field counts as numeric.
 const NUMERIC_SHARE: f64 = 0.9;
@@ -56,14 +57,14 @@ impl FieldProfile {
         let present = texts.iter().flatten().count();
         let numbers: Vec<Option<f64>> = (0..count).map(|row| reader.number(row).filter(|n| n.is_finite())).collect();
         let known = numbers.iter().flatten().count();
-        let mean = numbers.iter().flatten().sum::<f64>() / known.max(1) as f64;
+        let mean = numbers.iter().flatten().sum::<f64>() / f64_of(known.max(1));
         let squares: f64 = numbers.iter().flatten().map(|number| (number - mean).powi(2)).sum();
-        let deviation = (squares / known.saturating_sub(1).max(1) as f64).sqrt();
+        let deviation = (squares / f64_of(known.saturating_sub(1).max(1))).sqrt();
         let chance = |number: f64| match deviation > 0.0 {
             true => 2.0 * (1.0 - normal_cdf(((number - mean) / deviation).abs())),
             false => 1.0,
         };
-        let share = |text: &String| counts.get(text.as_str()).map(|count| *count as f64 / present as f64);
+        let share = |text: &String| counts.get(text.as_str()).map(|count| f64_of(*count) / f64_of(present));
         FieldProfile {
             name: name.to_owned(),
             count: present,
@@ -78,11 +79,11 @@ impl FieldProfile {
 
     /// Whether at least the share [`NUMERIC_SHARE`] of the field's values are numbers.
     pub(super) fn is_numeric(&self) -> bool {
-        self.count > 0 && self.numbers as f64 >= NUMERIC_SHARE * self.count as f64
+        self.count > 0 && f64_of(self.numbers) >= NUMERIC_SHARE * f64_of(self.count)
     }
 
     /// Share of the field's values for which the number in `figures` is at most the threshold.
     pub(super) fn share_at_most(&self, figures: &[Option<f64>], threshold: f64) -> f64 {
-        figures.iter().flatten().filter(|figure| **figure <= threshold).count() as f64 / self.count.max(1) as f64
+        f64_of(figures.iter().flatten().filter(|figure| **figure <= threshold).count()) / f64_of(self.count.max(1))
     }
 }

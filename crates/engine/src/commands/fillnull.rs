@@ -13,6 +13,7 @@ use quarry_eval::rows::{
 };
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_canonical_number};
 use quarry_spl::ast::FillNullCommand;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -43,8 +44,10 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
         (ColumnReader::Int(_), Some(Number::Int(number))) => Some(Value::Int(number)),
         // Only a number that a double represents exactly keeps its text.
         (ColumnReader::Float(_), Some(Number::Float(number))) => Some(Value::Float(number)),
-        (ColumnReader::Float(_), Some(Number::Int(number))) if number.unsigned_abs() <= MAX_EXACT_INTEGER as u64 => {
-            Some(Value::Float(number as f64))
+        (ColumnReader::Float(_), Some(Number::Int(number)))
+            if number.unsigned_abs() <= integer_part::<u64>(MAX_EXACT_INTEGER) =>
+        {
+            Some(Value::Float(f64_of(number)))
         }
         _ => None,
     };

@@ -5,6 +5,7 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, of_batches};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::HistoryCommand;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::Execute;
 use crate::lowering::SearchEnvironment;
@@ -25,7 +26,7 @@ fn parse_times(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let reader = rows::reader(rows, "_time");
     let mut times = ColumnBuilder::new(rows.num_rows());
     (0..rows.num_rows()).for_each(|row| match reader.number(row) {
-        Some(seconds) => times.push_time((seconds * NS_PER_SEC as f64) as i64),
+        Some(seconds) => times.push_time(integer_part(seconds * f64_of(NS_PER_SEC))),
         None => times.push_null(),
     });
     rows::with_column(rows, "_time", times.finish())

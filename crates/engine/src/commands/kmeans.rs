@@ -10,6 +10,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, is_hidden, rows_in_memory};
 use quarry_spl::ast::{KMeansCommand, KMeansDistance};
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -178,7 +179,7 @@ impl KMeans {
         }
         let mut moved = 0.0;
         for (centre, (sum, count)) in grouping.centres.iter_mut().zip(sums).filter(|(_, (_, count))| *count > 0) {
-            let middle: Vec<f64> = sum.iter().map(|sum| sum / count as f64).collect();
+            let middle: Vec<f64> = sum.iter().map(|sum| sum / f64_of(count)).collect();
             moved += self.distance(centre, &middle);
             *centre = middle;
         }

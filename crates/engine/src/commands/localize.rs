@@ -8,6 +8,7 @@ use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span};
 use quarry_spl::ast::LocalizeCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -41,9 +42,9 @@ impl BlockingTable for Localize {
         for region in &regions {
             let (Some(last), Some(first)) = (region.first(), region.last()) else { continue };
             let (start, end) = (first.saturating_sub(before), last.saturating_add(after));
-            let (seconds, count) = ((end - start) as f64 / NS_PER_SEC as f64, region.len());
-            let epoch = |time: TimeNs| Value::from_f64(time as f64 / NS_PER_SEC as f64);
-            let density = if seconds > 0.0 { Value::from_f64(count as f64 / seconds) } else { Value::Null };
+            let (seconds, count) = (f64_of(end - start) / f64_of(NS_PER_SEC), region.len());
+            let epoch = |time: TimeNs| Value::from_f64(f64_of(time) / f64_of(NS_PER_SEC));
+            let density = if seconds > 0.0 { Value::from_f64(f64_of(count) / seconds) } else { Value::Null };
             let values = [
                 Value::Time(*first),
                 epoch(start),

@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, rows_
 use quarry_eval::spans::{TimeSpans, time_ns, usual_span};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{ContinuousStep, MakeContinuousCommand};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, integer_part, u32_of};
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -64,7 +64,7 @@ impl MakeContinuous {
             ContinuousStep::Time(span) => span,
             ContinuousStep::Bins(bins) => usual_span(low, high, bins, None),
             ContinuousStep::Number(seconds) => {
-                let whole = (seconds.fract() == 0.0).then_some(seconds as u64);
+                let whole = (seconds.fract() == 0.0).then_some(integer_part(seconds));
                 let Some(seconds) = whole else {
                     return Err(EngineError::invalid(
                         "makecontinuous: span= of a time must be whole seconds or have a unit",
@@ -78,10 +78,10 @@ impl MakeContinuous {
         for (row, time) in times {
             by_start.entry(spans.floor(time)).or_default().push(row);
         }
-        let bound = |seconds: f64| (seconds * NS_PER_SEC as f64) as i64;
+        let bound = |seconds: f64| integer_part::<i64>(seconds * f64_of(NS_PER_SEC));
         let first = self.0.bounds.0.map_or(low, bound);
         // The end is exclusive.
-        let last = self.0.bounds.1.map_or(high, |end| bound(end) - 1);
+        let last = self.0.bounds.1.map_or(high, |end| bound(end).saturating_sub(1));
         let mut at = spans.floor(first);
         let mut filled = FilledRows::default();
         while at <= last {
@@ -112,16 +112,16 @@ impl MakeContinuous {
         let place = |number: f64| place_of(number, width);
         let (first, last) = (self.0.bounds.0.map_or(low, |start| start), self.0.bounds.1.map_or(high, |end| end));
         let (from, to) = (place(first), place(last));
-        if to - from >= ROWS_MAX as f64 {
+        if to - from >= f64_of(ROWS_MAX) {
             return Err(too_many());
         }
         let mut by_place: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
         for (row, number) in numbers {
-            by_place.entry(place(number) as i64).or_default().push(row);
+            by_place.entry(integer_part(place(number))).or_default().push(row);
         }
         let mut filled = FilledRows::default();
-        for at in from as i64..=to as i64 {
-            let start = at as f64 * width;
+        for at in integer_part::<i64>(from)..=integer_part(to) {
+            let start = f64_of(at) * width;
             if self.0.bounds.1.is_some_and(|end| start >= end) {
                 break;
             }
@@ -142,7 +142,7 @@ fn place_of(number: f64, width: f64) -> f64 {
 /// The smallest power of ten, at least 1, that divides a range into at most `bins` parts.
 fn decimal_width(range: f64, bins: usize) -> f64 {
     let mut width = 1.0;
-    while range / width > bins as f64 {
+    while range / width > f64_of(bins) {
         width *= 10.0;
     }
     width

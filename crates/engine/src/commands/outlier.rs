@@ -8,6 +8,7 @@ use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, is_hidden, rows_in_memory};
 use quarry_event::value::format_number;
 use quarry_spl::ast::OutlierCommand;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -65,8 +66,8 @@ impl Outlier {
         numbers.retain(|number| number.is_finite());
         numbers.sort_by(f64::total_cmp);
         let quantile = |part: f64| {
-            let place = part * (numbers.len().checked_sub(1)?) as f64;
-            let (low, high) = (numbers[place.floor() as usize], numbers[place.ceil() as usize]);
+            let place = part * f64_of(numbers.len().checked_sub(1)?);
+            let (low, high) = (numbers[integer_part::<usize>(place)], numbers[integer_part::<usize>(place.ceil())]);
             Some(low + (high - low) * place.fract())
         };
         let (median, reach) = (quantile(0.5)?, self.0.factor * (quantile(0.75)? - quantile(0.25)?));

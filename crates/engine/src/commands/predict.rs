@@ -13,6 +13,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, concat_rows, rows_in_memory};
 use quarry_eval::spans::time_ns;
 use quarry_spl::ast::{PredictAlgorithm, PredictCommand};
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -230,14 +231,14 @@ fn deviations_containing(percent: f64) -> f64 {
 /// Sum of squared deviations from the mean.
 fn squared_deviations(series: &[Option<f64>]) -> f64 {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
-    let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+    let mean = known.iter().sum::<f64>() / f64_of(known.len().max(1));
     known.iter().map(|number| (number - mean).powi(2)).sum()
 }
 
 /// The lag with the highest autocorrelation among the local maxima above [`SEASON_AUTOCORRELATION_MIN`].
 fn detect_season(series: &[Option<f64>]) -> Option<usize> {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
-    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    let mean = known.iter().sum::<f64>() / f64_of(known.len());
     let spread: f64 = known.iter().map(|number| (number - mean).powi(2)).sum();
     if spread <= 0.0 {
         return None;
@@ -300,18 +301,18 @@ impl Model {
     fn forecast(self, series: &[Option<f64>], count: usize, shares: SmoothingFactors) -> Vec<Prediction> {
         let (state, mut predicted, errors) = self.run(series, shares);
         let tested = predicted.iter().flatten().count().max(1);
-        let variance = errors / tested as f64;
+        let variance = errors / f64_of(tested);
         let mut result: Vec<Prediction> = predicted.drain(..).map(|mean| mean.map(|mean| (mean, variance))).collect();
         let mut growth = 1.0;
         for step in 1..=count.saturating_sub(series.len()) {
             if step > 1 {
-                let back = (step - 1) as f64;
+                let back = f64_of(step - 1);
                 let seasonal = self.period.is_some_and(|period| (step - 1).is_multiple_of(period));
                 let slope = if self.slope { shares.level * shares.slope * back } else { 0.0 };
                 let season = if seasonal { shares.season * (1.0 - shares.level) } else { 0.0 };
                 growth += (shares.level + slope + season).powi(2);
             }
-            let mean = state.level + state.slope * step as f64 + self.season_at(&state, series.len() + step - 1);
+            let mean = state.level + state.slope * f64_of(step) + self.season_at(&state, series.len() + step - 1);
             result.push(Some((mean, variance * growth)));
         }
         result
@@ -360,15 +361,15 @@ impl Model {
         if self.slope
             && let (Some((first, low)), Some((second, high))) = (known.next(), known.next())
         {
-            state.slope = (high - low) / (second - first) as f64;
+            state.slope = (high - low) / f64_of(second - first);
         }
         if let Some(period) = self.period {
             let all: Vec<f64> = series.iter().flatten().copied().collect();
-            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            let mean = all.iter().sum::<f64>() / f64_of(all.len());
             state.season = (0..period)
                 .map(|place| {
                     let own: Vec<f64> = series.iter().skip(place).step_by(period).flatten().copied().collect();
-                    if own.is_empty() { 0.0 } else { own.iter().sum::<f64>() / own.len() as f64 - mean }
+                    if own.is_empty() { 0.0 } else { own.iter().sum::<f64>() / f64_of(own.len()) - mean }
                 })
                 .collect();
         }

@@ -5,6 +5,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, Value};
 use quarry_spl::ast::RelevancyCommand;
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -31,15 +32,15 @@ impl Blocking for Relevancy {
             }
         }
         // Rare terms weigh more: log of the inverse frequency among all words.
-        let weight = |found: &usize| (1.0 + all as f64 / (*found).max(1) as f64).ln();
+        let weight = |found: &usize| (1.0 + f64_of(all) / f64_of((*found).max(1))).ln();
         let weights: Vec<f64> = found.iter().map(weight).collect();
         let command = Relevancy(self.0.clone());
         Ok(Box::new(kept.into_unified_rows().map(move |batch| {
             let batch = batch?;
             let mut column = ColumnBuilder::new(batch.num_rows());
             for (words, counts) in command.counts(&batch) {
-                let weighted: f64 = counts.iter().zip(&weights).map(|(count, weight)| *count as f64 * weight).sum();
-                column.push(Value::from_f64(if words == 0 { 0.0 } else { weighted / words as f64 }));
+                let weighted: f64 = counts.iter().zip(&weights).map(|(count, weight)| f64_of(*count) * weight).sum();
+                column.push(Value::from_f64(if words == 0 { 0.0 } else { weighted / f64_of(words) }));
             }
             rows::with_column(&batch, "relevancy", column.finish())
         })))

@@ -9,6 +9,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{RowIter, concat_rows};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::CustomCommand;
+use quarry_stdx::number::f64_of;
 use serde_json::{Value, json};
 
 use super::Execute;
@@ -113,7 +114,7 @@ impl Custom {
     /// Information about the search that the program receives.
     fn getinfo(&self, context: &CommandContext, session: Option<&NodeSession>) -> Value {
         let time = |time: Option<i64>| {
-            time.map_or_else(|| "0".to_owned(), |time| (time as f64 / NS_PER_SEC as f64).to_string())
+            time.map_or_else(|| "0".to_owned(), |time| (f64_of(time) / f64_of(NS_PER_SEC)).to_string())
         };
         json!({
             "action": "getinfo",

@@ -15,7 +15,7 @@ use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, SortKey as ValueKey, parse_exact_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey};
-use quarry_stdx::number::usize_of;
+use quarry_stdx::number::{integer_part, usize_of};
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -180,7 +180,7 @@ fn ordered_text(integer: i64) -> String {
 fn integer_of(number: Number) -> i64 {
     match number {
         Number::Int(integer) => integer,
-        Number::Float(number) => number as i64,
+        Number::Float(number) => integer_part(number),
         Number::Nanos(ns) => ns,
     }
 }

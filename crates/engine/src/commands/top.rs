@@ -18,7 +18,7 @@ use quarry_eval::rows::rank::ValueRanks;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches, sort_cancellable, sort_first};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::Execute;
 use super::stats::write_key;
@@ -250,7 +250,7 @@ impl Top {
         }
         if self.command.show_percent {
             let percents = lines.iter().map(|line| {
-                let percent = line.count as f64 * 100.0 / totals[&line.group] as f64;
+                let percent = f64_of(line.count) * 100.0 / f64_of(totals[&line.group]);
                 format!("{percent:.PERCENT_DIGITS$}")
             });
             columns.push((self.command.percent_field.clone(), Arc::new(StringViewArray::from_iter_values(percents))));

@@ -9,6 +9,7 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_event::value::Number;
 use quarry_spl::ast::{Trend, TrendKind, TrendLineCommand};
+use quarry_stdx::number::f64_of;
 
 use super::Execute;
 use crate::lowering::{Lowering, Step, ordered};
@@ -49,7 +50,7 @@ fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
 
 /// The exponential average after another number; the initial average is a simple average.
 fn exponential_average(before: Number, number: Number, period: usize) -> Number {
-    let (before, share) = (before.as_f64(), 2.0 / (period as f64 + 1.0));
+    let (before, share) = (before.as_f64(), 2.0 / (f64_of(period) + 1.0));
     Number::Float(before + share * (number.as_f64() - before))
 }
 

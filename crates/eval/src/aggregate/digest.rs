@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 
 use quarry_event::value::Number;
 use quarry_spl::ast::PercentileMethod;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::numbers::NumberParts;
 
@@ -83,7 +84,7 @@ impl Digest {
         for point in points.chunks_exact(STATE_POINT) {
             match (point[0], point[1], point[2]) {
                 (value, 0.0, weight) => self.points.push((value, weight)),
-                (value, rest, weight) => self.longs.push(((value, rest as i64), weight)),
+                (value, rest, weight) => self.longs.push(((value, integer_part(rest)), weight)),
             }
         }
         self.merge_points();
@@ -107,7 +108,7 @@ impl Digest {
         assert!(!self.rounded || self.longs.is_empty(), "centroids are doubles");
         let head = if self.rounded { 1.0 } else { 0.0 };
         let points = self.points.iter().flat_map(|(value, weight)| [*value, 0.0, *weight]);
-        let longs = self.longs.iter().flat_map(|((value, rest), weight)| [*value, *rest as f64, *weight]);
+        let longs = self.longs.iter().flat_map(|((value, rest), weight)| [*value, f64_of(*rest), *weight]);
         std::iter::once(head).chain(points).chain(longs).collect()
     }
 
@@ -213,7 +214,7 @@ impl Digest {
             self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
             self.longs_sorted = 0;
         }
-        if self.points.len() as f64 > COMPRESSION {
+        if f64_of(self.points.len()) > COMPRESSION {
             self.compress();
         }
     }
@@ -221,7 +222,7 @@ impl Digest {
     fn compress(&mut self) {
         assert!(!self.exact, "points of exact sketches are never merged");
         let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
-        let mut kept: Vec<(f64, f64)> = Vec::with_capacity(COMPRESSION as usize);
+        let mut kept: Vec<(f64, f64)> = Vec::with_capacity(integer_part(COMPRESSION));
         let mut before = 0.0;
         let mut limit = total * next_bound(0.0);
         for (value, weight) in self.points.drain(..) {

@@ -12,6 +12,7 @@ use arrow::buffer::NullBuffer;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
+use quarry_stdx::number::{f64_of, integer_part};
 
 use crate::rows::{ColumnReader, DictionaryColumn, MixedColumn};
 
@@ -43,12 +44,12 @@ pub struct NumberParts {
 fn nanos_of(value: f64) -> i128 {
     if value.abs() < NANOS_I64_SECONDS_MAX {
         // The conversion truncates; in this range, 64 bits give the same result.
-        let whole = value as i64;
-        let part = (value - whole as f64) * NS_PER_SEC as f64;
-        return (whole * NS_PER_SEC + (part + 0.5f64.copysign(part)) as i64).into();
+        let whole: i64 = integer_part(value);
+        let part = (value - f64_of(whole)) * f64_of(NS_PER_SEC);
+        return (whole * NS_PER_SEC + integer_part::<i64>(part + 0.5f64.copysign(part))).into();
     }
-    let whole = value.trunc();
-    whole as i128 * i128::from(NS_PER_SEC) + ((value - whole) * NS_PER_SEC as f64).round() as i128
+    let rest = (value.fract() * f64_of(NS_PER_SEC)).round();
+    integer_part::<i128>(value) * i128::from(NS_PER_SEC) + integer_part::<i128>(rest)
 }
 
 impl NumberParts {
@@ -62,7 +63,7 @@ impl NumberParts {
     pub fn without_scale(number: Number) -> NumberParts {
         let value = number.as_f64();
         let exact = match number {
-            Number::Int(integer) if integer.unsigned_abs() > MAX_EXACT_INTEGER as u64 => {
+            Number::Int(integer) if integer.unsigned_abs() > integer_part::<u64>(MAX_EXACT_INTEGER) => {
                 i128::from(integer) * i128::from(NS_PER_SEC) + 1
             }
             Number::Nanos(ns) => i128::from(ns),
@@ -92,12 +93,12 @@ impl NumberParts {
     #[inline]
     pub fn rest_as_double(self) -> f64 {
         match self.value.abs() >= MAX_EXACT_INTEGER {
-            true => self.rest.div_euclid(NS_PER_SEC) as f64,
+            true => f64_of(self.rest.div_euclid(NS_PER_SEC)),
             false if self.rest == 0 && self.scale != TIME_SCALE => 0.0,
             // The double itself is not a whole number of billionths, which would show in a long sum.
             false => {
-                let part = (self.value - self.value.trunc()) * NS_PER_SEC as f64;
-                (self.rest as f64 + (part.round() - part)) / NS_PER_SEC as f64
+                let part = (self.value - self.value.trunc()) * f64_of(NS_PER_SEC);
+                (f64_of(self.rest) + (part.round() - part)) / f64_of(NS_PER_SEC)
             }
         }
     }
@@ -107,7 +108,7 @@ impl NumberParts {
         match self.rest {
             0 => Number::of_float(self.value),
             rest if self.value.abs() >= MAX_EXACT_INTEGER => {
-                let units = self.value as i128 + i128::from(rest.div_euclid(NS_PER_SEC));
+                let units = integer_part::<i128>(self.value) + i128::from(rest.div_euclid(NS_PER_SEC));
                 Decimal { units, scale: 0 }.to_number()
             }
             rest => {
@@ -201,19 +202,17 @@ impl Numbers {
     /// The number of each row; `None` for multivalues.
     pub fn of(&mut self, column: &ColumnReader) -> Option<NumberColumn> {
         let plain = |values: Float64Array, scale| NumberColumn { values, rests: None, scales: Scales::All(scale) };
-        let is_short = |value: &i64| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64;
+        let is_short = |value: &i64| value.unsigned_abs() <= integer_part::<u64>(MAX_EXACT_INTEGER);
         Some(match column {
             ColumnReader::Multi(..) => return None,
             ColumnReader::Float(array) if self.with_scales => {
                 NumberColumn { values: array.clone(), rests: None, scales: scales_of(array) }
             }
             ColumnReader::Float(array) => plain(array.clone(), NO_SCALE),
-            ColumnReader::Int(array) if array.values().iter().all(is_short) => {
-                plain(array.unary(|value| value as f64), 0)
-            }
+            ColumnReader::Int(array) if array.values().iter().all(is_short) => plain(array.unary(f64_of), 0),
             ColumnReader::Decimal(array, digits) if array.values().iter().all(is_short) => {
                 let unit = 10f64.powi(i32::from(*digits));
-                plain(array.unary(|value| value as f64 / unit), *digits)
+                plain(array.unary(|value| f64_of(value) / unit), *digits)
             }
             ColumnReader::Dictionary(column) => self.of_dictionary(column),
             ColumnReader::Mixed(mixed) => return self.of_mixed(mixed),

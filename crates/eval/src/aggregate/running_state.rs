@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use quarry_event::TimeNs;
 use quarry_event::value::{Number, format_number, parse_exact_number, parse_number};
+use quarry_stdx::number::f64_of;
 
 use super::digest::Digest;
 use super::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
@@ -64,7 +65,7 @@ impl Sums {
 
     /// The sums of `count` integers that add up to `sum`, which a double holds exactly. There is no sum of squares.
     pub fn of_integers(count: i64, sum: i64) -> Sums {
-        Sums { count, sum: Total { sum: sum as f64, lost: 0.0 }, ..Sums::default() }
+        Sums { count, sum: Total { sum: f64_of(sum), lost: 0.0 }, ..Sums::default() }
     }
 
     /// Mean of the numbers; `None` without numbers.

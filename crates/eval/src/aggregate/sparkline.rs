@@ -12,6 +12,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::format_number;
 use quarry_spl::ast::StatsFunction;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::total::Total;
 
@@ -70,7 +71,7 @@ pub(crate) type PointValue = fn(&Point) -> f64;
 pub(crate) fn value_of_point(inner: &StatsFunction) -> Option<PointValue> {
     Some(match inner {
         StatsFunction::Count => |point| point.count,
-        StatsFunction::Dc => |point| point.distinct.len() as f64,
+        StatsFunction::Dc => |point| f64_of(point.distinct.len()),
         StatsFunction::Sum => |point| point.sum.value(),
         StatsFunction::SumSq => |point| point.spread + point.mean() * point.mean() * point.count,
         StatsFunction::Avg => Point::mean,
@@ -144,11 +145,11 @@ impl Sparkline {
     /// The serialized state: width, whether it was requested, then for each point its start, count, sum with its
     /// error, minimum, maximum, spread, number of hashes and the hashes.
     pub(crate) fn to_state(&self) -> Vec<f64> {
-        let mut state = vec![self.width as f64, if self.given { 1.0 } else { 0.0 }];
+        let mut state = vec![f64_of(self.width), if self.given { 1.0 } else { 0.0 }];
         for (start, point) in &self.points {
             let Point { count, sum, low, high, spread, distinct } = point;
-            state.extend([*start as f64, *count, sum.sum, sum.lost, *low, *high, *spread, distinct.len() as f64]);
-            state.extend(distinct.iter().map(|hash| *hash as f64));
+            state.extend([f64_of(*start), *count, sum.sum, sum.lost, *low, *high, *spread, f64_of(distinct.len())]);
+            state.extend(distinct.iter().map(|hash| f64_of(*hash)));
         }
         state
     }
@@ -158,14 +159,14 @@ impl Sparkline {
         let mut rest = rest;
         let mut points = BTreeMap::new();
         while let [start, count, sum, lost, low, high, spread, hashes, after @ ..] = rest {
-            let (hashes, after) = after.split_at((*hashes as usize).min(after.len()));
-            let distinct = hashes.iter().map(|hash| *hash as u64).collect();
+            let (hashes, after) = after.split_at(integer_part::<usize>(*hashes).min(after.len()));
+            let distinct = hashes.iter().map(|hash| integer_part(*hash)).collect();
             let sum = Total { sum: *sum, lost: *lost };
             let point = Point { count: *count, sum, low: *low, high: *high, spread: *spread, distinct };
-            points.insert(*start as i64, point);
+            points.insert(integer_part(*start), point);
             rest = after;
         }
-        Sparkline { width: *width as i64, given: *given != 0.0, points }
+        Sparkline { width: integer_part(*width), given: *given != 0.0, points }
     }
 
     /// Merges the points of another sparkline.

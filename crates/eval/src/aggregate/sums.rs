@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use quarry_event::value::Number;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::fold::{Fold, Input, downcast, each_number_list, grow, number_lists};
 use super::groups::Members;
@@ -169,7 +170,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
         self.grow(total, true);
         each_number_list(states, groups, |group, state| {
             if let [number, rest] = *state {
-                self.merge_exact(group, number, rest as i64);
+                self.merge_exact(group, number, integer_part(rest));
             }
         });
     }
@@ -179,7 +180,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
         // Groups without a number must not take part in a merge.
         let states = self.numbers.iter().take(groups).enumerate().map(|(at, number)| match number.is_nan() {
             true => Vec::new(),
-            false => vec![*number, self.rests.get(at).copied().unwrap_or(0) as f64],
+            false => vec![*number, f64_of(self.rests.get(at).copied().unwrap_or(0))],
         });
         number_lists(states, groups)
     }
@@ -192,7 +193,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
 /// The number in the state of an [`ExtremeFold`].
 pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
     match *state {
-        [value, rest] => Some(NumberParts { value, rest: rest as i64, scale: 0 }.number()),
+        [value, rest] => Some(NumberParts { value, rest: integer_part(rest), scale: 0 }.number()),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@
 
 use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
+use quarry_stdx::number::integer_part;
 
 use super::numbers::NO_SCALE;
 
@@ -80,7 +81,8 @@ impl Total {
         }
         let whole = scaled.round();
         let missed = self.sum.mul_add(unit, -scaled) + (scaled - whole) + self.lost * unit;
-        Decimal { units: whole as i128 + missed.round() as i128, scale: u32::from(scale) }.to_number()
+        Decimal { units: integer_part::<i128>(whole) + integer_part::<i128>(missed.round()), scale: u32::from(scale) }
+            .to_number()
     }
 
     /// The sum.

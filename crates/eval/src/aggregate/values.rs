@@ -9,7 +9,7 @@ use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{write_integer, write_nanos};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
@@ -72,7 +72,7 @@ impl<'a> ValueForm<'a> {
     fn of_double(value: f64) -> Option<ValueForm<'a>> {
         let Decimal { units, scale } = Decimal::of_float(value).filter(|_| value.abs() >= EXPONENT_BOUND)?;
         let units = i64::try_from(units).ok().filter(|units| units.unsigned_abs() < DOUBLE_DIGITS_BOUND)?;
-        if units as f64 / POWERS_OF_TEN.get(scale as usize)? != value {
+        if f64_of(units) / POWERS_OF_TEN.get(scale as usize)? != value {
             return None;
         }
         Some(if scale == 0 { ValueForm::Integer(units) } else { ValueForm::Decimal(scale as u8, units) })

@@ -12,6 +12,7 @@ use arrow::compute::kernels::cmp;
 use arrow::datatypes::Float64Type;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
 use quarry_spl::ast::CompareOp;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use crate::rows::{ColumnReader, MixedColumn, Value};
 
@@ -156,7 +157,7 @@ pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -
             compare_with_kernel(op, array, &Int64Array::new_scalar(value))
         }
         (ColumnReader::Int(array), Some(Number::Float(value))) if are_exact(array) => {
-            let numbers = array.unary::<_, Float64Type>(|value| value as f64);
+            let numbers = array.unary::<_, Float64Type>(f64_of);
             // The kernel distinguishes 0 from -0.
             compare_with_kernel(op, &numbers, &Float64Array::new_scalar(value + 0.0))
         }
@@ -185,7 +186,7 @@ fn are_exact(array: &Int64Array) -> bool {
 /// Whether a double represents the number exactly.
 fn is_exact(number: Number) -> bool {
     match number {
-        Number::Int(value) => value.unsigned_abs() <= MAX_EXACT_INTEGER as u64,
+        Number::Int(value) => value.unsigned_abs() <= integer_part::<u64>(MAX_EXACT_INTEGER),
         Number::Float(_) => true,
         Number::Nanos(_) => false,
     }

@@ -10,6 +10,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{Format, NS_PER_SEC};
 use quarry_event::value::Number;
 use quarry_spl::functions::{EvalFunction, ResultType, Volatility};
+use quarry_stdx::number::integer_part;
 
 use super::network::Network;
 use super::significant_figures::Figures;
@@ -171,7 +172,7 @@ pub(super) fn integer(args: &[Value<'_>], at: usize) -> Option<i64> {
     match args.get(at)?.exact_number()? {
         Number::Int(value) => Some(value),
         Number::Nanos(ns) => Some(ns / NS_PER_SEC),
-        Number::Float(value) => value.is_finite().then_some(value as i64),
+        Number::Float(value) => value.is_finite().then(|| integer_part(value)),
     }
 }
 

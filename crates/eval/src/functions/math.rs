@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{Number, parse_exact_number};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, integer_part, u32_of};
 
 use super::call::{Call, FunctionImpl, Prepared, integer, number, take};
 use crate::expr::order_values;
@@ -122,7 +122,7 @@ fn map_to_integer<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a>
         // The nearest double of the time may already be the next integer.
         Some(Number::Nanos(ns)) => {
             let (whole, rest) = (ns / NS_PER_SEC, ns % NS_PER_SEC);
-            Value::Int(whole + function(rest as f64 / NS_PER_SEC as f64) as i64)
+            Value::Int(whole + integer_part::<i64>(function(f64_of(rest) / f64_of(NS_PER_SEC))))
         }
         Some(number) => number_or_null(function(number.as_f64())),
         None => Value::Null,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashSet;
 use quarry_event::time::apply_modifier;
+use quarry_stdx::number::f64_of;
 
 use super::call::{Call, FunctionImpl, Prepared, VALUES_MAX, integer, take};
 use super::time::instant;
@@ -127,7 +128,7 @@ fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     }
     let beyond = |value: f64| if width > 0.0 { value >= last } else { value <= last };
     // The step is multiplied rather than accumulated, so that errors do not grow.
-    let numbers = (0..u64::MAX).map(|at| first + at as f64 * width).take_while(|value| !beyond(*value));
+    let numbers = (0..u64::MAX).map(|at| first + f64_of(at) * width).take_while(|value| !beyond(*value));
     Value::multi(call.collect_limited(numbers.filter_map(|value| Value::from_f64(value).into_text())))
 }
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
+use quarry_stdx::number::integer_part;
 
 use super::call::{Call, PRINTF_WIDTH_MAX};
 use super::text::null_if_too_long;
@@ -96,7 +97,7 @@ impl Conversion {
         let exact = match value.and_then(Value::exact_number) {
             Some(Number::Int(value)) => value,
             Some(Number::Nanos(ns)) => ns / NS_PER_SEC,
-            _ => number as i64,
+            _ => integer_part(number),
         };
         match kind {
             'd' | 'i' => self.write_integer(exact < 0, &exact.unsigned_abs().to_string(), "", out),
@@ -215,7 +216,7 @@ fn read_size<'f, 'v, 'a: 'v>(
     values: &mut impl Iterator<Item = &'v Value<'a>>,
 ) -> (Option<i64>, &'f str) {
     if let Some(after) = format.strip_prefix('*') {
-        return (values.next().and_then(Value::number).map(|value| value as i64), after);
+        return (values.next().and_then(Value::number).map(integer_part), after);
     }
     let digits = format.bytes().take_while(u8::is_ascii_digit).count();
     (format[..digits].parse().ok(), &format[digits..])

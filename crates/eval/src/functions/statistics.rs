@@ -1,6 +1,7 @@
 //! Statistics over the arguments of one call: median, mode, spread. Non-numeric values are ignored, except by `mode`.
 
 use quarry_event::value::Number;
+use quarry_stdx::number::f64_of;
 
 use super::call::{Call, FunctionImpl};
 use super::math::{for_each_number, number_or_null};
@@ -39,9 +40,9 @@ fn variance(numbers: &[f64], less: usize) -> Option<f64> {
     if count <= less {
         return (count == 1).then_some(0.0);
     }
-    let mean = numbers.iter().sum::<f64>() / count as f64;
+    let mean = numbers.iter().sum::<f64>() / f64_of(count);
     let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
-    Some(squares / (count - less) as f64)
+    Some(squares / f64_of(count - less))
 }
 
 fn sumsq<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

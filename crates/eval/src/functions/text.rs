@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use memchr::{memchr_iter, memmem};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{Number, parse_exact_number};
+use quarry_stdx::number::integer_part;
 
 use super::call::{Call, FunctionImpl, Prepared, integer, map_texts, part_of, take};
 use super::math::format_fixed;
@@ -228,7 +229,7 @@ fn format_with_sign(number: Number, write: impl Fn(u64) -> String) -> String {
         Number::Int(integer) => integer.unsigned_abs(),
         // The nearest double of the time may already be the next integer.
         Number::Nanos(ns) => (ns / NS_PER_SEC).unsigned_abs(),
-        Number::Float(value) => value.abs() as u64,
+        Number::Float(value) => integer_part(value.abs()),
     };
     format!("{}{}", if number.as_f64() < 0.0 && whole > 0 { "-" } else { "" }, write(whole))
 }
@@ -257,7 +258,7 @@ fn format_with_commas(value: &Value<'_>, number: Number) -> String {
 
 /// Seconds as `[D+]HH:MM:SS`, with microseconds if there is a fraction.
 fn duration(number: f64) -> String {
-    let micros = (number.abs() * 1e6).round() as u64;
+    let micros: u64 = integer_part((number.abs() * 1e6).round());
     let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
     let mut out = String::new();
     if number < 0.0 && (seconds, micros) != (0, 0) {

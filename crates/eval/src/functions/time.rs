@@ -6,6 +6,7 @@ use quarry_event::time::{
 };
 use quarry_event::value::Number;
 use quarry_stdx::Fault;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::call::{Call, FunctionImpl, Prepared, map_texts, take};
 use crate::rows::Value;
@@ -35,7 +36,11 @@ fn from_seconds(seconds: f64) -> Option<TimeNs> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = 1000;
     let micros = (seconds * MICROS_PER_SEC).round();
-    if micros.abs() < (i64::MAX / NS_PER_MICRO) as f64 { (micros as i64).checked_mul(NS_PER_MICRO) } else { None }
+    if micros.abs() < f64_of(i64::MAX / NS_PER_MICRO) {
+        integer_part::<i64>(micros).checked_mul(NS_PER_MICRO)
+    } else {
+        None
+    }
 }
 
 /// A time as seconds: an integer if they are whole, otherwise a time with its fraction.

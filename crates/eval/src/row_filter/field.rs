@@ -14,6 +14,7 @@ use quarry_event::segment::contains_word;
 use quarry_event::value::spelling::numbers_spelled;
 use quarry_event::value::{Number, parse_exact_number};
 use quarry_spl::ast::CompareOp;
+use quarry_stdx::number::integer_part;
 
 use super::{NumberEquality, RAW_FIELD};
 use crate::expr::{Literal, compare_column, holds};
@@ -288,7 +289,7 @@ fn number_key(number: Number) -> NumberKey {
         Number::Float(_) | Number::Nanos(_) => {
             let value = number.as_f64();
             let is_integer = value.fract() == 0.0 && value.abs() < INTEGERS_END;
-            if is_integer { NumberKey::Int(value as i64) } else { NumberKey::Float(value.to_bits()) }
+            if is_integer { NumberKey::Int(integer_part(value)) } else { NumberKey::Float(value.to_bits()) }
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayBuilder, TimestampNanosecondBuilder};
 use arrow::array::{ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, ListBuilder, StringViewBuilder};
 use quarry_event::value::MAX_EXACT_INTEGER;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::{ColumnReader, Value, multi_item, null_column};
 
@@ -106,7 +107,7 @@ impl ColumnBuilder {
     pub fn push_int(&mut self, value: i64) {
         match &mut self.column {
             TypedBuilder::Int(builder) => builder.append_value(value),
-            TypedBuilder::Float(builder) if is_exact(value) => builder.append_value(value as f64),
+            TypedBuilder::Float(builder) if is_exact(value) => builder.append_value(f64_of(value)),
             _ => self.widen(BuilderType::Int, Value::Int(value)),
         }
     }
@@ -240,5 +241,5 @@ fn new_multi(capacity: usize) -> ListBuilder<StringViewBuilder> {
 }
 
 fn is_exact(value: i64) -> bool {
-    value.unsigned_abs() <= MAX_EXACT_INTEGER as u64
+    value.unsigned_abs() <= integer_part::<u64>(MAX_EXACT_INTEGER)
 }

@@ -16,6 +16,7 @@ use arrow::datatypes::{
 use quarry_event::template::ip4_text;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number, write_integer, write_nanos, write_number};
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::{FALSE_TEXT, MULTI_SEPARATOR, MixedColumn, TRUE_TEXT, Value, multi_type, time_seconds};
 
@@ -269,7 +270,7 @@ impl ColumnReader {
         }
         match self {
             ColumnReader::Null(_) | ColumnReader::Bool(_) => None,
-            ColumnReader::Int(array) => Some(array.value(row) as f64),
+            ColumnReader::Int(array) => Some(f64_of(array.value(row))),
             ColumnReader::Float(array) => Some(array.value(row)),
             ColumnReader::Time(array) => Some(time_seconds(array.value(row))),
             ColumnReader::Text(array) => parse_number(array.value(row)),
@@ -405,8 +406,8 @@ pub fn write_decimal(number: i64, digits: u8, out: &mut String) {
 /// double nearest to the true value, as when parsing the text.
 #[inline]
 pub(crate) fn decimal_number(number: i64, digits: u8) -> Option<f64> {
-    if number.unsigned_abs() <= MAX_EXACT_INTEGER as u64 {
-        return Some(number as f64 / 10f64.powi(i32::from(digits)));
+    if number.unsigned_abs() <= integer_part::<u64>(MAX_EXACT_INTEGER) {
+        return Some(f64_of(number) / 10f64.powi(i32::from(digits)));
     }
     let mut text = String::new();
     write_decimal(number, digits, &mut text);

@@ -9,6 +9,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use quarry_event::value::MAX_EXACT_INTEGER;
+use quarry_stdx::number::integer_part;
 
 use super::mixed_column::{is_mixed_of, mixed_column};
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
@@ -89,7 +90,9 @@ fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> Sch
 }
 
 fn has_wide_integers(array: &ArrayRef) -> bool {
-    let wide = |array: &Int64Array| array.values().iter().any(|value| value.unsigned_abs() > MAX_EXACT_INTEGER as u64);
+    let wide = |array: &Int64Array| {
+        array.values().iter().any(|value| value.unsigned_abs() > integer_part::<u64>(MAX_EXACT_INTEGER))
+    };
     array.as_primitive_opt::<Int64Type>().is_some_and(wide)
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use quarry_event::value::{Number, parse_exact_number, parse_number, write_integer, write_nanos, write_number};
+use quarry_stdx::number::f64_of;
 
 use super::MULTI_SEPARATOR;
 
@@ -99,7 +100,7 @@ impl<'a> Value<'a> {
     /// The value as a number: numbers, times in seconds, and numeric texts.
     pub fn number(&self) -> Option<f64> {
         match self {
-            Value::Int(value) => Some(*value as f64),
+            Value::Int(value) => Some(f64_of(*value)),
             Value::Float(value) => Some(*value),
             Value::Time(ns) => Some(time_seconds(*ns)),
             Value::Text(text) => parse_number(text),

@@ -5,53 +5,13 @@
 //! windows (`rt-5m`), which are arguments of a search job and rejected inside a search.
 
 use jiff::tz::TimeZone;
-use quarry_stdx::{ErrorKind, HasKind};
-use thiserror::Error;
+
+use crate::TimeError;
 
 use super::civil::{Civil, date_from_days, days_from_date, weekday};
 use super::span::SpanUnit;
 use super::strptime::{Format, ResolveContext};
 use super::{NS_PER_SEC, TimeNs, seconds_text, strftime};
-
-/// Error of parsing a time modifier or span.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum ModifierError {
-    /// A time is missing.
-    #[error("a time is missing: write for example -24h@h, now, an epoch or 11/21/2026:08:00:00")]
-    Empty,
-    /// `rt` in a search text.
-    #[error("\"{text}\" is a real-time window, which is allowed for a search job but not in the search text")]
-    RealTime {
-        /// The whole modifier.
-        text: String,
-    },
-    /// An unknown unit.
-    #[error("\"{unit}\" in \"{text}\" is not a time unit: use s, m, h, d, w, mon, q or y")]
-    Unit {
-        /// The text in place of a unit.
-        unit: String,
-        /// The whole modifier.
-        text: String,
-    },
-    /// The result is not within the years 1678 to 2261, or an amount is 0 or too large.
-    #[error("\"{text}\" lies outside the years 1678 to 2261 or has an amount that is 0 or too large")]
-    OutOfRange {
-        /// The whole modifier.
-        text: String,
-    },
-    /// The text is neither a relative nor an absolute time.
-    #[error("cannot read \"{text}\" as a time: write for example -24h@h, now, an epoch or 11/21/2026:08:00:00")]
-    Unreadable {
-        /// The whole modifier.
-        text: String,
-    },
-}
-
-impl HasKind for ModifierError {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Invalid
-    }
-}
 
 /// Unit to which `@` rounds down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -81,17 +41,17 @@ const ABSOLUTE_FORMATS: &[&str] = &[
 
 /// Parses a relative modifier, an epoch (optionally with a fraction), `now`, or a date with or without a time of day,
 /// such as `11/21/2026:08:00:00` or a date in ISO 8601.
-pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
+pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, TimeError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(ModifierError::Empty);
+        return Err(TimeError::Empty);
     }
     let bytes = text.as_bytes();
     // Two dots indicate a date in an unsupported notation.
     let is_date = text.matches('.').count() > 1;
     let is_number = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
     if bytes[0].is_ascii_digit() && is_number && !is_date {
-        return parse_epoch(text).ok_or_else(|| ModifierError::OutOfRange { text: text.to_owned() });
+        return parse_epoch(text).ok_or_else(|| TimeError::OutOfRange { text: text.to_owned() });
     }
     if bytes[0].is_ascii_digit()
         && let Some(time) = parse_absolute(text, now, tz)
@@ -101,19 +61,19 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
     if let Some(rest) = text.strip_prefix("rt")
         && (rest.is_empty() || rest.starts_with(['+', '-', '@', 'n']))
     {
-        return Err(ModifierError::RealTime { text: text.to_owned() });
+        return Err(TimeError::RealTime { text: text.to_owned() });
     }
     if bytes[0].is_ascii_digit() && is_date {
-        return Err(ModifierError::Unreadable { text: text.to_owned() });
+        return Err(TimeError::Unreadable { text: text.to_owned() });
     }
     apply_chain(text, now, tz)
 }
 
 /// Applies a relative modifier to an instant, as `relative_time()` does; epochs and dates are rejected. An amount with
 /// a unit but without a sign is added, as in [`parse_time`].
-pub fn apply_modifier(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
+pub fn apply_modifier(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, TimeError> {
     let text = text.trim();
-    if text.is_empty() { Err(ModifierError::Empty) } else { apply_chain(text, from, tz) }
+    if text.is_empty() { Err(TimeError::Empty) } else { apply_chain(text, from, tz) }
 }
 
 /// The time modifier for an instant: [`parse_time`] reads it as exactly this instant. An instant before 1970 is written
@@ -150,7 +110,7 @@ fn parse_absolute(text: &str, now: TimeNs, tz: &TimeZone) -> Option<TimeNs> {
     })
 }
 
-fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
+fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, TimeError> {
     let mut rest = text;
     let mut time = from;
     for word in ["now()", "now"] {
@@ -172,27 +132,27 @@ fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modifi
                 // not a chain of seconds.
                 let end = rest.find(['+', '-', '@']).unwrap_or(rest.len());
                 if rest.as_bytes()[end - 1].is_ascii_digit() {
-                    return Err(ModifierError::Unreadable { text: text.to_owned() });
+                    return Err(TimeError::Unreadable { text: text.to_owned() });
                 }
                 let moved = offset(time, 1, &rest[..end], text, tz)?;
-                time = moved.ok_or_else(|| ModifierError::OutOfRange { text: text.to_owned() })?;
+                time = moved.ok_or_else(|| TimeError::OutOfRange { text: text.to_owned() })?;
                 rest = &rest[end..];
                 continue;
             }
-            _ => return Err(ModifierError::Unreadable { text: text.to_owned() }),
+            _ => return Err(TimeError::Unreadable { text: text.to_owned() }),
         };
-        time = outcome.ok_or_else(|| ModifierError::OutOfRange { text: text.to_owned() })?;
+        time = outcome.ok_or_else(|| TimeError::OutOfRange { text: text.to_owned() })?;
         rest = after;
     }
     Ok(time)
 }
 
 /// Adds or subtracts `step`, for example `5m`; the inner `None` means an overflow.
-fn offset(time: TimeNs, sign: i64, step: &str, text: &str, tz: &TimeZone) -> Result<Option<TimeNs>, ModifierError> {
+fn offset(time: TimeNs, sign: i64, step: &str, text: &str, tz: &TimeZone) -> Result<Option<TimeNs>, TimeError> {
     let digits = step.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, name) = step.split_at(digits);
     if step.is_empty() {
-        return Err(ModifierError::Unreadable { text: text.to_owned() });
+        return Err(TimeError::Unreadable { text: text.to_owned() });
     }
     let amount = if amount.is_empty() { Ok(1) } else { amount.parse::<i64>() };
     let unit = if name.is_empty() { SpanUnit::Second } else { unit_of(name, text)? };
@@ -240,7 +200,7 @@ pub fn snap(time: TimeNs, snap: Snap, tz: &TimeZone) -> Option<TimeNs> {
 
 impl Snap {
     /// Parses the text after `@` in `text`.
-    pub(crate) fn parse(name: &str, text: &str) -> Result<Snap, ModifierError> {
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Snap, TimeError> {
         if let Some(digit) = name.strip_prefix('w').and_then(|rest| rest.parse::<u8>().ok())
             && name.len() == 2
             && digit <= 7
@@ -252,7 +212,7 @@ impl Snap {
 }
 
 /// Unit by short or long name.
-pub(crate) fn unit_of(name: &str, text: &str) -> Result<SpanUnit, ModifierError> {
+pub(crate) fn unit_of(name: &str, text: &str) -> Result<SpanUnit, TimeError> {
     Ok(match name {
         "s" | "sec" | "secs" | "second" | "seconds" => SpanUnit::Second,
         "m" | "min" | "mins" | "minute" | "minutes" => SpanUnit::Minute,
@@ -262,7 +222,7 @@ pub(crate) fn unit_of(name: &str, text: &str) -> Result<SpanUnit, ModifierError>
         "mon" | "month" | "months" => SpanUnit::Month,
         "q" | "qtr" | "qtrs" | "quarter" | "quarters" => SpanUnit::Quarter,
         "y" | "yr" | "yrs" | "year" | "years" => SpanUnit::Year,
-        _ => return Err(ModifierError::Unit { unit: name.to_owned(), text: text.to_owned() }),
+        _ => return Err(TimeError::Unit { unit: name.to_owned(), text: text.to_owned() }),
     })
 }
 

@@ -6,8 +6,10 @@
 
 use jiff::tz::TimeZone;
 
+use crate::TimeError;
+
 use super::civil::{Civil, MONTHS_PER_YEAR, date_from_days, days_from_date};
-use super::modifier::{ModifierError, Snap, unit_of};
+use super::modifier::{Snap, unit_of};
 use serde::{Deserialize, Serialize};
 
 use super::{NS_PER_SEC, TimeNs};
@@ -106,7 +108,7 @@ impl Span {
     }
 
     /// Parses `5m`, `h`, `1mon`, `500ms`, `300` (seconds), `1w@w1`.
-    pub fn parse(text: &str) -> Result<Span, ModifierError> {
+    pub fn parse(text: &str) -> Result<Span, TimeError> {
         let (width, snap) = match text.split_once('@') {
             Some((width, snap)) => (width, Some(Snap::parse(snap, text)?)),
             None => (text, None),
@@ -114,12 +116,12 @@ impl Span {
         let digits = width.bytes().take_while(u8::is_ascii_digit).count();
         let (amount, unit) = width.split_at(digits);
         if width.is_empty() {
-            return Err(ModifierError::Empty);
+            return Err(TimeError::Empty);
         }
         let amount = if amount.is_empty() { Some(1) } else { amount.parse().ok() };
         let amount = amount.filter(|amount| (1..=SPAN_AMOUNT_MAX).contains(amount));
         let Some(amount) = amount else {
-            return Err(ModifierError::OutOfRange { text: text.to_owned() });
+            return Err(TimeError::OutOfRange { text: text.to_owned() });
         };
         Ok(Span { amount, unit: span_unit(unit, text)?, snap })
     }
@@ -176,7 +178,7 @@ impl Span {
     }
 }
 
-fn span_unit(name: &str, text: &str) -> Result<SpanUnit, ModifierError> {
+fn span_unit(name: &str, text: &str) -> Result<SpanUnit, TimeError> {
     Ok(match name {
         "us" => SpanUnit::Microsecond,
         "ms" => SpanUnit::Millisecond,

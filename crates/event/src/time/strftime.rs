@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::civil::{SECS_PER_DAY, date_from_days, days_from_date, iso_year_start, offset_at, weekday};
 use super::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS};
@@ -86,11 +87,12 @@ pub fn equal_text_range(time: TimeNs, unit: i64, tz: &TimeZone) -> (TimeNs, Time
 pub fn strftime_out_of_range(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
     /// The seconds of 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const SECONDS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
-    if seconds.is_nan() || seconds < SECONDS.0 as f64 {
+    if seconds.is_nan() || seconds < f64_of(SECONDS.0) {
         return None;
     }
-    let whole = (seconds.min(SECONDS.1 as f64).floor() as i64).min(SECONDS.1 - zone_offset_at(SECONDS.1, tz));
-    let nanos = ((seconds - whole as f64).clamp(0.0, 1.0) * 1e6).floor() as i64 % 1_000_000 * 1_000;
+    let whole =
+        integer_part::<i64>(seconds.min(f64_of(SECONDS.1)).floor()).min(SECONDS.1 - zone_offset_at(SECONDS.1, tz));
+    let nanos = integer_part::<i64>((seconds - f64_of(whole)).clamp(0.0, 1.0) * 1e6) % 1_000_000 * 1_000;
     let mut out = String::with_capacity(format.len() * 2);
     Fields::of_second(whole, nanos, tz).write_format(format, &mut out);
     Some(out)

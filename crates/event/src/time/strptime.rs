@@ -11,40 +11,15 @@ mod parts;
 mod read;
 
 use jiff::tz::TimeZone;
-use quarry_stdx::{ErrorKind, HasKind};
-use thiserror::Error;
 
 pub(crate) use read::read_offset;
 
 pub use parts::{DateTimeParts, ResolveContext, YEARLESS_FUTURE_NS_MAX, infer_year};
 
+use crate::TimeError;
+
 use super::strftime::{MICROSECOND_DIGITS, MILLISECOND_DIGITS, NANOSECOND_DIGITS, composite_format, directive_len};
 use super::{NS_PER_SEC, TimeNs};
-
-/// Error of parsing a time format.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum FormatError {
-    /// An unknown directive.
-    #[error("\"{directive}\" in the time format \"{format}\" is not a known directive")]
-    Directive {
-        /// The directive with its `%`.
-        directive: String,
-        /// The whole format.
-        format: String,
-    },
-    /// A format without any directive.
-    #[error("the time format \"{format}\" contains no part of a time")]
-    NoDirective {
-        /// The whole format.
-        format: String,
-    },
-}
-
-impl HasKind for FormatError {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Invalid
-    }
-}
 
 /// A compiled time format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,11 +82,11 @@ enum Field {
 
 impl Format {
     /// Compiles a format.
-    pub fn new(format: &str) -> Result<Format, FormatError> {
+    pub fn new(format: &str) -> Result<Format, TimeError> {
         let mut items = Vec::new();
         compile(format, format, &mut items)?;
         if items.iter().all(|item| matches!(item, Item::Byte(_) | Item::Blanks)) {
-            return Err(FormatError::NoDirective { format: format.to_owned() });
+            return Err(TimeError::NoDirective { format: format.to_owned() });
         }
         Ok(Format { items: fuse_items(items) })
     }
@@ -147,7 +122,7 @@ pub fn strptime(text: &str, format: &str, tz: &TimeZone) -> Option<TimeNs> {
     if parts.has_full_date() { parts.resolve(&ResolveContext { now: 0, tz, last: None }) } else { None }
 }
 
-fn compile(format: &str, whole: &str, items: &mut Vec<Item>) -> Result<(), FormatError> {
+fn compile(format: &str, whole: &str, items: &mut Vec<Item>) -> Result<(), TimeError> {
     let mut rest = format;
     while let Some(first) = rest.chars().next() {
         if first != '%' {
@@ -168,7 +143,7 @@ fn compile(format: &str, whole: &str, items: &mut Vec<Item>) -> Result<(), Forma
             continue;
         }
         let item = parse_directive(name)
-            .ok_or_else(|| FormatError::Directive { directive: directive.to_owned(), format: whole.to_owned() })?;
+            .ok_or_else(|| TimeError::Directive { directive: directive.to_owned(), format: whole.to_owned() })?;
         items.push(item);
     }
     Ok(())

@@ -10,6 +10,8 @@
 //!
 //! Not here: parsing and formatting ([`super`]).
 
+use quarry_stdx::number::{f64_of, integer_part};
+
 use super::{MAX_EXACT_INTEGER, NANOS_PER_UNIT, Number, PLAIN_INTEGER_BOUND, parse_nanos};
 
 /// Maximum number of digits of a decimal that is recovered from its double.
@@ -36,8 +38,7 @@ pub struct Decimal {
 const DIGITS_BOUND: f64 = 1e15;
 /// Upper bound for integers of [`NOISY_DIGITS_MAX`] digits.
 const NOISY_BOUND: f64 = 1e13;
-const _: () =
-    assert!(DIGITS_BOUND == 10u64.pow(DIGITS_MAX) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS_MAX) as f64);
+const _: () = assert!(DIGITS_MAX == 15 && NOISY_DIGITS_MAX == 13);
 
 /// Powers of ten that are exact doubles.
 static POWERS: [f64; SCALE_MAX as usize + 1] = [
@@ -64,7 +65,7 @@ fn quotient_and_remainder(a: i128, b: i128) -> Option<(i128, i128)> {
 }
 
 fn to_f64(units: i128) -> f64 {
-    i64::try_from(units).map_or_else(|_| units as f64, |units| units as f64)
+    i64::try_from(units).map_or_else(|_| f64_of(units), f64_of)
 }
 
 impl Decimal {
@@ -107,8 +108,8 @@ impl Decimal {
     /// The decimal that a double represents: the double itself if it is an integer below 10^16, otherwise a decimal of
     /// at most fifteen digits; `None` if there is no such decimal.
     pub fn of_float(value: f64) -> Option<Decimal> {
-        let whole = value as i64;
-        if whole as f64 == value && value.abs() < PLAIN_INTEGER_BOUND {
+        let whole: i64 = integer_part(value);
+        if f64_of(whole) == value && value.abs() < PLAIN_INTEGER_BOUND {
             return Some(Decimal { units: whole.into(), scale: 0 });
         }
         if value.is_nan() || value.abs() >= DIGITS_BOUND {
@@ -120,9 +121,9 @@ impl Decimal {
                 return None;
             }
             // Rounds; the check below detects failures.
-            let units = (scaled + 0.5f64.copysign(scaled)) as i64;
-            let missed = (units as f64 / unit - value).abs();
-            let is_noise = missed <= value.abs() * ROUNDING_TOLERANCE && (units.unsigned_abs() as f64) < NOISY_BOUND;
+            let units: i64 = integer_part(scaled + 0.5f64.copysign(scaled));
+            let missed = (f64_of(units) / unit - value).abs();
+            let is_noise = missed <= value.abs() * ROUNDING_TOLERANCE && f64_of(units.unsigned_abs()) < NOISY_BOUND;
             if missed == 0.0 || is_noise {
                 return Some(Decimal::new(units.into(), scale));
             }
@@ -166,7 +167,7 @@ impl Decimal {
 
 /// The billionths of a double in the range of timestamps, according to the digits with which it is formatted.
 fn nanos_of_float(value: f64) -> Option<i64> {
-    EPOCH_SECS_RANGE.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
+    EPOCH_SECS_RANGE.contains(&integer_part::<i64>(value.abs())).then(|| parse_nanos(&value.to_string())).flatten()
 }
 
 /// `+ - * / %` of two decimals: exact, except that a quotient is rounded to the nearest double. `None` if the numbers
@@ -200,7 +201,7 @@ impl Decimal {
         if rest == 0 {
             return Some(Decimal { units: whole, scale: 0 }.to_number());
         }
-        let holds = |value: i128| value.unsigned_abs() <= MAX_EXACT_INTEGER as u128;
+        let holds = |value: i128| value.unsigned_abs() <= integer_part::<u128>(MAX_EXACT_INTEGER);
         match holds(a) && holds(b) {
             true => Some(Number::of_float(to_f64(a) / to_f64(b))),
             false => self.divide_instant(a, b),
@@ -258,8 +259,8 @@ fn decimal_or_float(
 impl Number {
     /// Converts a double; the result is an integer if the double is exactly an integer below 10^16.
     pub fn of_float(value: f64) -> Number {
-        let whole = value as i64;
-        if whole as f64 == value && value.abs() < PLAIN_INTEGER_BOUND {
+        let whole: i64 = integer_part(value);
+        if f64_of(whole) == value && value.abs() < PLAIN_INTEGER_BOUND {
             Number::Int(whole)
         } else {
             Number::Float(value)
@@ -288,7 +289,7 @@ impl Number {
     /// `-self`.
     pub fn negated(self) -> Number {
         match self {
-            Number::Int(value) => value.checked_neg().map_or(Number::Float(-(value as f64)), Number::Int),
+            Number::Int(value) => value.checked_neg().map_or(Number::Float(-f64_of(value)), Number::Int),
             Number::Float(value) => Number::Float(-value),
             Number::Nanos(ns) => ns.checked_neg().map_or(Number::Float(-self.as_f64()), Number::Nanos),
         }
@@ -324,8 +325,8 @@ impl Number {
                 return Some(Number::Int(a / b));
             }
             // The nearest double of the quotient, if doubles hold both numbers.
-            if a.unsigned_abs().max(b.unsigned_abs()) <= MAX_EXACT_INTEGER as u64 {
-                return Some(Number::of_float(a as f64 / b as f64));
+            if a.unsigned_abs().max(b.unsigned_abs()) <= integer_part::<u64>(MAX_EXACT_INTEGER) {
+                return Some(Number::of_float(f64_of(a) / f64_of(b)));
             }
         }
         let exact = Decimal::of(self).zip(Decimal::of(other)).and_then(|(a, b)| a.divided_by(b));

@@ -6,6 +6,7 @@
 //! Not here: defaults from the token and the request, and storing.
 
 use quarry_event::TimeNs;
+use quarry_stdx::number::{f64_of, integer_part};
 use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter, to_object_iter};
 
 use super::answer::{Answer, Code};
@@ -253,8 +254,8 @@ fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
 pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().ok()?;
-        let nanos = value * NANOS_PER_SEC as f64;
-        return (nanos.abs() < TimeNs::MAX as f64).then_some(nanos as TimeNs);
+        let nanos = value * f64_of(NANOS_PER_SEC);
+        return (nanos.abs() < f64_of(TimeNs::MAX)).then(|| integer_part(nanos));
     }
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

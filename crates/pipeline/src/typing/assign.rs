@@ -15,6 +15,7 @@ use quarry_event::time::seconds_text;
 use quarry_event::value::{parse_number, write_integer, write_number};
 use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
 use quarry_stdx::Fault;
+use quarry_stdx::number::f64_of;
 
 use super::event::{Key, TypedEvent, time_of_seconds};
 
@@ -280,7 +281,7 @@ fn quote_names(text: &str) -> String {
 
 fn number_of(value: &ExpressionValue<'_>) -> Option<f64> {
     match value {
-        ExpressionValue::Integer(value) => Some(*value as f64),
+        ExpressionValue::Integer(value) => Some(f64_of(*value)),
         ExpressionValue::Number(value) => Some(*value),
         ExpressionValue::Text(text) => parse_number(text),
         _ => None,

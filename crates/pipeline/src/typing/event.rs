@@ -7,6 +7,7 @@ use quarry_conf::settings::index_rules as keys;
 use quarry_event::time::seconds_text;
 use quarry_event::value::parse_number;
 use quarry_event::{Metadata, TimeNs};
+use quarry_stdx::number::{f64_of, integer_part};
 
 use super::format::{pairs, write_pair};
 use crate::merge::EVENT_BYTES_MAX;
@@ -225,5 +226,5 @@ fn truncate_text(text: &mut String, most: usize) -> bool {
 pub(crate) fn time_of_seconds(seconds: f64) -> Option<TimeNs> {
     let micros = (seconds * 1e6).round();
     // Beyond this limit, the nanoseconds do not fit.
-    (micros.abs() < (i64::MAX / NS_PER_MICROSECOND) as f64).then(|| micros as i64 * NS_PER_MICROSECOND)
+    (micros.abs() < f64_of(i64::MAX / NS_PER_MICROSECOND)).then(|| integer_part::<i64>(micros) * NS_PER_MICROSECOND)
 }

@@ -150,6 +150,11 @@ fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
         is_possible.then_some(SummaryPage { first_row, events, rows, time_min, time_max })
     };
     let pages = (0..pages).map(|_| page(&mut from)).collect::<Option<Vec<_>>>()?;
+    // The first row is any number here, so the sum may overflow.
+    let in_order = |pair: &[SummaryPage]| {
+        pair[0].first_row.checked_add(u64::from(pair[0].events)).is_some_and(|end| end <= pair[1].first_row)
+    };
+    let pages = Some(pages).filter(|pages| pages.windows(2).all(in_order))?;
     let columns = from.count().filter(|columns| *columns <= COLUMNS_MAX)?;
     let column = |from: &mut Cursor<'_>| {
         let (name, offset) = (from.text()?.to_owned(), from.varint()?);

@@ -126,6 +126,8 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(MAGIC);
+    let end = bytes.len() - TRAILER_BYTES;
+    assert_eq!(start + directory.len() as u64, end as u64, "the directory ends where readers expect the trailer");
     Ok(bytes)
 }
 

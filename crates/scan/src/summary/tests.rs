@@ -10,10 +10,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quarry_eval::rows::{ColumnBuilder, ColumnReader, null_column};
 use quarry_store::StoredSlab;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::SummaryFile;
 use super::decode::OpenSummary;
-use super::encode::{SummaryHead, SummaryPage, encode};
+use super::encode::{MAGIC, SummaryHead, SummaryPage, encode};
 
 struct InMemory(Vec<u8>);
 
@@ -142,6 +143,25 @@ proptest! {
     fn arbitrary_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(OpenSummary::open(Arc::new(InMemory(bytes))).is_err());
     }
+}
+
+#[test]
+fn pages_that_overlap_are_refused() {
+    let open = |second: u8| {
+        let mut directory = vec![0; 32];
+        // Bucket, creation, slab, level, deletions, two pages, each with its first row, events, rows and times.
+        directory.extend([1, 2, 0, 0, 0, 2, 10, 5, 5, 0, 0, second, 5, 5, 0, 0]);
+        // No columns.
+        directory.push(0);
+        let mut bytes = [&MAGIC[..], &directory].concat();
+        for number in [MAGIC.len() as u64, directory.len() as u64, xxh3_64(&directory)] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(MAGIC);
+        OpenSummary::open(Arc::new(InMemory(bytes)))
+    };
+    assert!(open(15).is_ok());
+    assert!(open(14).is_err());
 }
 
 #[test]

@@ -131,6 +131,7 @@ impl CodedField {
             known.insert(key, u32_of(places.len()));
             places.push(made);
         }
+        assert_eq!(place_of.len(), field.locations.len(), "each location has its codes");
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(&maker.texts));
         Ok(Some(CodedField { texts, codes: maker.codes, places, place_of }))
     }

@@ -17,7 +17,7 @@ use memchr::memmem::Finder;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, TemplateSet, Texts};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::coded_columns::coded_column;
 use super::composed_columns::composed_column;
@@ -252,7 +252,7 @@ pub(super) fn typed_column(
             NumberFormat::Shortest { digits } => {
                 // Both operands are exact doubles, so their quotient is the double nearest to the decimal.
                 let unit = 10f64.powi(i32::from(digits));
-                Arc::new(places.gather::<i64, Float64Type>(numbers, |number| number as f64 / unit))
+                Arc::new(places.gather::<i64, Float64Type>(numbers, |number| f64_of(number) / unit))
             }
             format => number_texts(places.pick(numbers), format)?,
         },

@@ -113,6 +113,7 @@ pub(super) fn composed_column(
             return Ok(None);
         }
     }
+    assert_eq!(codes.len(), rows.len(), "each row has a code");
     let texts = work.texts.array_of(&mut codes);
     Ok(Some(Arc::new(DictionaryArray::<UInt32Type>::try_new(dictionary_keys(codes), texts)?)))
 }

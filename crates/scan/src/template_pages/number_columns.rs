@@ -15,7 +15,7 @@ use arrow::compute::take;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, mixed_column};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplateSet};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::columns::{column_from_mixed_locations, is_null};
 use super::cursors::for_each_value;
@@ -132,7 +132,7 @@ impl FoundNumbers {
             NumberFormat::Shortest { digits } => {
                 // Both operands are exact doubles, so their quotient is the double nearest to the decimal.
                 let unit = 10f64.powi(i32::from(digits));
-                let doubles: Vec<f64> = self.numbers.into_iter().map(|number| number as f64 / unit).collect();
+                let doubles: Vec<f64> = self.numbers.into_iter().map(|number| f64_of(number) / unit).collect();
                 Arc::new(Float64Array::new(doubles.into(), nulls))
             }
             _ => Arc::new(Int64Array::new(self.numbers.into(), nulls)),

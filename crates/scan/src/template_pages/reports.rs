@@ -150,6 +150,7 @@ impl TemplatePairs {
             }
             found.pairs_by_template.push(of_template.into());
         }
+        assert_eq!(found.pairs_by_template.len(), templates.len(), "templates are numbered as in their set");
         found
     }
 

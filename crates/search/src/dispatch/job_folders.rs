@@ -6,10 +6,10 @@
 
 use std::path::PathBuf;
 
-use quarry_stdx::{ErrorKind, HasKind};
 use serde_json::{Value, json};
 
 use super::{FACTS, JobStore, RESULTS, is_sid, remove, remove_result};
+use crate::error::SearchError;
 use crate::job_recorder::{JobFacts, JobRecorder};
 
 /// File with the request of a job.
@@ -17,38 +17,15 @@ pub(super) const RECORD: &str = "job.json";
 /// Error message of a search that was running when its server ended.
 const INTERRUPTED: &str = "the server ended while this search ran: run it again";
 
-/// Error of creating or reading a job's folder.
-#[derive(Debug, thiserror::Error)]
-pub enum JobFolderError {
-    /// The requested name is invalid.
-    #[error("id={0} cannot name a job: use only letters, digits, `.`, `_` and `-`, and no dot at the start")]
-    NotAName(String),
-    /// A job of this name exists.
-    #[error("there is a job {0} already")]
-    Taken(String),
-    /// The folder of jobs cannot be written.
-    #[error("the folder of jobs cannot be written: {0}")]
-    Failed(#[from] std::io::Error),
-}
-
-impl HasKind for JobFolderError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            JobFolderError::NotAName(_) | JobFolderError::Taken(_) => ErrorKind::Invalid,
-            JobFolderError::Failed(_) => ErrorKind::Unavailable,
-        }
-    }
-}
-
 impl JobStore {
     /// Creates the folder of a job, with the requested or a new name, and writes its request.
     pub(crate) fn begin_job(
         &self,
         wanted: Option<&str>,
         record: &dyn Fn(&str) -> Value,
-    ) -> Result<String, JobFolderError> {
+    ) -> Result<String, SearchError> {
         let sid = match wanted {
-            Some(name) if !is_sid(name) => return Err(JobFolderError::NotAName(name.chars().take(100).collect())),
+            Some(name) if !is_sid(name) => return Err(SearchError::InvalidJobName(name.chars().take(100).collect())),
             Some(name) => name.to_owned(),
             None => self.begin(self.clock.now_ns()).unwrap_or_default(),
         };
@@ -58,12 +35,12 @@ impl JobStore {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
             // Outside of a server, `begin` has created the folder of a generated name.
             Err(_) if wanted.is_none() && is_sid(&sid) => {}
-            _ => return Err(JobFolderError::Taken(sid)),
+            _ => return Err(SearchError::JobExists(sid)),
         }
         match std::fs::write(self.folder.join(&sid).join(RECORD), record(&sid).to_string()) {
             Ok(()) => Ok(sid),
             // A concurrent request removed an older job of this name, together with the folder.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(JobFolderError::Taken(sid)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(SearchError::JobExists(sid)),
             Err(error) => Err(error.into()),
         }
     }

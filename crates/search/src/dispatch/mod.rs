@@ -30,12 +30,12 @@ use quarry_conf::{Layers, Permissions};
 use quarry_engine::{JobResult, NodeEntry};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, period_seconds};
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
 use crate::job_recorder::{CollectedBytes, JobFacts, JobRecorder};
 use crate::job_sharing::is_readable;
-pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
 /// Folder of stored jobs, relative to the data directory.
@@ -397,7 +397,7 @@ fn is_sid(text: &str) -> bool {
 /// A line of the log as `history` shows it.
 fn history_entry(line: &Value) -> NodeEntry {
     let field = |name: &str, value: String| (name.to_owned(), vec![value]);
-    let elapsed = line["elapsed_ms"].as_u64().unwrap_or(0) as f64 / 1_000.0;
+    let elapsed = f64_of(line["elapsed_ms"].as_u64().unwrap_or(0)) / 1_000.0;
     let mut entry = vec![
         field("_time", line["_time"].to_string()),
         field("search", line["search"].as_str().unwrap_or_default().to_owned()),

@@ -11,6 +11,7 @@ use quarry_conf::Permissions;
 use quarry_engine::{CostReport, Costs, Previews, ScanProgress, SearchShape, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_stdx::number::f64_of;
 use quarry_stdx::{SharedClock, log};
 use quarry_store::ReadStats;
 use serde_json::{Value, json};
@@ -27,10 +28,11 @@ use super::timeline::Timeline;
 use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
 use crate::dispatch::JobStore;
+use crate::error::SearchError;
 use crate::job_recorder::JobFacts;
 use crate::job_sharing::JobSharing;
 use crate::result_pages::SENT_BYTES;
-use crate::service::{RunningSearch, SearchError, SearchParams};
+use crate::service::{RunningSearch, SearchParams};
 use crate::table::ResultTable;
 
 /// State of a job.
@@ -578,7 +580,7 @@ impl SearchJob {
         let mut done = 1.0;
         if let Some(progress) = self.progress.as_ref().filter(|_| !changing.state.is_over()) {
             counts = Counts::from_progress(progress);
-            done = progress.pages_done() as f64 / progress.pages_total().max(1) as f64;
+            done = f64_of(progress.pages_done()) / f64_of(progress.pages_total().max(1));
         }
         let elapsed_ms = match changing.state.is_over() || !changing.run.has_started() {
             true => changing.elapsed_ms,

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_conf::Permissions;
 use quarry_event::time::NS_PER_SEC;
-use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
+use quarry_stdx::{ErrorKind, Fault, SharedClock};
 
 pub use self::edits::{CUSTOM_BYTES_MAX, CUSTOM_FIELDS_MAX, check_custom_fields};
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
@@ -42,10 +42,11 @@ pub use self::search_slot::SearchSlot;
 pub use self::summary::{FieldSummary, FieldValue, JobSummary, RunningSummary, SummaryRequest};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
 use crate::answer_hints::{AnswerWatch, AnsweredSearch};
+pub use crate::dispatch::JOBS_FOLDER;
 use crate::dispatch::JobStore;
-pub use crate::dispatch::{JOBS_FOLDER, JobFolderError};
+use crate::error::SearchError;
 pub use crate::job_sharing::{EVERYONE, JobSharing};
-use crate::service::{SearchError, SearchParams, SearchService};
+use crate::service::{SearchParams, SearchService};
 pub use quarry_store::ReadStats;
 
 /// Default lifetime of a finished job in seconds (limits.conf `[search] ttl`).
@@ -69,57 +70,6 @@ const FREE_QUOTA_BYTES_MIN: u64 = 1 << 20;
 
 /// Maximum number of paused jobs.
 pub const PAUSED_MAX: usize = 128;
-
-/// Error of creating a job.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    /// The search cannot be started.
-    #[error(transparent)]
-    Search(#[from] SearchError),
-    /// The job's folder cannot be reserved or written.
-    #[error(transparent)]
-    Folder(#[from] JobFolderError),
-    /// Too many unfinished jobs.
-    #[error("{UNFINISHED_MAX} jobs wait or run, the maximum: cancel some or wait")]
-    TooMany,
-    /// Too many jobs that have not expired.
-    #[error(
-        "there are {JOBS_MAX} jobs, the maximum: remove some (DELETE search/jobs/SID), or create them with a shorter timeout"
-    )]
-    TooManyKept,
-    /// The rows of all jobs exceed [`JOBS_BYTES_MAX`].
-    #[error(
-        "the rows of all jobs take {} GB of disk, the maximum: remove some (DELETE search/jobs/SID), or create them with \
-         a shorter timeout",
-        JOBS_BYTES_MAX >> 30
-    )]
-    TooLarge,
-    /// The user's jobs exceed their disk quota.
-    #[error(
-        "the jobs of user {user} take {used_mb} MB of disk, and srchDiskQuota of the user's roles is {quota_mb} MB: remove some \
-         (DELETE search/jobs/SID)"
-    )]
-    DiskQuota {
-        /// The user.
-        user: String,
-        /// MB used by the user's jobs.
-        used_mb: u64,
-        /// The user's quota in MB.
-        quota_mb: u64,
-    },
-}
-
-impl HasKind for CreateError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            CreateError::Search(error) => error.kind(),
-            CreateError::Folder(error) => error.kind(),
-            CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge | CreateError::DiskQuota { .. } => {
-                ErrorKind::Busy
-            }
-        }
-    }
-}
 
 /// The jobs of a server.
 pub struct Jobs {
@@ -161,10 +111,10 @@ impl Jobs {
     }
 
     /// Refuses a new job if there are too many jobs or their rows are too large in total.
-    fn check_capacity(&self) -> Result<(), CreateError> {
+    fn check_capacity(&self) -> Result<(), SearchError> {
         let known = self.lock();
         if known.len() >= JOBS_MAX {
-            return Err(CreateError::TooManyKept);
+            return Err(SearchError::TooManyJobs { most: JOBS_MAX });
         }
         let (mut unfinished, mut bytes) = (0, 0);
         for job in known.values() {
@@ -172,14 +122,14 @@ impl Jobs {
             bytes += job.bytes();
         }
         if unfinished >= UNFINISHED_MAX {
-            return Err(CreateError::TooMany);
+            return Err(SearchError::TooManyUnfinishedJobs { most: UNFINISHED_MAX });
         }
-        if bytes >= JOBS_BYTES_MAX { Err(CreateError::TooLarge) } else { Ok(()) }
+        if bytes >= JOBS_BYTES_MAX { Err(SearchError::JobsTooLarge { most_gb: JOBS_BYTES_MAX >> 30 }) } else { Ok(()) }
     }
 
     /// Number of bytes that a new job of a user may take: the quota minus the size of existing jobs. Each of several
     /// concurrent jobs may take all of these bytes.
-    fn remaining_quota(&self, viewer: &Permissions) -> Result<u64, CreateError> {
+    fn remaining_quota(&self, viewer: &Permissions) -> Result<u64, SearchError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
         let own: Vec<Arc<SearchJob>> = self.lock().values().filter(|job| job.user() == viewer.user).cloned().collect();
         let used: u64 = own.iter().filter(|job| !job.is_expired()).map(|job| job.bytes()).sum();
@@ -188,7 +138,7 @@ impl Jobs {
             return Ok(left);
         }
         let (user, used_mb, quota_mb) = (viewer.user.clone(), used >> 20, quota >> 20);
-        Err(CreateError::DiskQuota { user, used_mb, quota_mb })
+        Err(SearchError::DiskQuota { user, used_mb, quota_mb })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
@@ -202,7 +152,7 @@ impl Jobs {
         service: &Arc<SearchService>,
         params: SearchParams,
         asked: JobOptions,
-    ) -> Result<StartedJob, CreateError> {
+    ) -> Result<StartedJob, SearchError> {
         self.check_capacity()?;
         let bytes_max = self.remaining_quota(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
@@ -267,7 +217,7 @@ impl Jobs {
         &self,
         wanted: Option<&str>,
         record: &dyn Fn(&str) -> serde_json::Value,
-    ) -> Result<(String, SidReservation<'_>), CreateError> {
+    ) -> Result<(String, SidReservation<'_>), SearchError> {
         let mut beginning = self.reserved_sids();
         let sid = self.job_store.begin_job(wanted, record)?;
         beginning.insert(sid.clone());

@@ -18,7 +18,8 @@ use quarry_spl::ast::{BinaryOp, Command, NodeBuilder, Span, StatsFunction};
 
 use super::job::{JobState, SearchJob};
 use super::timeline::{SPANS_MAX, Timeline};
-use crate::service::{SearchError, SearchParams, SearchService};
+use crate::error::SearchError;
+use crate::service::{SearchParams, SearchService};
 use crate::table::Row;
 
 /// Column with the start of a span, or the time of the first event.

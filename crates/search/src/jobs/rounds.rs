@@ -19,9 +19,10 @@ use quarry_event::TimeNs;
 use super::counts::Counts;
 use super::job::{JobFailure, SearchJob};
 use super::timeline::Timeline;
+use crate::error::SearchError;
 use crate::job_recorder::copy_texts;
 use crate::real_time::RealTimeWindow;
-use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
+use crate::service::{RunningSearch, SearchParams, SearchService};
 
 /// Maximum number of rows of a round. Beyond this number, only the first rows are kept; of events, the first rows are
 /// the newest.

@@ -24,8 +24,8 @@ use quarry_engine::split_by_bytes;
 use quarry_event::TimeRange;
 
 use crate::ResultTable;
+use crate::error::SearchError;
 use crate::job_recorder::copy_texts;
-use crate::service::SearchError;
 
 /// Size in bytes at which buffered rows are written as a part.
 const TAIL_BYTES_MAX: usize = 1 << 20;

@@ -10,11 +10,12 @@ use arrow::array::Array;
 use jiff::tz::TimeZone;
 use quarry_event::value::parse_exact_number;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_stdx::number::f64_of;
 
 use super::rows::RowsView;
 use super::timeline::Timeline;
 use crate::Cell;
-use crate::service::SearchError;
+use crate::error::SearchError;
 
 /// Maximum number of distinct values counted per field.
 const VALUES_MAX: usize = 10_000;
@@ -173,7 +174,7 @@ impl FieldAccumulator {
         self.min = if is_first { number } else { self.min.min(number) };
         self.max = if is_first { number } else { self.max.max(number) };
         let distance = number - self.mean;
-        self.mean += distance / self.numbers as f64;
+        self.mean += distance / f64_of(self.numbers);
         self.squares += distance * (number - self.mean);
     }
 
@@ -183,7 +184,7 @@ impl FieldAccumulator {
             self.values.into_iter().map(|(value, count)| FieldValue { value, count }).collect();
         values.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.value.cmp(&other.value)));
         values.truncate(MODES_MAX);
-        let deviation = if self.numbers > 1 { (self.squares / (self.numbers - 1) as f64).sqrt() } else { 0.0 };
+        let deviation = if self.numbers > 1 { (self.squares / f64_of(self.numbers - 1)).sqrt() } else { 0.0 };
         FieldSummary {
             count: self.rows,
             distinct,

@@ -49,7 +49,7 @@ impl World {
         World { jobs: Jobs::new(kept, Arc::clone(&clock) as SharedClock), service: Arc::new(service), clock }
     }
 
-    fn create(&self, user: &str, text: &str, asked: JobOptions) -> Result<StartedJob, CreateError> {
+    fn create(&self, user: &str, text: &str, asked: JobOptions) -> Result<StartedJob, SearchError> {
         let params = SearchParams { text: text.to_owned(), permissions: viewer(user), ..SearchParams::default() };
         self.jobs.create(&self.service, params, asked)
     }
@@ -328,14 +328,14 @@ fn job_options_are_stored_and_errors_reported() {
     let named = world.create("eva", "*", asked("mine.1")).unwrap();
     assert!(matches!(
         world.create("eva", "*", asked("mine.1")),
-        Err(CreateError::Folder(JobFolderError::Taken(name))) if name == "mine.1"
+        Err(SearchError::JobExists(name)) if name == "mine.1"
     ));
     for name in ["../x", ".x", "a/b", "", &"x".repeat(300)] {
-        assert!(matches!(world.create("eva", "*", asked(name)), Err(CreateError::Folder(JobFolderError::NotAName(_)))));
+        assert!(matches!(world.create("eva", "*", asked(name)), Err(SearchError::InvalidJobName(_))));
     }
     named.run(None);
     let before = std::fs::read_dir(folder.path().join("dispatch")).unwrap().count();
-    assert!(matches!(world.create("eva", "* | stast", JobOptions::default()), Err(CreateError::Search(_))));
+    assert!(matches!(world.create("eva", "* | stast", JobOptions::default()), Err(SearchError::Syntax(_))));
     assert_eq!(std::fs::read_dir(folder.path().join("dispatch")).unwrap().count(), before, "no folder is left");
     let failing = world.create("eva", "| loadjob nosuch.1", JobOptions::default()).unwrap();
     let job = Arc::clone(failing.job());
@@ -397,7 +397,7 @@ fn roles_limit_the_disk_quota_of_jobs() {
     let status = job.status();
     assert!(status.state == JobState::Done && status.is_truncated && status.rows < EVENTS, "{status:?}");
     assert!(status.messages.iter().any(|message| message.contains("srchDiskQuota")), "{:?}", status.messages);
-    assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
+    assert!(matches!(of(&world, "eva", quota, None), Err(SearchError::DiskQuota { .. })));
     assert!(of(&world, "tom", quota, None).is_ok(), "another user's");
     for number in 0..3 {
         assert!(of(&world, "ann", 1 << 20, None).is_ok(), "job {number} of the smallest quota, which is hardly used");
@@ -405,7 +405,7 @@ fn roles_limit_the_disk_quota_of_jobs() {
     // Jobs still count towards the quota after a restart, but not after they are removed.
     drop(world);
     let world = World::new(folder.path());
-    assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
+    assert!(matches!(of(&world, "eva", quota, None), Err(SearchError::DiskQuota { .. })));
     let job = world.jobs.get(job.sid(), &viewer("eva")).unwrap();
     world.jobs.remove(&job);
     let bounded = of(&world, "eva", quota, Some(60)).unwrap();

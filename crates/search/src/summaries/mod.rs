@@ -24,6 +24,7 @@ use quarry_engine::{Acceleration, LookupSource, SummaryFile, SummaryReport, Summ
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_stdx::Fault;
+use quarry_stdx::number::f64_of;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -208,7 +209,7 @@ pub fn status_rows(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Valu
     let row = |object: &quarry_engine::SummaryObject| {
         let complete = match object.slabs_total {
             0 => 1.0,
-            total => object.slabs_done as f64 / total as f64,
+            total => f64_of(object.slabs_done) / f64_of(total),
         };
         json!({
             "model": model,

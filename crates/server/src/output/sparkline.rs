@@ -3,6 +3,7 @@
 //! Other outputs have the values as Splunk writes them: a mark, then a number for each span of time.
 
 use quarry_search::Cell;
+use quarry_stdx::number::integer_part;
 
 /// Mark that is the first value of a sparkline.
 const SPARKLINE_MARKER: &str = "##__SPARKLINE__##";
@@ -19,7 +20,7 @@ pub(super) fn draw(cell: &Cell<'_>) -> Option<String> {
     let highest = |some: &[f64]| some.iter().copied().fold(0.0, f64::max);
     let top = highest(&numbers);
     let bar = |some: &[f64]| match top > 0.0 {
-        true => BARS[((highest(some) / top * 7.0).round() as usize).min(BARS.len() - 1)],
+        true => BARS[integer_part::<usize>((highest(some) / top * 7.0).round()).min(BARS.len() - 1)],
         false => BARS[0],
     };
     Some(numbers.chunks(numbers.len().div_ceil(BARS_MAX).max(1)).map(bar).collect())

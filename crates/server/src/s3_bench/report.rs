@@ -1,5 +1,6 @@
 //! Report of a benchmark phase.
 
+use quarry_stdx::number::f64_of;
 use serde_json::{Value, json};
 
 const NS_PER_SECOND: i64 = 1_000_000_000;
@@ -63,7 +64,7 @@ fn row(operation: &str, mut side: EndpointWork) -> Value {
     let mut first: Vec<i64> = side.samples.iter().filter_map(|sample| sample.first_ns).collect();
     first.sort_unstable();
     let end_ns = side.samples.iter().map(|sample| sample.at_ns).max().unwrap_or(0).max(1);
-    let seconds = end_ns as f64 / NS_PER_SECOND as f64;
+    let seconds = f64_of(end_ns) / f64_of(NS_PER_SECOND);
     let bytes: u64 = side.samples.iter().map(|sample| sample.bytes).sum();
     let series = series(&side.samples, end_ns);
     let mut by_speed: Vec<f64> = whole_seconds(&series, end_ns).iter().map(|second| speed(second, bytes > 0)).collect();
@@ -75,8 +76,8 @@ fn row(operation: &str, mut side: EndpointWork) -> Value {
         "requests": side.samples.len(),
         "errors": side.errors,
         "seconds": rounded(seconds),
-        "per_second": rounded(side.samples.len() as f64 / seconds),
-        "mb_per_second": rounded(bytes as f64 / 1e6 / seconds),
+        "per_second": rounded(f64_of(side.samples.len()) / seconds),
+        "mb_per_second": rounded(f64_of(bytes) / 1e6 / seconds),
         "p50_ms": percentile(&latencies, 50),
         "p90_ms": percentile(&latencies, 90),
         "p99_ms": percentile(&latencies, 99),
@@ -114,13 +115,13 @@ fn whole_seconds(series: &[(u64, u64)], end_ns: i64) -> &[(u64, u64)] {
 
 /// Megabytes per second for operations that transfer bytes, else requests per second.
 fn speed((requests, bytes): &(u64, u64), moves_bytes: bool) -> f64 {
-    if moves_bytes { *bytes as f64 / 1e6 } else { *requests as f64 }
+    if moves_bytes { f64_of(*bytes) / 1e6 } else { f64_of(*requests) }
 }
 
 /// Nearest-rank percentile in milliseconds, of sorted durations in nanoseconds.
 fn percentile(durations: &[i64], percent: usize) -> Option<f64> {
     let rank = (durations.len() * percent).div_ceil(100).max(1);
-    durations.get(rank - 1).map(|duration| rounded(*duration as f64 / 1e6))
+    durations.get(rank - 1).map(|duration| rounded(f64_of(*duration) / 1e6))
 }
 
 fn rounded(number: f64) -> f64 {

@@ -1,6 +1,8 @@
 //! Builder of nodes for generated commands. Code that expands a command into other commands builds their nodes
 //! directly, so that no name or value needs to be quoted in a text and parsed again.
 
+use quarry_stdx::number::f64_of;
+
 use super::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinOptions, BinaryOp, ChartCommand, Command, CompareOp,
     EvalCommand, EventStatsCommand, Expr, ExprKind, FieldPattern, FieldsCommand, ForeachCommand, ForeachOver,
@@ -59,7 +61,7 @@ impl NodeBuilder {
 
     /// A whole-number literal.
     pub fn integer(&self, number: usize) -> Expr {
-        self.expr(ExprKind::Number(number as f64, number.to_string()))
+        self.expr(ExprKind::Number(f64_of(number), number.to_string()))
     }
 
     /// A number literal as written, with its sign; `None` if the text is not a number.

@@ -18,6 +18,7 @@ use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, batch_of};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{TransactionCommand, TransactionLists};
+use quarry_stdx::number::f64_of;
 
 use super::members::{Batches, FieldNames, Member};
 use super::open::KeyValue;
@@ -187,7 +188,7 @@ fn batch_of_rows(
     for row in closed {
         let newest = row.members.last().map_or(row.time, |member| member.time);
         time.push_time(row.time);
-        duration.push(rows::Value::from_f64((newest - row.time) as f64 / NS_PER_SEC as f64));
+        duration.push(rows::Value::from_f64(f64_of(newest - row.time) / f64_of(NS_PER_SEC)));
         events.push_int(row.members.len() as i64);
         ended.push_int(i64::from(row.ending.closed));
         if row.ending.orphan {

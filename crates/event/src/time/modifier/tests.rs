@@ -198,7 +198,7 @@ fn epochs_are_parsed_without_rounding() {
     assert_eq!(parse_time("1795248930.25", 0, &TimeZone::UTC), Ok(1_795_248_930_250_000_000));
     for text in ["0", "5", "1795248930", "1.5", "2026-11-20", "11/20/2026", "1-2d", "5@d"] {
         let refused = apply_modifier(text, 0, &TimeZone::UTC);
-        assert!(matches!(refused, Err(ModifierError::Unreadable { .. } | ModifierError::Unit { .. })), "{text}");
+        assert!(matches!(refused, Err(TimeError::Unreadable { .. } | TimeError::Unit { .. })), "{text}");
     }
 }
 
@@ -206,7 +206,7 @@ fn epochs_are_parsed_without_rounding() {
 fn invalid_times_are_rejected_with_a_reason() {
     for text in ["26.11.2026", "1.2.3"] {
         let refused = parse_time(text, 0, &TimeZone::UTC);
-        assert!(matches!(refused, Err(ModifierError::Unreadable { .. })), "{text}: {refused:?}");
+        assert!(matches!(refused, Err(TimeError::Unreadable { .. })), "{text}: {refused:?}");
     }
     for (text, part) in [
         ("", "a time is missing"),

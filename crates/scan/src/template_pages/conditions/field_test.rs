@@ -12,7 +12,7 @@ use quarry_eval::row_filter::{NumberEquality, NumberRule, RowFilter};
 use quarry_eval::rows;
 use quarry_event::template::{ColumnKind, ColumnValues, TemplateSet};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{f64_of, u32_of};
 
 use super::field_plan::{CodedTest, ColumnPlan, FieldPlan};
 use crate::event_fields::{appears_verbatim, is_index_time_column};
@@ -277,7 +277,7 @@ impl FieldTest {
             ColumnPlan::Integers => Arc::new(numbers.iter().copied().collect::<Int64Array>()),
             // Both operands are exact doubles, so their quotient is the double nearest to the decimal.
             ColumnPlan::Decimals(unit) => {
-                Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>())
+                Arc::new(numbers.iter().map(|number| Some(f64_of(*number) / unit)).collect::<Float64Array>())
             }
             ColumnPlan::Same(_) | ColumnPlan::Codes(_) | ColumnPlan::Texts => return Ok(None),
         };

@@ -12,6 +12,7 @@ use quarry_eval::row_filter::network_of;
 use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN, TemplateSet, ValueTraits};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::CompareOp;
+use quarry_stdx::number::integer_part;
 
 use super::field_plan::{CodedTest, ColumnPlan, FieldPlan};
 use super::field_test::FieldTest;
@@ -149,7 +150,7 @@ impl FieldTest {
     /// The plan for a column of numbers, which are compared as numbers if the comparison of their texts agrees.
     fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
         let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
-        let exact = MAX_EXACT_INTEGER as i64;
+        let exact: i64 = integer_part(MAX_EXACT_INTEGER);
         let is_exact = min >= -exact && max <= exact;
         let plain = !value.contains('*') && network_of(value).is_none();
         let is_number = parse_number(value).is_some();

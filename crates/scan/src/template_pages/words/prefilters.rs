@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Template, TemplateSet};
+use quarry_stdx::number::f64_of;
 use quarry_store::Segment;
 
 use super::super::edges::{EdgeContext, Edges};
@@ -55,7 +56,7 @@ impl Matching {
             0 => Matching::None,
             count if count == passed.len() => Matching::Any,
             count => {
-                let share = count as f64 / passed.len() as f64;
+                let share = f64_of(count) / f64_of(passed.len());
                 Matching::Some(ValueTest { column: piece.column, accepted: accepted(passed.into()), share })
             }
         }
@@ -176,7 +177,7 @@ impl<'a> PrefilterPlanner<'a> {
         let text = &self.run.needle[piece.start..piece.end];
         match format.parse(&self.run.as_number(text)) {
             Some(number) if (min..=max).contains(&number) => {
-                let share = 1.0 / (max.abs_diff(min) as f64 + 1.0);
+                let share = 1.0 / (f64_of(max.abs_diff(min)) + 1.0);
                 let accepted = Accepted::Number(number);
                 Matching::Some(ValueTest { column: piece.column, accepted, share })
             }
