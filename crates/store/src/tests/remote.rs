@@ -336,6 +336,31 @@ fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
 }
 
 #[test]
+fn failed_uploads_are_reported_again_after_the_failing_bucket_is_gone() {
+    let dir = tempdir().unwrap();
+    // Puts of every other bucket fail.
+    let volume = Objects::watched(|request| match request {
+        Request::Put(name, _) => {
+            let number = name.rsplit('/').next().and_then(|name| name.split('-').next()?.parse::<u64>().ok());
+            if number.unwrap() % 2 == 1 { Err(request.unreachable("it is odd")) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    });
+    let store = open(&options(dir.path(), volume, u64::MAX));
+    store.shared.uploads.stop();
+    let count = |part: &str| store.messages().iter().filter(|message| message.text.contains(part)).count();
+    let reports = || (count("buckets cannot be uploaded"), count("no upload of a bucket fails any more"));
+    for round in 0..2 {
+        seal(&store, &["main"], 2, 5);
+        assert!(store.shared.transfer().unwrap());
+        assert_eq!(reports(), (round + 1, round));
+        assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 2);
+        assert!(!store.shared.transfer().unwrap());
+        assert_eq!(reports(), (round + 1, round + 1));
+    }
+}
+
+#[test]
 fn damaged_and_missing_buckets_are_reported_and_not_uploaded() {
     for is_missing in [false, true] {
         let dir = tempdir().unwrap();
