@@ -1,10 +1,12 @@
 //! Reads through a cache return the object's content, even if the cache is damaged, full or removed.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicI64;
 
 use proptest::prelude::*;
-use quarry_stdx::Clock;
+use quarry_bucket::{ReadAt, ReadError};
+use quarry_stdx::{Clock, ErrorKind};
 
 use super::*;
 
