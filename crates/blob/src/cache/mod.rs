@@ -181,6 +181,11 @@ impl BlockCache {
         CachedObject::new(Arc::clone(self), name, size, open)
     }
 
+    /// Stores a whole object, whose content the caller has verified. Its blocks are evicted last.
+    pub fn store_object(&self, name: &str, content: &Bytes) {
+        self.store_blocks(&Arc::from(name), 0, content, true);
+    }
+
     /// Drops all blocks of an object.
     pub fn remove_object(&self, name: &str) {
         let name: Arc<str> = name.into();
@@ -341,7 +346,7 @@ impl BlockCache {
         extent.is_known = true;
         extent.present |= bit_range(block - first_block(key), count);
         let held = extent.bytes();
-        if !state.order.contains(key) {
+        if lasting || !state.order.contains(key) {
             state.order.touch(key, lasting, now);
         }
         state.order.set_bytes(key, held);

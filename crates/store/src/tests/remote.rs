@@ -664,6 +664,47 @@ fn a_small_term_filter_is_read_with_one_request() {
 }
 
 #[test]
+fn the_term_filter_of_an_evicted_bucket_stays_in_the_cache() {
+    let dir = tempdir().unwrap();
+    let opened = Arc::<Mutex<Vec<String>>>::default();
+    let names = Arc::clone(&opened);
+    let volume = Objects::watched(move |request| {
+        if let Request::Open(name) = request {
+            names.lock().unwrap().push(name.rsplit('/').next().unwrap_or_default().to_owned());
+        }
+        Ok(())
+    });
+    let with_cache = |bytes_max| StoreOptions {
+        slab_events: 20_000,
+        log_segment_bytes: 64 << 20,
+        ..options(dir.path(), volume.clone(), bytes_max)
+    };
+    let store = open(&with_cache(u64::MAX));
+    for from in [0, 20_000] {
+        let batch = sample::batch_of("main", (from..from + 20_000).map(|number| (number, mixed_text(number))));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+    }
+    store.upload_all().unwrap();
+    let rows: Vec<_> =
+        store.shared.state_with_all().unwrap().sealed.values().map(|bucket| bucket.row.clone()).collect();
+    let stored: u64 = rows.iter().map(|row| row.stored_bytes()).sum();
+    drop(store);
+    // There is room for one of the two local copies.
+    let store = open(&with_cache(stored - 1));
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted), Some(RemoteState::Uploaded)]);
+    let cached = store.shared.readers.remotes().cache.as_ref().unwrap().stats();
+    assert_eq!((cached.bytes, cached.failed_writes), (rows[0].filter_bytes.next_multiple_of(8 << 10), 0));
+    let absent = TermQuery::for_keyword("absent");
+    for segment in all(&store).segments {
+        assert!(segment.candidate_pages(&absent, &AnyColumn).unwrap().is_empty());
+    }
+    let opened = opened.lock().unwrap();
+    assert!(opened.iter().all(|name| name.ends_with(".bucket")), "{opened:?}");
+}
+
+#[test]
 fn pages_of_a_remote_bucket_are_fetched_together() {
     let [at_once, one_by_one] = [true, false].map(|is_certain| {
         let dir = tempdir().unwrap();
