@@ -42,7 +42,7 @@ struct Source {
 }
 
 /// Neighbouring blocks that are read together.
-struct Run {
+struct BlockRun {
     blocks: Range<u64>,
     /// The bytes of the object that the blocks hold.
     span: Range<u64>,
@@ -54,7 +54,7 @@ struct Run {
     fetched: Option<Bytes>,
 }
 
-impl Run {
+impl BlockRun {
     /// The part of the buffer for these bytes of the object, which must be in the run.
     fn part(&mut self, span: &Range<u64>) -> &mut [u8] {
         if self.buffer.is_empty() {
@@ -122,7 +122,7 @@ impl CachedObject {
     }
 
     /// Reads the missing blocks that are in the cache and fetches the others.
-    fn fill(&self, runs: &mut [Run]) -> Result<(), ReadError> {
+    fn fill(&self, runs: &mut [BlockRun]) -> Result<(), ReadError> {
         loop {
             let missing: Vec<Range<u64>> = runs.iter().flat_map(|run| run.missing.iter().cloned()).collect();
             if missing.is_empty() {
@@ -142,7 +142,7 @@ impl CachedObject {
     }
 
     /// Reads cached blocks, which must be in one run; damaged ones are forgotten.
-    fn read_cached(&self, blocks: Range<u64>, file: &ExtentFile, runs: &mut [Run]) {
+    fn read_cached(&self, blocks: Range<u64>, file: &ExtentFile, runs: &mut [BlockRun]) {
         let span = self.span_of(&blocks);
         let at = runs.partition_point(|run| run.blocks.end <= blocks.start);
         let Some(run) = runs.get_mut(at) else { return };
@@ -162,7 +162,7 @@ impl CachedObject {
     }
 
     /// Fetches blocks and stores them.
-    fn fetch(&self, wanted: &[Range<u64>], runs: &mut [Run]) -> Result<(), ReadError> {
+    fn fetch(&self, wanted: &[Range<u64>], runs: &mut [BlockRun]) -> Result<(), ReadError> {
         let source = self.source()?;
         let mut wanted = wanted.to_vec();
         if self.cache.writes
@@ -201,7 +201,7 @@ impl CachedObject {
     }
 
     /// Adds fetched blocks to the runs that contain them.
-    fn add_fetched(&self, blocks: &Range<u64>, bytes: &Bytes, runs: &mut [Run]) {
+    fn add_fetched(&self, blocks: &Range<u64>, bytes: &Bytes, runs: &mut [BlockRun]) {
         let whole = self.span_of(blocks);
         assert_eq!(bytes.len() as u64, whole.end - whole.start, "a store returns exactly the requested bytes");
         let first = runs.partition_point(|run| run.blocks.end <= blocks.start);
@@ -243,11 +243,11 @@ impl ReadAt for CachedObject {
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
         let run_of = |blocks: Range<u64>| {
             let (span, missing) = (self.span_of(&blocks), vec![blocks.clone()]);
-            Run { blocks, span, missing, buffer: Vec::new(), fetched: None }
+            BlockRun { blocks, span, missing, buffer: Vec::new(), fetched: None }
         };
-        let mut runs: Vec<Run> = self.blocks_of(ranges)?.into_iter().map(run_of).collect();
+        let mut runs: Vec<BlockRun> = self.blocks_of(ranges)?.into_iter().map(run_of).collect();
         self.fill(&mut runs)?;
-        let bytes_of = |run: Run| (run.span, run.fetched.unwrap_or_else(|| run.buffer.into()));
+        let bytes_of = |run: BlockRun| (run.span, run.fetched.unwrap_or_else(|| run.buffer.into()));
         let runs: Vec<(Range<u64>, Bytes)> = runs.into_iter().map(bytes_of).collect();
         let part = |range: &Range<u64>| {
             let at = runs.partition_point(|(span, _)| span.end <= range.start);
