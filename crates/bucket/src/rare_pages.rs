@@ -8,8 +8,8 @@
 //! Not here: which tokens are rare (`crate::term_dictionary::rare_tokens`); testing values
 //! (`crate::term_dictionary::scan`).
 
-use quarry_event::PageSet;
 use quarry_event::template::{Column, ColumnKind, ColumnValues, NumberFormat, TemplateSet};
+use quarry_event::{PageSet, ValueColumns};
 
 use std::sync::Arc;
 
@@ -35,11 +35,22 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= REMAINING_PAGES_MAX
     }
 
+    /// The columns of a field whose value is searched for, and the columns of the slab; `None` if the search is for a
+    /// word anywhere in the texts, or if the slab has no columns. The columns of a slab are opened only for a field,
+    /// because decoding their layout takes longer than a lookup in the term dictionary.
+    fn field_scope<'a>(
+        &'a self,
+        asked: TokenScope<'a>,
+    ) -> Result<Option<(&'a ValueColumns, &'a Arc<SlabColumns>)>, BucketError> {
+        let Some(within) = asked.within else { return Ok(None) };
+        Ok(self.columns(asked.slab)?.map(|columns| (within, columns)))
+    }
+
     /// Whether a lookup in the term dictionary is useful. False if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
     /// pages, and looking them up is faster than reading columns.
     pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
-        let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
+        let Some((within, columns)) = self.field_scope(asked)? else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;
         let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_single_rare_token);
         Ok(within.literals || !within.columns.iter().all(is_rare))
@@ -47,7 +58,7 @@ impl BucketReader {
 
     /// Whether all values of the field are in the columns of index-time fields, where no token is searched for.
     pub(crate) fn are_field_columns(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
-        let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(false) };
+        let Some((within, columns)) = self.field_scope(asked)? else { return Ok(false) };
         let texts = columns.layout.template_set.text_columns().len();
         let mut numbers = within.columns.iter().map(|column| *column as usize);
         Ok(!within.literals && !within.columns.is_empty() && numbers.all(|column| column >= texts))
@@ -61,7 +72,7 @@ impl BucketReader {
         asked: TokenScope<'_>,
         value: &str,
     ) -> Result<Option<Vec<(u32, RareTest<'static>)>>, BucketError> {
-        let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(None) };
+        let Some((within, columns)) = self.field_scope(asked)? else { return Ok(None) };
         let Some(address) = NumberFormat::Ip4.parse(value.as_bytes()).filter(|_| !within.literals) else {
             return Ok(None);
         };

@@ -22,7 +22,7 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 /// Maximum bytes held for all slabs that share a [`ReadAheadBudget`].
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
-const GAP_BYTES_MAX: u64 = 32 << 10;
+const GAP_BYTES_MAX: u64 = 48 << 10;
 /// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap
 /// may span a few whole columns: many columns of 64 pages take about 32 KiB each. Such a search waits for all pieces
 /// together, and a request takes about a millisecond of CPU time in client and store, more than the bytes of a gap.

@@ -94,7 +94,7 @@ pub(crate) struct LocatorSlot {
 #[derive(Debug)]
 pub(crate) struct ColumnsSlot {
     pub(crate) at: Option<BlockRef>,
-    opened: OnceLock<Arc<SlabColumns>>,
+    pub(crate) opened: OnceLock<Arc<SlabColumns>>,
 }
 
 /// A term dictionary, opened on first use; `at` is `None` if the slab has no such terms.

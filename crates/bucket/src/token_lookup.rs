@@ -249,6 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn lookups_of_words_open_no_columns() {
+        let (reader, _) = bucket(1);
+        // The term dictionary has the first word, and neither it nor the term filter has the second.
+        for (word, is_found) in [("took", true), ("absent", false)] {
+            let query = TermQuery::Token(word.into());
+            let found = reader.candidate_pages_with_filter(0, &query, &NoFields, &|_| false).unwrap();
+            assert!(found.is_empty() != is_found && reader.parts()[0].columns.opened.get().is_none(), "{word}");
+        }
+    }
+
+    #[test]
     fn lookups_concern_existing_slabs_and_queries_that_begin_with_a_token() {
         let (reader, _) = bucket(1);
         for query in [TermQuery::Prefix("70000".into()), TermQuery::Or(vec![TermQuery::Token(id(1).into())])] {

@@ -15,7 +15,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{BLOCK_BYTES, BlockSet, EXTENT_BLOCKS, lock};
@@ -88,18 +87,16 @@ impl ExtentFile {
         Ok(())
     }
 
-    /// Reads `len` bytes starting at block `block` of the object; `None` if a checksum does not match.
-    pub(super) fn read(&self, block: u64, len: usize) -> io::Result<Option<Bytes>> {
-        let at = self.place(block, len)?;
-        let mut bytes = vec![0; len];
-        match self.file.read_exact_at(&mut bytes, BLOCKS_OFFSET + at as u64 * BLOCK_BYTES) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+    /// Reads the bytes from the start of block `block` of the object on; `false` if a checksum does not match.
+    pub(super) fn read_into(&self, block: u64, bytes: &mut [u8]) -> io::Result<bool> {
+        let at = self.place(block, bytes.len())?;
+        match self.file.read_exact_at(bytes, BLOCKS_OFFSET + at as u64 * BLOCK_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
             done => done?,
         }
         let sums = *lock(&self.sums);
         let mut blocks = (block..).zip(bytes.chunks(BLOCK_BYTES as usize)).zip(&sums[at..]);
-        let is_whole = blocks.all(|((block, bytes), sum)| *sum == sum_of(block, bytes));
-        Ok(is_whole.then(|| bytes.into()))
+        Ok(blocks.all(|((block, bytes), sum)| *sum == sum_of(block, bytes)))
     }
 
     /// Index within the file of block `block`, where `len` bytes start.

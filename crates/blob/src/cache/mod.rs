@@ -1,9 +1,9 @@
 //! Cache of remote objects' blocks on the local disk.
 //!
-//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks are
-//! read and verified against their checksums. Missing blocks are fetched and stored: neighbouring blocks as one run,
-//! and all runs concurrently. If several readers miss a block, one of them fetches it and the others wait. Blocks live
-//! in files of up to 1 MiB ([`extent`]), which are evicted one by one when the cache or the disk is full
+//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB ([`object`]). Cached
+//! blocks are read and verified against their checksums. Missing blocks are fetched and stored: neighbouring blocks
+//! together, and all others concurrently. If several readers miss a block, one of them fetches it and the others wait.
+//! Blocks live in files of up to 1 MiB ([`extent`]), which are evicted one by one when the cache or the disk is full
 //! ([`eviction`]). No search depends on a cache file: a block that is missing or damaged is fetched, and a failed write
 //! is ignored.
 //!
@@ -11,11 +11,11 @@
 
 mod eviction;
 mod extent;
+mod object;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -25,14 +25,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
-use quarry_bucket::{ReadAt, ReadError};
-use quarry_stdx::{ErrorKind, SharedClock};
+use bytes::Bytes;
+use quarry_stdx::SharedClock;
 
 use self::eviction::EvictionOrder;
 use self::extent::ExtentFile;
+pub use self::object::{CachedObject, OpenSource};
 use crate::BlobError;
-use crate::reads::{self, ReadStats};
 
 /// Size of a cached block, equal to that of a checksum block of remote objects.
 const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
@@ -40,8 +39,6 @@ const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
 const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 /// Maximum open files.
 const FILES_MAX: usize = 512;
-/// Maximum number of blocks between two missing blocks that are fetched with them, to save a request.
-const GAP_BLOCKS: u64 = 1;
 /// Bytes written between two checks of the disk's free space; [`BlockCache::set_bytes_max`] checks it as well.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
 /// Divisor of the cache size: if the disk is full, the quotient is evicted.
@@ -131,9 +128,6 @@ pub struct BlockCache {
     counters: Counters,
 }
 
-/// Opens an object on its store.
-pub type OpenSource = Box<dyn Fn() -> Result<Arc<dyn ReadAt>, BlobError> + Send + Sync>;
-
 impl BlockCache {
     /// Opens the cache in `folder`, creating it if missing.
     pub fn open(folder: &Path, limits: CacheLimits, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
@@ -184,8 +178,12 @@ impl BlockCache {
 
     /// An object of `size` bytes, read through the cache; `open` is called when a block is missing.
     pub fn object(self: &Arc<BlockCache>, name: &str, size: u64, open: OpenSource) -> CachedObject {
-        let source = Arc::new(Source { open, opened: Mutex::new(None), fetches: AtomicU64::new(0) });
-        CachedObject { cache: Arc::clone(self), name: name.into(), size, lasting: false, source }
+        CachedObject::new(Arc::clone(self), name, size, open)
+    }
+
+    /// Stores a whole object, whose content the caller has verified. Its blocks are evicted last.
+    pub fn store_object(&self, name: &str, content: &Bytes) {
+        self.store_blocks(&Arc::from(name), 0, content, true);
     }
 
     /// Drops all blocks of an object.
@@ -263,45 +261,44 @@ impl BlockCache {
 
     /// Divides blocks into those in the cache, those that the caller must now fetch, and those that other readers are
     /// fetching.
-    fn claim(&self, name: &Arc<str>, blocks: &BTreeSet<u64>, lasting: bool) -> Claim {
+    fn claim(&self, name: &Arc<str>, blocks: &[Range<u64>], lasting: bool) -> Claim {
         let now = self.clock.elapsed_ns();
         let mut state = lock(&self.state);
         let mut claim = Claim::default();
-        let mut file: Option<(Key, Option<Arc<ExtentFile>>)> = None;
-        for block in blocks {
-            let (key, bit) = place_of(name, *block);
-            if file.as_ref().is_none_or(|(last, _)| *last != key) {
-                let opened = self.file(&mut state, &key);
-                state.order.touch(&key, lasting, now);
-                file = Some((key.clone(), opened));
-            }
+        for (key, wanted) in parts_by_file(name, blocks) {
+            let file = self.file(&mut state, &key);
+            state.order.touch(&key, lasting, now);
+            let first = first_block(&key);
             let extent = state.extents.entry(key).or_insert_with(|| Extent { is_known: true, ..Extent::default() });
-            match &file {
-                Some((_, Some(file))) if extent.present & bit != 0 => claim.here.push((*block, Arc::clone(file))),
-                _ if extent.being_fetched & bit != 0 => claim.others = true,
-                _ => {
-                    extent.being_fetched |= bit;
-                    claim.fetch.push(*block);
-                }
+            let here = if file.is_some() { wanted & extent.present } else { 0 };
+            let fetch = wanted & !here & !extent.being_fetched;
+            extent.being_fetched |= fetch;
+            if let Some(file) = file {
+                claim.here.extend(ranges_of(here, first).map(|blocks| (blocks, Arc::clone(&file))));
             }
+            claim.fetch.extend(ranges_of(fetch, first));
         }
         claim
     }
 
     /// Whether all blocks are cached.
-    fn contains_all(&self, name: &Arc<str>, blocks: &BTreeSet<u64>) -> bool {
+    fn contains_all(&self, name: &Arc<str>, blocks: &[Range<u64>]) -> bool {
         let mut state = lock(&self.state);
-        blocks.iter().all(|block| {
-            let (key, bit) = place_of(name, *block);
+        parts_by_file(name, blocks).all(|(key, wanted)| {
             self.file(&mut state, &key).is_some()
-                && state.extents.get(&key).is_some_and(|extent| extent.present & bit != 0)
+                && state.extents.get(&key).is_some_and(|extent| extent.present & wanted == wanted)
         })
     }
 
-    /// Waits until a fetch ends, but at most [`FETCH_WAIT`].
-    fn wait(&self) {
-        let state = lock(&self.state);
-        drop(self.fetched.wait_timeout(state, FETCH_WAIT).unwrap_or_else(PoisonError::into_inner));
+    /// Waits while other readers are fetching all of these blocks, but at most [`FETCH_WAIT`].
+    fn wait_for_others(&self, name: &Arc<str>, blocks: &[Range<u64>]) {
+        let is_being_fetched = |state: &mut State| {
+            parts_by_file(name, blocks).all(|(key, wanted)| {
+                state.extents.get(&key).is_some_and(|extent| extent.being_fetched & wanted == wanted)
+            })
+        };
+        let waited = self.fetched.wait_timeout_while(lock(&self.state), FETCH_WAIT, is_being_fetched);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Stores neighbouring blocks, starting with number `block`; write failures are ignored.
@@ -349,7 +346,7 @@ impl BlockCache {
         extent.is_known = true;
         extent.present |= bit_range(block - first_block(key), count);
         let held = extent.bytes();
-        if !state.order.contains(key) {
+        if lasting || !state.order.contains(key) {
             state.order.touch(key, lasting, now);
         }
         state.order.set_bytes(key, held);
@@ -403,17 +400,15 @@ impl BlockCache {
         }
     }
 
-    /// Forgets damaged blocks.
-    fn discard_damaged(&self, name: &Arc<str>, blocks: Range<u64>) {
+    /// Forgets a damaged block.
+    fn discard_damaged(&self, name: &Arc<str>, block: u64) {
         let mut state = lock(&self.state);
-        for block in blocks {
-            let (key, bit) = place_of(name, block);
-            if let Some(extent) = state.extents.get_mut(&key).filter(|extent| extent.present & bit != 0) {
-                extent.present &= !bit;
-                let held = extent.bytes();
-                state.order.set_bytes(&key, held);
-                self.counters.damaged_blocks.fetch_add(1, Ordering::Relaxed);
-            }
+        let (key, bit) = place_of(name, block);
+        if let Some(extent) = state.extents.get_mut(&key).filter(|extent| extent.present & bit != 0) {
+            extent.present &= !bit;
+            let held = extent.bytes();
+            state.order.set_bytes(&key, held);
+            self.counters.damaged_blocks.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -424,29 +419,29 @@ impl Extent {
     }
 }
 
-/// Sources of the blocks a reader needs.
+/// Sources of the blocks a reader needs; blocks that other readers are fetching are omitted.
 #[derive(Default)]
 struct Claim {
-    here: Vec<(u64, Arc<ExtentFile>)>,
-    fetch: Vec<u64>,
-    /// Whether other readers are fetching some of the blocks.
-    others: bool,
+    here: Vec<(Range<u64>, Arc<ExtentFile>)>,
+    fetch: Vec<Range<u64>>,
 }
 
 /// Guard: marks blocks as being fetched until it is dropped.
 struct FetchGuard<'a> {
     cache: &'a BlockCache,
     name: &'a Arc<str>,
-    blocks: &'a [u64],
+    blocks: &'a [Range<u64>],
 }
 
 impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
+        if self.blocks.is_empty() {
+            return;
+        }
         let mut state = lock(&self.cache.state);
-        for block in self.blocks {
-            let (key, bit) = place_of(self.name, *block);
+        for (key, fetched) in parts_by_file(self.name, self.blocks) {
             let Some(extent) = state.extents.get_mut(&key) else { continue };
-            extent.being_fetched &= !bit;
+            extent.being_fetched &= !fetched;
             if extent.being_fetched == 0 && extent.present == 0 {
                 self.cache.drop_file(&mut state, &key);
             }
@@ -455,213 +450,6 @@ impl Drop for FetchGuard<'_> {
         drop(state);
         self.cache.fetched.notify_all();
     }
-}
-
-/// An object read through a cache.
-#[derive(Clone)]
-pub struct CachedObject {
-    cache: Arc<BlockCache>,
-    name: Arc<str>,
-    size: u64,
-    lasting: bool,
-    source: Arc<Source>,
-}
-
-/// The object on its store, opened on first use.
-struct Source {
-    open: OpenSource,
-    opened: Mutex<Option<Arc<dyn ReadAt>>>,
-    /// Runs of blocks fetched.
-    fetches: AtomicU64,
-}
-
-impl fmt::Debug for CachedObject {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("CachedObject").field("name", &self.name).field("size", &self.size).finish_non_exhaustive()
-    }
-}
-
-impl CachedObject {
-    /// The same object; blocks read through the returned handle are evicted last.
-    pub fn lasting(&self) -> CachedObject {
-        CachedObject { lasting: true, ..self.clone() }
-    }
-
-    /// The object on its store.
-    fn source(&self) -> Result<Arc<dyn ReadAt>, ReadError> {
-        let mut source = lock(&self.source.opened);
-        if let Some(source) = &*source {
-            return Ok(Arc::clone(source));
-        }
-        // Counted before the request, because a change of the count shows that the search waits for a volume.
-        reads::add_to_current(ReadStats { requests: 1, ..ReadStats::default() });
-        let start = self.cache.clock.elapsed_ns();
-        let opened = (self.source.open)().map_err(|error| error.into_read_error(0, 0))?;
-        let waited_ns = self.cache.waited_since(start);
-        reads::add_to_current(ReadStats { waited_ns, ..ReadStats::default() });
-        if opened.len() != self.size {
-            let reason = format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size);
-            return Err(ReadError::Failed { offset: 0, len: 0, kind: ErrorKind::Corrupt, reason });
-        }
-        Ok(Arc::clone(source.insert(opened)))
-    }
-
-    /// Byte range of neighbouring blocks, limited by the object's end.
-    fn extent_of(&self, blocks: &Range<u64>) -> Range<u64> {
-        blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
-    }
-
-    /// The blocks that contain these ranges.
-    fn blocks_of(&self, ranges: &[Range<u64>]) -> Result<BTreeSet<u64>, ReadError> {
-        let mut blocks = BTreeSet::new();
-        for range in ranges {
-            let len = range.end.saturating_sub(range.start);
-            if range.end > self.size || range.start > range.end {
-                return Err(ReadError::PastEnd { offset: range.start, len: len as usize, size: self.size });
-            }
-            if len > 0 {
-                blocks.extend(range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES));
-            }
-        }
-        Ok(blocks)
-    }
-
-    /// Adds the blocks to `found`: reads those in the cache and fetches the others.
-    fn add_missing(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
-        let mut left = blocks.clone();
-        while !left.is_empty() {
-            let claim = self.cache.claim(&self.name, &left, self.lasting);
-            let fetching = FetchGuard { cache: &self.cache, name: &self.name, blocks: &claim.fetch };
-            self.read_cached(&claim.here, found);
-            if !claim.fetch.is_empty() {
-                self.fetch(&claim.fetch, found)?;
-            }
-            drop(fetching);
-            let before = left.len();
-            left.retain(|block| !found.contains_key(block));
-            if left.len() == before && claim.others {
-                self.cache.wait();
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads cached blocks; damaged ones are forgotten.
-    fn read_cached(&self, here: &[(u64, Arc<ExtentFile>)], found: &mut BTreeMap<u64, Bytes>) {
-        let is_next = |(a, file): &(u64, Arc<ExtentFile>), (b, next): &(u64, Arc<ExtentFile>)| {
-            a + 1 == *b && Arc::ptr_eq(file, next)
-        };
-        for run in here.chunk_by(is_next) {
-            let Some((first, file)) = run.first() else { continue };
-            let blocks = *first..*first + run.len() as u64;
-            let range = self.extent_of(&blocks);
-            match file.read(*first, (range.end - range.start) as usize) {
-                Ok(Some(bytes)) => {
-                    let cached_bytes = bytes.len() as u64;
-                    self.cache.counters.bytes_read.fetch_add(cached_bytes, Ordering::Relaxed);
-                    reads::add_to_current(ReadStats { cached_reads: 1, cached_bytes, ..ReadStats::default() });
-                    insert(found, *first, &bytes);
-                }
-                // Reads the blocks one by one to find the intact ones.
-                _ if run.len() > 1 => run.iter().for_each(|one| self.read_cached(std::slice::from_ref(one), found)),
-                _ => self.cache.discard_damaged(&self.name, blocks),
-            }
-        }
-    }
-
-    /// Fetches blocks and stores them.
-    fn fetch(&self, blocks: &[u64], found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
-        let mut runs: Vec<Range<u64>> = Vec::new();
-        for block in blocks {
-            match runs.last_mut() {
-                Some(run) if *block <= run.end + GAP_BLOCKS => run.end = block + 1,
-                _ => runs.push(*block..block + 1),
-            }
-        }
-        let source = self.source()?;
-        if self.cache.writes
-            && let Some((start, bytes)) = source.take_tail()
-        {
-            let end = start / BLOCK_BYTES;
-            let fetched_bytes = bytes.len() as u64;
-            self.cache.counters.bytes_fetched.fetch_add(fetched_bytes, Ordering::Relaxed);
-            reads::add_to_current(ReadStats { fetched_bytes, ..ReadStats::default() });
-            self.cache.store_blocks(&self.name, end, &bytes, true);
-            insert(found, end, &bytes);
-            runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
-        }
-        let ranges: Vec<Range<u64>> = runs.iter().map(|run| self.extent_of(run)).collect();
-        // Counted before the answer arrives, because tests use the counter to see that a reader is waiting.
-        for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
-            fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
-        }
-        reads::add_to_current(ReadStats { requests: runs.len() as u64, ..ReadStats::default() });
-        let start = self.cache.clock.elapsed_ns();
-        let answered = source.read_ranges(&ranges);
-        let waited_ns = self.cache.waited_since(start);
-        let bytes = answered.iter().flatten().map(|bytes| bytes.len() as u64);
-        reads::add_to_current(ReadStats { fetched_bytes: bytes.sum(), waited_ns, ..ReadStats::default() });
-        let fetched = answered?;
-        for (run, bytes) in runs.iter().zip(&fetched) {
-            self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            self.cache.store_blocks(&self.name, run.start, bytes, self.lasting);
-            insert(found, run.start, bytes);
-        }
-        Ok(())
-    }
-}
-
-impl ReadAt for CachedObject {
-    fn len(&self) -> u64 {
-        self.size
-    }
-
-    fn request_count(&self) -> u64 {
-        self.source.fetches.load(Ordering::Relaxed)
-    }
-
-    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
-        let past_end = ReadError::PastEnd { offset, len, size: self.size };
-        let end = offset.checked_add(len as u64).ok_or(past_end)?;
-        let mut read = self.read_ranges(std::slice::from_ref(&(offset..end)))?;
-        Ok(read.pop().unwrap_or_default())
-    }
-
-    fn is_cached(&self, ranges: &[Range<u64>]) -> bool {
-        self.blocks_of(ranges).is_ok_and(|blocks| self.cache.contains_all(&self.name, &blocks))
-    }
-
-    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
-        let blocks = self.blocks_of(ranges)?;
-        let mut found = BTreeMap::new();
-        self.add_missing(&blocks, &mut found)?;
-        Ok(ranges.iter().map(|range| assemble(&found, range)).collect())
-    }
-}
-
-/// Splits a run into its blocks and adds them to `found`.
-fn insert(found: &mut BTreeMap<u64, Bytes>, first: u64, bytes: &Bytes) {
-    let starts = (0..bytes.len()).step_by(BLOCK_BYTES as usize);
-    for (block, start) in (first..).zip(starts) {
-        found.insert(block, bytes.slice(start..bytes.len().min(start + BLOCK_BYTES as usize)));
-    }
-}
-
-/// The bytes of a range, all of whose blocks are in `found`.
-fn assemble(found: &BTreeMap<u64, Bytes>, range: &Range<u64>) -> Bytes {
-    let len = (range.end - range.start) as usize;
-    let (first, skipped) = (range.start / BLOCK_BYTES, (range.start % BLOCK_BYTES) as usize);
-    if let Some(block) = found.get(&first).filter(|block| skipped + len <= block.len()) {
-        return block.slice(skipped..skipped + len);
-    }
-    let mut bytes = BytesMut::with_capacity(len);
-    for (number, block) in found.range(first..range.end.div_ceil(BLOCK_BYTES)) {
-        let from = if *number == first { skipped } else { 0 };
-        let to = block.len().min(from + len - bytes.len());
-        bytes.extend_from_slice(&block[from..to]);
-    }
-    assert_eq!(bytes.len(), len, "all blocks of a range were found");
-    bytes.freeze()
 }
 
 /// A file left by an earlier run.
@@ -712,6 +500,33 @@ fn place_of(name: &Arc<str>, block: u64) -> (Key, BlockSet) {
     // The number overflows only for objects of 4 PiB, which do not occur.
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     ((Arc::clone(name), number), 1 << (block % EXTENT_BLOCKS as u64))
+}
+
+/// The files that contain these blocks, and the blocks in each of them.
+fn parts_by_file<'a>(name: &'a Arc<str>, blocks: &'a [Range<u64>]) -> impl Iterator<Item = (Key, BlockSet)> + 'a {
+    let blocks_per_file = EXTENT_BLOCKS as u64;
+    blocks.iter().flat_map(move |range| {
+        let numbers = range.start / blocks_per_file..range.end.div_ceil(blocks_per_file);
+        numbers.map(move |number| {
+            let first = number * blocks_per_file;
+            let (from, to) = (range.start.max(first), range.end.min(first + blocks_per_file));
+            // The number overflows only for objects of 4 PiB, which do not occur.
+            ((Arc::clone(name), u32::try_from(number).unwrap_or(u32::MAX)), bit_range(from - first, to - from))
+        })
+    })
+}
+
+/// The blocks of a set as ascending ranges; `first` is the number of the file's first block.
+fn ranges_of(mut blocks: BlockSet, first: u64) -> impl Iterator<Item = Range<u64>> {
+    std::iter::from_fn(move || {
+        if blocks == 0 {
+            return None;
+        }
+        let from = u64::from(blocks.trailing_zeros());
+        let count = u64::from((blocks >> from).trailing_ones());
+        blocks &= !bit_range(from, count);
+        Some(first + from..first + from + count)
+    })
 }
 
 /// Number of the first block of a file.

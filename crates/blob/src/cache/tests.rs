@@ -1,10 +1,12 @@
 //! Reads through a cache return the object's content, even if the cache is damaged, full or removed.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicI64;
 
 use proptest::prelude::*;
-use quarry_stdx::Clock;
+use quarry_bucket::{ReadAt, ReadError};
+use quarry_stdx::{Clock, ErrorKind};
 
 use super::*;
 
@@ -210,6 +212,26 @@ fn full_caches_keep_lasting_entries() {
     // A smaller cache shrinks when it is opened.
     drop(cache);
     assert!(open(folder.path(), 2 << 20).stats().bytes <= 2 << 20);
+}
+
+#[test]
+fn stored_objects_are_evicted_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), 8 << 20);
+    let (filter, data) = (Remote::of(512 << 10), Remote::of(40 << 20));
+    // The blocks of one of the two objects were read before, like any other blocks.
+    filter.through(&cache, "v/known", false).read_at(0, 512 << 10).unwrap();
+    filter.fetched();
+    let names = ["v/known", "v/new"];
+    names.iter().for_each(|name| cache.store_object(name, &filter.bytes));
+    let object = data.through(&cache, "v/data", false);
+    for start in (0..40 << 20).step_by(1 << 20) {
+        object.read_at(start, 1 << 20).unwrap();
+    }
+    for name in names {
+        let read = filter.through(&cache, name, false).read_at(0, 512 << 10).unwrap();
+        assert_eq!((read, filter.fetched()), (filter.bytes.clone(), vec![]), "{name}");
+    }
 }
 
 #[test]

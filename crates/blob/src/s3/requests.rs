@@ -39,7 +39,7 @@ pub(crate) struct Requests {
     pub(super) lister: UploadLister,
     pub(super) settings: S3Settings,
     pub(super) slots: Semaphore,
-    budget: Budget,
+    pub(super) budget: Budget,
     hedge: Hedge,
     clock: SharedClock,
     server_clock: Arc<ServerClock>,
@@ -142,8 +142,14 @@ impl Requests {
         Path::parse(key).map_err(|_| BlobError::InvalidName { name: name.to_owned(), reason: "it is not a valid key" })
     }
 
-    pub(super) fn context_of<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
-        RequestContext { action, name, timeout: self.settings.request_timeout, reserve: retry::READ_RESERVE }
+    /// The context of a request that reads an object or lists objects.
+    pub(super) fn read_context<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
+        RequestContext { action, name, timeout: self.settings.request_timeout, reserve: 0 }
+    }
+
+    /// The context of a request that changes objects.
+    pub(super) fn write_context<'a>(&self, action: &'static str, name: &'a str) -> RequestContext<'a> {
+        RequestContext { reserve: retry::READ_RESERVE, ..self.read_context(action, name) }
     }
 
     /// Sends a request until it is answered or fails permanently, or until no attempt or no retry budget is left.
@@ -247,7 +253,7 @@ impl Requests {
                 let (path, payload) = (path.clone(), payload.clone());
                 async move { client.put(&path, payload).await }
             };
-            self.send(self.context_of("write", name), put).await?;
+            self.send(self.write_context("write", name), put).await?;
         }
         count(&self.counters.bytes_sent, object.len() as u64);
         Ok(())
@@ -260,7 +266,7 @@ impl Requests {
             let path = path.clone();
             async move { client.create_multipart(&path).await }
         };
-        self.send(self.context_of("begin to write", name), begin).await
+        self.send(self.write_context("begin to write", name), begin).await
     }
 
     async fn put_parts(&self, name: &str, path: &Path, object: &Bytes) -> Result<(), BlobError> {
@@ -273,7 +279,7 @@ impl Requests {
             };
             // If aborting fails, the parts take up space until `delete_unfinished` or the container's lifecycle rule
             // removes them. The first error is returned.
-            drop(self.send(self.context_of("give up writing", name), abort).await);
+            drop(self.send(self.write_context("give up writing", name), abort).await);
         }
         written
     }
@@ -287,7 +293,7 @@ impl Requests {
                 let (path, id, payload) = (path.clone(), id.clone(), payload.clone());
                 async move { client.put_part(&path, &id, number, payload).await }
             };
-            self.send(self.context_of("write a part of", name), put)
+            self.send(self.write_context("write a part of", name), put)
         };
         // Waits for all parts before aborting, so that no part arrives after the abort.
         let parts: Vec<Result<PartId, BlobError>> =
@@ -297,7 +303,7 @@ impl Requests {
             let (path, id, parts) = (path.clone(), id.clone(), parts.clone());
             async move { client.complete_multipart(&path, &id, parts).await }
         };
-        match self.send(self.context_of("finish writing", name), complete).await {
+        match self.send(self.write_context("finish writing", name), complete).await {
             Ok(_) => Ok(()),
             // If the answer to the first attempt was lost, the second attempt finds no upload, although the object
             // exists.
@@ -357,8 +363,7 @@ impl Requests {
                 Err(object_store::Error::Generic { store: "S3", source: reason.into() })
             }
         };
-        let ask = RequestContext { reserve: 0, ..self.context_of("read", name) };
-        let part = self.send(ask, get).await?;
+        let part = self.send(self.read_context("read", name), get).await?;
         count(&self.counters.bytes_received, part.bytes.len() as u64);
         Ok(part)
     }
@@ -370,7 +375,7 @@ impl Requests {
             let path = path.clone();
             async move { client.head(&path).await }
         };
-        match self.send(self.context_of("look for", name), head).await {
+        match self.send(self.read_context("look for", name), head).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(BlobError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -384,7 +389,7 @@ impl Requests {
             let path = path.clone();
             async move { client.delete(&path).await }
         };
-        match self.send(self.context_of("delete", name), delete).await {
+        match self.send(self.write_context("delete", name), delete).await {
             Ok(()) | Err(BlobError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -408,14 +413,14 @@ impl Requests {
                 Ok((page, rest))
             }
         };
-        let (page, rest) = self.send(self.context_of("list objects below", &self.settings.prefix), list).await?;
+        let (page, rest) = self.send(self.read_context("list objects below", &self.settings.prefix), list).await?;
         Ok(self.listing(&page, rest))
     }
 
     /// The objects that follow in a listing. Not retried after a failure, because other servers do not know the
     /// position of this listing.
     pub(crate) async fn list_next(&self, mut rest: Keys) -> Result<Listing, BlobError> {
-        let ask = self.context_of("list objects below", &self.settings.prefix);
+        let ask = self.read_context("list objects below", &self.settings.prefix);
         count(&self.counters.requests, 1);
         let page = rest.by_ref().take(LIST_PAGE_OBJECTS).try_collect::<Vec<ObjectMeta>>();
         match time::timeout(ask.timeout, page).await {

@@ -181,6 +181,21 @@ fn unavailable_stores_are_reported_by_name() {
 }
 
 #[test]
+fn retries_of_writes_leave_a_reserve_to_all_requests_that_only_read() {
+    let store = open(S3Settings { attempts_max: 2, ..settings(&["http://127.0.0.1:1"]) });
+    while store.core.requests.budget.spend(retry::READ_RESERVE) {}
+    let sent = |request: &dyn Fn() -> bool| {
+        let before = store.traffic().requests;
+        assert!(!request(), "nothing answers");
+        store.traffic().requests - before
+    };
+    assert_eq!(sent(&|| store.put("main/1.bucket", b"x").is_ok()), 1);
+    assert_eq!(sent(&|| store.delete("main/1.bucket").is_ok()), 1);
+    assert_eq!(sent(&|| store.exists("main/1.bucket").is_ok()), 2);
+    assert_eq!(sent(&|| store.list().is_ok()), 2);
+}
+
+#[test]
 fn requests_have_added_headers_and_are_signed_with_them() {
     let Some(gateway) = Gateway::start() else { return };
     let proxy = FaultProxy::start(gateway.address(), Faults::default());

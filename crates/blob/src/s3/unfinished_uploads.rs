@@ -72,7 +72,7 @@ impl Requests {
                 encode(id)
             );
         }
-        let failed = |reason: String| self.unavailable(self.context_of(LIST_ACTION, prefix), 1, &reason);
+        let failed = |reason: String| self.unavailable(self.read_context(LIST_ACTION, prefix), 1, &reason);
         let mut request = HttpRequest::new(HttpRequestBody::empty());
         *request.uri_mut() = url.parse().map_err(|_| failed(format!("{url} is not a URL")))?;
         let work = async {
@@ -112,7 +112,7 @@ impl Requests {
             let (path, id) = (path.clone(), upload.id.clone());
             async move { client.abort_multipart(&path, &id).await }
         };
-        match self.send(self.context_of("give up writing", &upload.name), abort).await {
+        match self.send(self.write_context("give up writing", &upload.name), abort).await {
             Ok(()) | Err(BlobError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -378,7 +378,8 @@ fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a
 }
 
 fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> Box<[PartFacts]> {
-    let sets = [byte_set(is_breaker), byte_set(is_major)];
+    static SETS: LazyLock<[ByteSet; 2]> = LazyLock::new(|| [byte_set(is_breaker), byte_set(is_major)]);
+    let sets = *SETS;
     let [breakers, _] = sets;
     let [open, closed] = [true, false].map(|outside| edges_of(template_set, template, free, outside));
     let facts = (0..template.parts.len()).map(|at| {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, BlockCache};
 use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketRow, OtherCopy, RemoteCopy, RemoteState};
@@ -456,6 +457,12 @@ impl Remotes {
             self.cache.iter().for_each(|cache| cache.remove_object(&format!("{}/{key}", place.volume)));
             volume.delete(&key)
         })
+    }
+
+    /// Stores the verified content of an object of a bucket in the cache.
+    pub(super) fn cache_object(&self, row: &LiveRow, part: ObjectKind, copy: &RemoteCopy, content: &Bytes) {
+        let name = format!("{}/{}", copy.volume, part.key(row, &copy.folder));
+        self.cache.iter().for_each(|cache| cache.store_object(&name, content));
     }
 
     /// Drops the cached blocks of a bucket.

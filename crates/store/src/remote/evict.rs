@@ -1,18 +1,21 @@
 //! Eviction of local copies of uploaded buckets.
 //!
 //! Local copies and cached blocks share the configured space. Each of the two may use at least half of the space, and
-//! more if the other uses less. The least recently used copies are evicted first, and copies with recent events last.
-//! Searches that hold a bucket are not affected: open files stay readable, and later reads use the volume. Copies can
-//! also be evicted on request.
+//! more if the other uses less. The least recently used copies are evicted first, and copies with recent events last. The
+//! term filter of an evicted copy stays in the cache, unless the disk is full. Searches that hold a bucket are not
+//! affected: open files stay readable, and later reads use the volume. Copies can also be evicted on request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+use quarry_bucket::TermFilter;
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::number::usize_of;
 
-use super::copies::RemoteOptions;
+use super::copies::{ObjectKind, RemoteOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -96,20 +99,36 @@ impl Shared {
         let mut room = remote.cache_bytes_max - cache.stats().bytes.min(half);
         // On a full disk, copies are evicted before cached blocks, because every cached block was read by a search.
         let needed = self.options.free_bytes_min.saturating_add(remote.eviction_padding);
-        if let Ok(disk) = rustix::fs::statvfs(&self.options.dir) {
-            let missing = needed.saturating_sub(disk.f_bavail.saturating_mul(disk.f_frsize));
-            room = room.min(bytes.saturating_sub(missing));
-        }
+        // If the file system does not report its free space, writing will show whether it suffices.
+        let free = rustix::fs::statvfs(&self.options.dir).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        let missing = free.map_or(0, |free| needed.saturating_sub(free));
+        room = room.min(bytes.saturating_sub(missing));
         let mut copies = if bytes > room { self.evictable_by_use(remote)? } else { Vec::new() };
         while bytes > room
             && let Some(bucket) = copies.pop()
         {
+            if missing == 0 {
+                self.cache_filter(&bucket);
+            }
             if self.evict_one(&bucket)? {
                 bytes = bytes.saturating_sub(bucket.row.stored_bytes());
             }
         }
         cache.set_bytes_max(remote.cache_bytes_max - bytes.min(half));
         Ok(())
+    }
+
+    /// Stores the term filter of a bucket in the cache, because most searches need no other part of most buckets. A
+    /// filter that is damaged or cannot be read is not cached.
+    fn cache_filter(&self, bucket: &SealedBucket) {
+        let (row, part) = (&bucket.row, ObjectKind::Filter);
+        let Some(copy) = bucket.copies.remote() else { return };
+        let object = self.readers.blobs().open(&part.name(row)).ok();
+        let content = object.and_then(|object| object.read_at(0, usize_of(object.len())).ok());
+        let is_intact = |content: &Bytes| content.len() as u64 == part.bytes(row) && TermFilter::open(content).is_ok();
+        if let Some(content) = content.filter(is_intact) {
+            self.readers.remotes().cache_object(row, part, &copy, &content);
+        }
     }
 
     /// Buckets whose local copies may be deleted; those to be evicted first come last.

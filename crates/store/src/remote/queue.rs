@@ -33,6 +33,8 @@ pub(super) struct UploadQueueState {
     pub(super) failed: BTreeSet<u64>,
     /// Locations to which all of the last uploads failed; buckets for other locations are uploaded first.
     pub(super) postponed: BTreeSet<RemotePath>,
+    /// Time of the next sweep by [`quarry_stdx::Clock::elapsed_ns`]; `None` before the first one.
+    pub(super) next_sweep_ns: Option<i64>,
     /// Whether a failed upload was reported since all waiting buckets could be uploaded.
     pub(super) is_damage_reported: bool,
     /// Whether a failure to delete a copy was reported since the last success.

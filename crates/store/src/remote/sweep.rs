@@ -57,16 +57,27 @@ impl Store {
 }
 
 impl Shared {
-    /// Interval between sweeps, in nanoseconds.
-    pub(super) fn sweep_interval_ns(&self) -> i64 {
+    /// Sweeps all volumes if the interval since the last sweep is over; a failure is only reported.
+    pub(super) fn sweep_if_due(&self) {
+        let now_ns = self.clock.elapsed_ns();
         let grace = self.options.remote.as_ref().map_or(0, |remote| remote.orphan_grace_secs);
         let secs = (grace / SWEEPS_PER_GRACE).clamp(SWEEP_INTERVAL_MIN_SECS, SWEEP_INTERVAL_MAX_SECS);
-        i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
+        let interval_ns = i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        {
+            let mut queue = self.uploads.lock_queue();
+            if queue.next_sweep_ns.is_some_and(|at| now_ns < at) {
+                return;
+            }
+            queue.next_sweep_ns = Some(now_ns.saturating_add(interval_ns));
+        }
+        if let Err(error) = self.sweep() {
+            self.report_message(format!("volumes cannot be searched for orphaned objects: {error}"));
+        }
     }
 
     /// Sweeps all volumes once. A volume that fails does not keep the others from being swept; the first failure is
     /// returned.
-    pub(super) fn sweep(&self) -> Result<SweepResult, StoreError> {
+    fn sweep(&self) -> Result<SweepResult, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(SweepResult::default()) };
         let store_id = self.store_id()?;
         let grace_ns = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);

@@ -32,7 +32,6 @@ const CONCURRENT_BYTES_MAX: u64 = 256 << 20;
 /// The upload thread.
 pub(crate) fn run(shared: &Shared) {
     let mut retry = RETRY_MIN;
-    let mut sweep_at = shared.clock.elapsed_ns();
     shared.uploads.set_running(true);
     while !shared.uploads.is_stopping() {
         // A thread that ended would never upload again.
@@ -46,12 +45,6 @@ pub(crate) fn run(shared: &Shared) {
             Ok(true) => retry = RETRY_MIN,
             Ok(false) => {
                 retry = RETRY_MIN;
-                if shared.clock.elapsed_ns() >= sweep_at {
-                    sweep_at = shared.clock.elapsed_ns().saturating_add(shared.sweep_interval_ns());
-                    if let Err(error) = shared.sweep() {
-                        shared.report_message(format!("volumes cannot be searched for orphaned objects: {error}"));
-                    }
-                }
                 shared.uploads.pause(IDLE_PAUSE, false);
             }
             Err(error) => {
@@ -102,8 +95,8 @@ pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
 type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
-    /// One round of the upload thread; returns whether buckets may be waiting for their upload. Failures of evictions
-    /// and deletions are only reported.
+    /// One round of the upload thread; returns whether buckets may be waiting for their upload. Failures of evictions,
+    /// deletions and sweeps are only reported.
     pub(crate) fn transfer(&self) -> Result<bool, StoreError> {
         let done = self.upload_next_group();
         let evicted = self.evict();
@@ -114,6 +107,9 @@ impl Shared {
         let deleted = evicted.and(completed);
         if is_idle || deleted.is_err() {
             self.report_kept_copies(deleted);
+        }
+        if is_idle {
+            self.sweep_if_due();
         }
         done
     }
@@ -134,6 +130,18 @@ impl Shared {
     /// Uploads some of the oldest waiting buckets; `false` if none waits. Fails if none of them could be uploaded: a
     /// bucket that fails by itself does not keep the others from being uploaded.
     pub(super) fn upload_next_group(&self) -> Result<bool, StoreError> {
+        let is_any_uploaded = self.try_next_group()?;
+        let is_recovered = {
+            let mut queue = self.uploads.lock_queue();
+            queue.failed.is_empty() && std::mem::take(&mut queue.is_damage_reported)
+        };
+        if is_recovered {
+            self.report_message("no upload of a bucket fails any more".to_owned());
+        }
+        Ok(is_any_uploaded)
+    }
+
+    fn try_next_group(&self) -> Result<bool, StoreError> {
         let _turn = self.uploads.lock_transfers();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
@@ -161,7 +169,7 @@ impl Shared {
         let failed = buckets.iter().zip(&done).filter(|(_, done)| done.is_err());
         let failed: BTreeSet<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
         let is_any_uploaded = failed.len() < numbers.len();
-        let has_failures = {
+        {
             let mut queue = self.uploads.lock_queue();
             queue.failed.retain(|number| !numbers.contains(number));
             queue.failed.extend(&failed);
@@ -171,20 +179,13 @@ impl Shared {
             } else {
                 queue.postponed.insert(place);
             }
-            !queue.failed.is_empty()
-        };
+        }
         drop(buckets);
         // Retired inputs of a merge may have waited for the upload of the merged bucket.
         self.delete_retired();
         match done.into_iter().collect::<Result<(), StoreError>>() {
             Err(error) if is_any_uploaded => self.report_failed_upload(&error),
-            Err(error) => return Err(error),
-            Ok(()) if has_failures => {}
-            Ok(()) => {
-                if std::mem::take(&mut self.uploads.lock_queue().is_damage_reported) {
-                    self.report_message("buckets are uploaded again".to_owned());
-                }
-            }
+            ended => ended?,
         }
         Ok(true)
     }

@@ -336,6 +336,31 @@ fn buckets_of_unconfigured_volumes_are_reported_and_recover() {
 }
 
 #[test]
+fn failed_uploads_are_reported_again_after_the_failing_bucket_is_gone() {
+    let dir = tempdir().unwrap();
+    // Puts of every other bucket fail.
+    let volume = Objects::watched(|request| match request {
+        Request::Put(name, _) => {
+            let number = name.rsplit('/').next().and_then(|name| name.split('-').next()?.parse::<u64>().ok());
+            if number.unwrap() % 2 == 1 { Err(request.unreachable("it is odd")) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    });
+    let store = open(&options(dir.path(), volume, u64::MAX));
+    store.shared.uploads.stop();
+    let count = |part: &str| store.messages().iter().filter(|message| message.text.contains(part)).count();
+    let reports = || (count("buckets cannot be uploaded"), count("no upload of a bucket fails any more"));
+    for round in 0..2 {
+        seal(&store, &["main"], 2, 5);
+        assert!(store.shared.transfer().unwrap());
+        assert_eq!(reports(), (round + 1, round));
+        assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 2);
+        assert!(!store.shared.transfer().unwrap());
+        assert_eq!(reports(), (round + 1, round + 1));
+    }
+}
+
+#[test]
 fn damaged_and_missing_buckets_are_reported_and_not_uploaded() {
     for is_missing in [false, true] {
         let dir = tempdir().unwrap();
@@ -636,6 +661,47 @@ fn a_small_term_filter_is_read_with_one_request() {
     let absent = TermQuery::for_keyword("absent");
     assert!(snapshot.segments[0].candidate_pages(&absent, &AnyColumn).unwrap().is_empty());
     assert_eq!(reads.load(Ordering::SeqCst) - opened, 1);
+}
+
+#[test]
+fn the_term_filter_of_an_evicted_bucket_stays_in_the_cache() {
+    let dir = tempdir().unwrap();
+    let opened = Arc::<Mutex<Vec<String>>>::default();
+    let names = Arc::clone(&opened);
+    let volume = Objects::watched(move |request| {
+        if let Request::Open(name) = request {
+            names.lock().unwrap().push(name.rsplit('/').next().unwrap_or_default().to_owned());
+        }
+        Ok(())
+    });
+    let with_cache = |bytes_max| StoreOptions {
+        slab_events: 20_000,
+        log_segment_bytes: 64 << 20,
+        ..options(dir.path(), volume.clone(), bytes_max)
+    };
+    let store = open(&with_cache(u64::MAX));
+    for from in [0, 20_000] {
+        let batch = sample::batch_of("main", (from..from + 20_000).map(|number| (number, mixed_text(number))));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+    }
+    store.upload_all().unwrap();
+    let rows: Vec<_> =
+        store.shared.state_with_all().unwrap().sealed.values().map(|bucket| bucket.row.clone()).collect();
+    let stored: u64 = rows.iter().map(|row| row.stored_bytes()).sum();
+    drop(store);
+    // There is room for one of the two local copies.
+    let store = open(&with_cache(stored - 1));
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted), Some(RemoteState::Uploaded)]);
+    let cached = store.shared.readers.remotes().cache.as_ref().unwrap().stats();
+    assert_eq!((cached.bytes, cached.failed_writes), (rows[0].filter_bytes.next_multiple_of(8 << 10), 0));
+    let absent = TermQuery::for_keyword("absent");
+    for segment in all(&store).segments {
+        assert!(segment.candidate_pages(&absent, &AnyColumn).unwrap().is_empty());
+    }
+    let opened = opened.lock().unwrap();
+    assert!(opened.iter().all(|name| name.ends_with(".bucket")), "{opened:?}");
 }
 
 #[test]

@@ -281,6 +281,19 @@ fn a_volume_that_cannot_be_listed_does_not_keep_others_from_being_swept() {
 }
 
 #[test]
+fn volumes_are_swept_while_a_bucket_cannot_be_uploaded() {
+    let world = World::new();
+    let store = world.open();
+    let orphan = "buckets/main/00000000000005ee/0000000009-00000000000f4240.bucket".to_owned();
+    world.volume.write(&orphan, b"orphan");
+    world.volume.set_late(&["bucket"]);
+    seal(&store, &["main"], 1, 5);
+    world.pass(GRACE + 1);
+    store.shared.transfer().unwrap_err();
+    assert!(!world.volume.list().unwrap().contains(&orphan));
+}
+
+#[test]
 fn records_of_deletions_do_not_stay_without_a_listing() {
     let world = World::new();
     let store = world.open();
