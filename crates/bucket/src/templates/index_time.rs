@@ -240,7 +240,7 @@ pub(super) fn presence_column(present: &[bool], number: u32, column: &SlabColumn
         parent: None,
         path: column.path,
         page_starts: starts.map(u32_of).collect(),
-        values: SlabValues::Templates { templates, codes },
+        values: Arc::new(SlabValues::Templates { templates, codes }),
         traits: ValueTraits {
             min_len: 0,
             string_contents: false,
