@@ -35,8 +35,9 @@ const RETRIALS_MAX: u8 = 4;
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
 /// Number of pages after which memory for the following pages is first reserved.
 const RESERVING_PAGES_MIN: usize = 2;
-/// One extra value is reserved per this number of expected values.
-const RESERVED_MARGIN: usize = 16;
+/// One extra value is reserved per this number of expected values. Memory that is reserved but not used costs nothing,
+/// whereas growing a column copies it to new memory.
+const RESERVED_MARGIN: usize = 4;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
 /// Number of distinct texts after which a dictionary is given up; the last chunk may exceed this limit.
