@@ -77,10 +77,10 @@ impl EventBatch {
             return Err(BatchFault::Metadata { row, meta: self.meta[row], metas: self.metas.len() });
         }
         let rows = self.fields.all().rows();
-        if !rows.is_sorted() {
+        if !rows.clone().is_sorted() {
             return Err(BatchFault::FieldOrder);
         }
-        match rows.last().copied() {
+        match rows.last() {
             Some(row) if row as usize >= events => Err(BatchFault::FieldRow { row, events }),
             _ => Ok(()),
         }
