@@ -79,7 +79,7 @@ pub struct IndexedFields {
     is_shared: bool,
 }
 
-/// Where the fields of an event are.
+/// Place of an event's fields.
 #[derive(Clone, Copy, Debug)]
 struct EventPlace {
     row: u32,
@@ -87,7 +87,7 @@ struct EventPlace {
     codes: u32,
     /// Position of its first field.
     first: u32,
-    /// Where its values begin in `values`.
+    /// Start of its values in `values`.
     values: usize,
 }
 
@@ -101,7 +101,7 @@ pub struct EventFields<'a> {
     pub codes: &'a [u32],
     /// Position of the first field among all fields of the batch or page.
     first: usize,
-    /// Where the values begin.
+    /// Start of the values.
     values: usize,
 }
 
@@ -305,7 +305,7 @@ impl IndexedFields {
         self.lens[positions].iter().map(|len| *len as usize).sum()
     }
 
-    /// Where the value at a position begins; the end of all values if there is none.
+    /// Start of the value at a position; the end of all values if there is none.
     fn value_start(&self, at: usize) -> usize {
         match at < self.len() {
             true => self.event_between(self.event_at(at), at..at + 1).values,
@@ -536,7 +536,7 @@ struct FieldIter<'a> {
     left: FieldRun<'a>,
     /// Number of the event that has the field before the next one, or the first field.
     event: usize,
-    /// Where the next value begins.
+    /// Start of the next value.
     value: usize,
 }
 

@@ -47,8 +47,8 @@ struct NameCounts {
     bytes: Vec<usize>,
 }
 
-/// Which fields of an event are the only ones of their names. Computed once for consecutive events that share their
-/// codes.
+/// Marks of the fields of an event that are the only ones of their names. Computed once for consecutive events that share
+/// their codes.
 struct SoleFields<'e> {
     codes: &'e [u32],
     /// For each of the codes.

@@ -224,7 +224,7 @@ fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
         out.extend_from_slice(&u32_of(count).to_le_bytes());
     }
     fields.names().iter().for_each(|name| put_text(name, out));
-    let mut columns = FieldColumns::default();
+    let mut columns = FieldNumbers::default();
     let (mut row, mut known): (u32, &[u32]) = (0, &[]);
     for event in fields.all().events() {
         columns.steps.push(event.row.wrapping_sub(std::mem::replace(&mut row, event.row)));
@@ -236,7 +236,7 @@ fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
         }
         known = event.codes;
     }
-    let FieldColumns { steps, counts, own_names, codes } = &columns;
+    let FieldNumbers { steps, counts, own_names, codes } = &columns;
     [steps, counts, own_names, codes].into_iter().for_each(|column| put_narrow(column.iter().copied(), out));
     put_narrow(fields.all().value_lens().iter().copied(), out);
     out.extend_from_slice(fields.all().value_text().as_bytes());
@@ -245,7 +245,7 @@ fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
 /// Columns of index-time fields: three with a number for each event, and the names of events whose names differ from
 /// those of the event before.
 #[derive(Default)]
-struct FieldColumns {
+struct FieldNumbers {
     steps: Vec<u32>,
     counts: Vec<u32>,
     own_names: Vec<u32>,
