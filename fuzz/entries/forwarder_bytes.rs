@@ -62,5 +62,5 @@ fn check_batch(batch: &EventBatch) {
     assert!(batch.meta.iter().all(|meta| (*meta as usize) < batch.metas.len()));
     assert!(std::str::from_utf8(&batch.raw).is_ok(), "the text is UTF-8");
     assert!(batch.fields.all().rows().is_sorted());
-    assert!(batch.fields.all().rows().last().is_none_or(|row| (*row as usize) < count));
+    assert!(batch.fields.all().rows().last().is_none_or(|row| (row as usize) < count));
 }

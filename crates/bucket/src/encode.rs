@@ -182,7 +182,7 @@ impl BucketEncoder {
         let mut by_row = split.as_ref().map_or(&slab.events.fields, |split| &split.by_row).all();
         for (number, start) in (0..slab.events.len()).step_by(MAX_PAGE_EVENTS).enumerate() {
             let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
-            let (rows_here, rows_later) = by_row.split_at(by_row.rows().partition_point(|row| (*row as usize) < end));
+            let (rows_here, rows_later) = by_row.split_at(by_row.of_rows(0..end).len());
             by_row = rows_later;
             let has_templates = template_slab.is_some();
             let page = PageSource { number, start, end, by_row: rows_here, has_templates };

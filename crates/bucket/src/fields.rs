@@ -27,6 +27,9 @@ use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 const FIELD_STREAMS: usize = 5;
 /// Name number that marks a name beyond the dictionary.
 const INLINE_NAME: u64 = 0;
+/// Number of fields after which the values are compared, column by column; so few that they stay in the processor's
+/// cache.
+const COMPARED_FIELDS: usize = 2_048;
 /// Maximum decoded size of a field block: the size at which it is closed, and one more field of the greatest size.
 pub(crate) const MAX_FIELD_BLOCK_BYTES: usize =
     TARGET_FIELD_BLOCK_BYTES + MAX_FIELD_BYTES + MAX_FIELD_BLOCK_ENTRIES * 16;
@@ -64,7 +67,7 @@ fn write_block(fields: FieldRun<'_>, first_row: u32, blocks: &mut BlockWriter) -
     put_varint(&mut rows, fields.len() as u64);
     assert!(fields.len() <= MAX_FIELD_BLOCK_ENTRIES, "a block has at most MAX_FIELD_BLOCK_ENTRIES fields");
     assert!(fields.rows().is_sorted(), "fields are in the order of their events");
-    assert!(fields.rows().first().is_none_or(|row| *row >= first_row), "fields are of this page");
+    assert!(fields.rows().next().is_none_or(|row| row >= first_row), "fields are of this page");
     let mut last_row = first_row;
     for field in fields.iter() {
         let next = numbers.len() as u64 + 1;
@@ -119,7 +122,7 @@ fn decode_streams(
     let count = rows.count("number of fields", MAX_FIELD_BLOCK_ENTRIES.min(rows.remaining() / 2))?;
     let mut row = 0;
     if wanted == FieldNames::ALL {
-        fields.reserve(count, values.remaining());
+        fields.reserve(count.min(events), count, values.remaining());
     }
     for _ in 0..count {
         row += rows.count("row of a field", events)?;
@@ -170,44 +173,61 @@ impl FieldValues {
     }
 }
 
-/// The values of a column in order, while they are compared with given ones.
+/// The values of a column, while they are compared with given ones.
 struct ComparedValues<'a> {
     field: &'a FieldValues,
     /// Number of values compared so far.
-    next: usize,
-    /// The numbers around the next one, formatted; `None` before the first.
+    compared: usize,
+    /// The given values that are to equal the next values.
+    noted: Vec<&'a [u8]>,
+    /// Memory for formatted numbers.
     cells: Option<Box<Cells>>,
 }
 
 impl ComparedValues<'_> {
-    /// Whether the next value belongs to this row of the page.
+    /// Whether the value after the compared and noted ones belongs to this row of the page.
     #[inline]
     fn is_of(&self, row: u32) -> bool {
+        let next = self.compared + self.noted.len();
         match &self.field.column.rows {
-            None => self.next == row as usize,
-            Some(rows) => rows.get(self.next) == Some(&row),
+            None => next == row as usize,
+            Some(rows) => rows.get(next) == Some(&row),
         }
     }
 
-    /// Whether the next value is this text.
-    #[inline]
-    fn is_next(&mut self, text: &[u8]) -> bool {
-        let at = self.next;
-        self.next += 1;
-        match &self.field.column.values {
-            ColumnValues::Codes(codes) => texts_equal(self.field.dictionary.get(codes[at]), text),
+    /// Whether the next values equal the values of the noted fields.
+    fn are_noted_equal(&mut self) -> bool {
+        if self.noted.is_empty() {
+            return true;
+        }
+        let next = self.compared..self.compared + self.noted.len();
+        if next.end > self.field.column.values.len() {
+            return false;
+        }
+        self.compared = next.end;
+        let mut given = self.noted.iter().copied();
+        let are_equal = match &self.field.column.values {
+            ColumnValues::Codes(codes) => {
+                codes[next].iter().zip(given).all(|(code, given)| texts_equal(self.field.dictionary.get(*code), given))
+            }
             ColumnValues::Numbers(numbers) => {
-                let (cells, cell) = (self.cells.get_or_insert_with(Cells::new), at % BATCH_CELLS);
-                if cell == 0 {
-                    cells.format_numbers(self.field.format, &numbers[at..numbers.len().min(at + BATCH_CELLS)]);
-                }
-                texts_equal(&cells.bytes[cell][..usize::from(cells.lens[cell])], text)
+                let cells = self.cells.get_or_insert_with(Cells::new);
+                numbers[next].chunks(BATCH_CELLS).all(|numbers| {
+                    cells.format_numbers(self.field.format, numbers);
+                    let texts = cells.bytes.iter().zip(&cells.lens).take(numbers.len());
+                    texts.zip(&mut given).all(|((cell, len), given)| texts_equal(&cell[..usize::from(*len)], given))
+                })
             }
             ColumnValues::Texts { bytes, ends } => {
-                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
-                texts_equal(&bytes[start..ends[at] as usize], text)
+                let mut start = if next.start == 0 { 0 } else { ends[next.start - 1] as usize };
+                ends[next].iter().zip(given).all(|(end, given)| {
+                    let end = *end as usize;
+                    texts_equal(&bytes[std::mem::replace(&mut start, end)..end], given)
+                })
             }
-        }
+        };
+        self.noted.clear();
+        are_equal
     }
 }
 
@@ -223,26 +243,38 @@ pub(crate) fn are_fields_equal(
         columns.iter().enumerate().map(|(number, column)| (&*column.name, number)).collect();
     // By code of a name: its column, if it has one and the name was met before.
     let mut column_of: Vec<Option<Option<usize>>> = vec![None; given.names().len()];
-    let compared = |field| ComparedValues { field, next: 0, cells: None };
+    let compared = |field| ComparedValues { field, compared: 0, noted: Vec::new(), cells: None };
     let mut compared: Vec<ComparedValues<'_>> = columns.iter().map(compared).collect();
     let mut by_row = by_row.iter();
-    for field in given.iter() {
-        let Some(row) = (field.row as usize).checked_sub(start).filter(|row| *row < count).map(u32_of) else {
+    let mut noted = 0;
+    for event in given.events() {
+        let Some(row) = (event.row as usize).checked_sub(start).filter(|row| *row < count).map(u32_of) else {
             return false;
         };
-        let known = &mut column_of[field.code as usize];
-        let column = *known.get_or_insert_with(|| numbers.get(&**field.name).copied());
-        let is_same = match column.map(|number| &mut compared[number]).filter(|column| column.is_of(row)) {
-            Some(column) => column.is_next(field.value.as_bytes()),
-            None => by_row
-                .next()
-                .is_some_and(|read| read.row == row && read.name == field.name && read.value == field.value),
-        };
-        if !is_same {
-            return false;
+        for (code, value) in event.codes.iter().zip(event.values()) {
+            let name = &given.names()[*code as usize];
+            let column = *column_of[*code as usize].get_or_insert_with(|| numbers.get(&**name).copied());
+            if let Some(column) = column.map(|number| &mut compared[number]).filter(|column| column.is_of(row)) {
+                column.noted.push(value.as_bytes());
+                continue;
+            }
+            let is_same = by_row.next().is_some_and(|read| read.row == row && read.name == name && read.value == value);
+            if !is_same {
+                return false;
+            }
+        }
+        noted += event.codes.len();
+        if noted >= COMPARED_FIELDS {
+            noted = 0;
+            if !compared.iter_mut().all(ComparedValues::are_noted_equal) {
+                return false;
+            }
         }
     }
-    compared.iter().all(|column| column.next == column.field.column.values.len()) && by_row.next().is_none()
+    if !compared.iter_mut().all(ComparedValues::are_noted_equal) {
+        return false;
+    }
+    compared.iter().all(|column| column.compared == column.field.column.values.len()) && by_row.next().is_none()
 }
 
 /// Adds the fields that are stored as columns to the fields of a page that are stored by row.
@@ -253,7 +285,7 @@ pub(crate) fn add_column_fields(
 ) -> Result<IndexedFields, Malformed> {
     let mut all = IndexedFields::default();
     let in_columns: usize = columns.iter().map(|field| field.column.values.len()).sum();
-    all.reserve(by_row.len() + in_columns, by_row.value_bytes());
+    all.reserve(events, by_row.len() + in_columns, by_row.value_bytes());
     let mut by_row = by_row.iter().peekable();
     let mut next = vec![0; columns.len()];
     let mut text = Vec::new();

@@ -532,27 +532,24 @@ impl BucketReader {
     /// Passes the values of each column to `show`.
     pub(crate) fn rebuild(
         &self,
+        values: &mut TemplatePage,
         (slab, page): (usize, usize),
-        times: &[TimeNs],
         out: &mut TextBuffer,
         show: &mut dyn FnMut(u32, &ColumnValues),
         take: &mut dyn FnMut(&TextBuffer),
     ) -> Result<(), BucketError> {
-        let Some(mut values) = self.open_template_page(&self.source, slab, page, Some(times.into()))? else {
-            return Ok(());
-        };
         let mut found = 0;
         let mut count = |block: &TextBuffer| {
             found += block.bytes().len();
             take(block);
         };
         values.rebuild_all_and_visit(TEXT_COLUMN, out, show, Some(&mut count))?;
-        self.check_text_bytes(&values, (slab, page), found)
+        self.check_text_bytes(values, (slab, page), found)
     }
 
     /// The texts of a page of a template slab; empty for any other slab.
     fn rebuilt_texts(&self, (slab, page): (usize, usize), times: &[TimeNs]) -> Result<Texts, BucketError> {
-        let Some(mut values) = self.open_template_page(&self.source, slab, page, Some(times.into()))? else {
+        let Some(mut values) = self.timed_template_page((slab, page), times)? else {
             return Ok(TextBuffer::default().finish());
         };
         let texts = values.all_texts(TEXT_COLUMN)?;
@@ -571,6 +568,15 @@ impl BucketReader {
             true => Ok(()),
             false => Err(values.position().corrupt(format!("its texts are {found} bytes, {expected} expected"))),
         }
+    }
+
+    /// The columns of a page of a template slab whose events have these times; `None` for any other slab.
+    pub(crate) fn timed_template_page(
+        &self,
+        (slab, page): (usize, usize),
+        times: &[TimeNs],
+    ) -> Result<Option<TemplatePage>, BucketError> {
+        self.open_template_page(&self.source, slab, page, Some(times.into()))
     }
 
     /// Opens a page whose blocks come from this source.
@@ -621,15 +627,35 @@ impl BucketReader {
         read.fields_by_row(&read.fetch(&|kind| kind == BlockKind::Fields)?, names)
     }
 
-    /// The values of all index-time fields of a page that have a column; `times` are the times of the page. Panics if
-    /// there is no such page, as slice indexing does.
-    pub(crate) fn page_column_fields(
+    /// The values of the index-time fields with these names that have a column; `values` is the page.
+    pub(crate) fn column_fields(
         &self,
         slab: usize,
-        page: usize,
-        times: &[TimeNs],
+        values: &mut TemplatePage,
+        names: FieldNames,
     ) -> Result<Vec<FieldValues>, BucketError> {
-        PageRead { reader: self, slab, page }.column_fields(FieldNames::ALL, times)
+        let Some(columns) = self.columns(slab)? else { return Ok(Vec::new()) };
+        let set = &columns.layout.template_set;
+        let wanted: Vec<&FieldColumn> = set.fields.iter().filter(|field| names.may_contain(&field.name)).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let numbers: Vec<u32> = wanted.iter().map(|field| field.column).collect();
+        values.prefetch_columns(&numbers)?;
+        let mut read = Vec::with_capacity(wanted.len());
+        for FieldColumn { name, column } in wanted {
+            let format = match set.columns[*column as usize].kind {
+                ColumnKind::Numbers { format, .. } => format,
+                _ => NumberFormat::Integer,
+            };
+            read.push(FieldValues {
+                name: Arc::clone(name),
+                column: values.column(*column)?,
+                dictionary: columns.dictionary(&self.source, *column)?,
+                format,
+            });
+        }
+        Ok(read)
     }
 
     /// The metadata code of each event of a page.
@@ -705,31 +731,13 @@ impl PageRead<'_> {
     /// The values of the fields with these names that have a column; `times` are the times of the page.
     fn column_fields(&self, names: FieldNames, times: &[TimeNs]) -> Result<Vec<FieldValues>, BucketError> {
         let Some(columns) = self.reader.columns(self.slab)? else { return Ok(Vec::new()) };
-        let set = &columns.layout.template_set;
-        let wanted: Vec<&FieldColumn> = set.fields.iter().filter(|field| names.may_contain(&field.name)).collect();
-        let source = &self.reader.source;
-        if wanted.is_empty() {
+        if !columns.layout.template_set.fields.iter().any(|field| names.may_contain(&field.name)) {
             return Ok(Vec::new());
         }
-        let Some(mut values) = self.reader.open_template_page(source, self.slab, self.page, Some(times.into()))? else {
-            return Ok(Vec::new());
-        };
-        let numbers: Vec<u32> = wanted.iter().map(|field| field.column).collect();
-        values.prefetch_columns(&numbers)?;
-        let mut read = Vec::with_capacity(wanted.len());
-        for FieldColumn { name, column } in wanted {
-            let format = match set.columns[*column as usize].kind {
-                ColumnKind::Numbers { format, .. } => format,
-                _ => NumberFormat::Integer,
-            };
-            read.push(FieldValues {
-                name: Arc::clone(name),
-                column: values.column(*column)?,
-                dictionary: columns.dictionary(source, *column)?,
-                format,
-            });
+        match self.reader.timed_template_page((self.slab, self.page), times)? {
+            Some(mut values) => self.reader.column_fields(self.slab, &mut values, names),
+            None => Ok(Vec::new()),
         }
-        Ok(read)
     }
 
     fn metas(&self) -> Result<Vec<u32>, BucketError> {

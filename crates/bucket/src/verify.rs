@@ -158,19 +158,26 @@ fn verify_slab(
             are_equal &= are_texts_equal((raw, ends), compared, slab);
             compared += ends.len();
         };
-        if plain {
-            compare(&page.raw[..], &page.ends[..]);
-        } else {
+        let mut fields = Vec::new();
+        if let Some(mut values) = reader.timed_template_page((number, at), &page.time)? {
+            // Read first, because columns of the texts may have the values of a field.
+            fields = reader.column_fields(number, &mut values, FieldNames::ALL)?;
             // In blocks, so that neither the texts nor their comparison displace the columns from the cache.
             let mut take = |block: &TextBuffer| compare(block.bytes(), block.ends());
-            reader.rebuild((number, at), &page.time, &mut buffer, &mut show, &mut take)?;
+            reader.rebuild(&mut values, (number, at), &mut buffer, &mut show, &mut take)?;
+        } else {
+            compare(&page.raw[..], &page.ends[..]);
         }
         are_equal &= compared == start + page.len();
         let what = if are_equal { first_difference(&page, start, slab) } else { Some("text") };
         if let Some(what) = what {
             return Err(mismatch(place, what));
         }
-        verify_fields(reader, (number, at), &page, start, slab, place)?;
+        let given = slab.events.fields.of_rows(start..start + page.len());
+        let by_row = reader.page_fields_by_row(number, at, FieldNames::ALL)?;
+        if !are_fields_equal(&by_row, &fields, (start, page.len()), given) {
+            return Err(mismatch(place, "indexed fields"));
+        }
         start += page.len();
     }
     if start != slab.events.len() {
@@ -283,24 +290,6 @@ fn first_difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<
         return Some("metadata");
     }
     None
-}
-
-/// Compares the index-time fields of a page with the fields of the rows of `slab` from `start`.
-fn verify_fields(
-    reader: &BucketReader,
-    (number, at): (usize, usize),
-    page: &Page,
-    start: usize,
-    slab: &SlabSource<'_>,
-    place: BlockPosition,
-) -> Result<(), BucketError> {
-    let given = slab.events.fields.of_rows(start..start + page.len());
-    let by_row = reader.page_fields_by_row(number, at, FieldNames::ALL)?;
-    let columns = reader.page_column_fields(number, at, &page.time)?;
-    match are_fields_equal(&by_row, &columns, (start, page.len()), given) {
-        true => Ok(()),
-        false => Err(mismatch(place, "indexed fields")),
-    }
 }
 
 /// Compares metadata by their texts, because the codes of batch and slab differ; each pair of codes is compared only

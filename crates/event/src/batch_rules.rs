@@ -19,10 +19,10 @@ impl EventBatch {
             return Err(Fault::bug(format!("event {row} has metadata {meta} of {metas}")));
         }
         let rows = self.fields.all().rows();
-        if !rows.is_sorted() {
+        if !rows.clone().is_sorted() {
             return Err(Fault::bug("the indexed fields do not ascend by row"));
         }
-        match rows.last().copied() {
+        match rows.last() {
             Some(row) if row as usize >= events => Err(Fault::bug(format!("a field belongs to row {row} of {events}"))),
             _ => Ok(()),
         }

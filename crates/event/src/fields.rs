@@ -1,8 +1,8 @@
 //! Index-time fields as columns.
 //!
-//! A value costs 16 bytes and its text, and no allocation of its own. Names are codes of a table. The table has exactly
-//! the names that occur, in the order of their first field, so that equal names have equal codes, and equal fields have
-//! equal columns however they were added.
+//! A value costs 4 bytes and its text, and no allocation of its own. Names are codes of a table. The table has exactly the
+//! names that occur, in the order of their first field, so that equal names have equal codes however the fields were
+//! added. Events of one source mostly have the same names in the same order; consecutive ones share their codes.
 
 use quarry_stdx::number::u32_of;
 use std::collections::BTreeMap;
@@ -63,17 +63,59 @@ pub struct FieldRef<'a> {
 /// ascending order of rows; [`crate::EventBatch::check`] verifies the order.
 #[derive(Clone, Default)]
 pub struct IndexedFields {
-    rows: Vec<u32>,
+    /// The events that have fields.
+    events: Vec<EventPlace>,
+    /// Codes of the names of events, each in the order of its fields.
     codes: Vec<u32>,
-    /// End offset of each value in `values`.
-    ends: Vec<usize>,
+    /// Bytes of each value.
+    lens: Vec<u32>,
+    /// All values, one after the other.
     values: String,
     names: NameTable,
-    /// Position of the first field of the last event.
-    event_start: usize,
-    /// Position of a field of the event before the last one. The next field to be added probably has the name of that
-    /// field.
-    expected: usize,
+    /// Positions in `codes` of the names that the event before the last one has and the last one may have next.
+    expected: Range<usize>,
+    /// Whether the last event shares the codes up to `expected` with the event before it. Otherwise its codes are the
+    /// last ones.
+    is_shared: bool,
+}
+
+/// Place of an event's fields.
+#[derive(Clone, Copy, Debug)]
+struct EventPlace {
+    row: u32,
+    /// Position of its first code.
+    codes: u32,
+    /// Position of its first field.
+    first: u32,
+    /// Start of its values in `values`.
+    values: usize,
+}
+
+/// The index-time fields of one event, or some of them.
+#[derive(Clone, Copy, Debug)]
+pub struct EventFields<'a> {
+    fields: &'a IndexedFields,
+    /// Row in the batch or page.
+    pub row: u32,
+    /// Index of each field's name in [`IndexedFields::names`]. Events that share their codes have the same slice.
+    pub codes: &'a [u32],
+    /// Position of the first field among all fields of the batch or page.
+    first: usize,
+    /// Start of the values.
+    values: usize,
+}
+
+impl<'a> EventFields<'a> {
+    /// The value of each field.
+    pub fn values(self) -> impl Iterator<Item = &'a str> {
+        let EventFields { fields, codes, first, values: mut from, .. } = self;
+        let lens = fields.lens[first..first + codes.len()].iter();
+        lens.map(move |len| {
+            let start = from;
+            from += *len as usize;
+            &fields.values[start..from]
+        })
+    }
 }
 
 /// Distinct names, by code.
@@ -114,31 +156,58 @@ fn is_same(known: &str, name: &str) -> bool {
 impl IndexedFields {
     /// Appends a field.
     pub fn push<N: FieldName + ?Sized>(&mut self, row: u32, name: &N, value: &str) {
-        if self.rows.last() != Some(&row) {
-            (self.expected, self.event_start) = (self.event_start, self.rows.len());
+        if self.events.last().is_none_or(|event| event.row != row) {
+            self.begin_event(row);
         }
-        let code = self.code_of(name);
-        self.rows.push(row);
-        self.codes.push(code);
+        let expected = if self.expected.is_empty() { None } else { Some(self.codes[self.expected.start]) };
+        match expected {
+            // Names of one source usually share their memory.
+            Some(code) if self.is_shared && std::ptr::eq(&*self.names.names[code as usize], name.text()) => {
+                self.expected.start += 1;
+            }
+            _ => self.add_name(name),
+        }
         self.values.push_str(value);
-        self.ends.push(self.values.len());
+        self.lens.push(u32_of(value.len()));
     }
 
-    /// Code of the name of the next field. Events of one source have mostly the same names in the same order.
-    fn code_of<N: FieldName + ?Sized>(&mut self, name: &N) -> u32 {
-        let expected = self.codes[self.expected..self.event_start].first();
-        if let Some(code) = expected
-            && is_same(&self.names.names[*code as usize], name.text())
+    fn begin_event(&mut self, row: u32) {
+        let first = u32_of(self.lens.len());
+        let codes = self.codes_of_last();
+        self.events.push(EventPlace { row, codes: u32_of(codes.start), first, values: self.values.len() });
+        (self.expected, self.is_shared) = (codes, true);
+    }
+
+    /// Positions of the codes of the last event.
+    fn codes_of_last(&self) -> Range<usize> {
+        let Some(last) = self.events.last() else { return 0..0 };
+        let start = last.codes as usize;
+        start..start + (self.lens.len() - last.first as usize)
+    }
+
+    /// Adds the name of the next field to the last event.
+    #[inline(never)]
+    fn add_name<N: FieldName + ?Sized>(&mut self, name: &N) {
+        let left = &self.codes[self.expected.clone()];
+        let code = match left.first() {
+            Some(code) if is_same(&self.names.names[*code as usize], name.text()) => *code,
+            _ => self.names.intern(name),
+        };
+        let found = left.iter().take(MISSING_FIELDS_MAX).position(|known| *known == code);
+        if self.is_shared && found == Some(0) {
+            self.expected.start += 1;
+            return;
+        }
+        if self.is_shared
+            && let Some(last) = self.events.last_mut()
         {
-            self.expected += 1;
-            return *code;
+            let shared = last.codes as usize..self.expected.start;
+            last.codes = u32_of(self.codes.len());
+            self.codes.extend_from_within(shared);
+            self.is_shared = false;
         }
-        let code = self.names.intern(name);
-        let left = &self.codes[self.expected..self.event_start];
-        if let Some(missing) = left.iter().take(MISSING_FIELDS_MAX).position(|known| *known == code) {
-            self.expected += missing + 1;
-        }
-        code
+        self.codes.push(code);
+        self.expected.start += found.map_or(0, |found| found + 1);
     }
 
     /// Appends fields of another batch or page, whose row `from` becomes row `to`.
@@ -146,40 +215,107 @@ impl IndexedFields {
         if run.is_empty() {
             return;
         }
-        assert!(run.rows().iter().all(|row| *row as usize >= from), "no field belongs to a row before the first one");
-        let most = run.rows().iter().max().map_or(from, |row| *row as usize);
+        assert!(run.rows().all(|row| row as usize >= from), "no field belongs to a row before the first one");
+        let most = run.rows().max().map_or(from, |row| row as usize);
         assert!(u32::try_from(most - from + to).is_ok(), "the number of a row fits in 32 bits");
-        self.rows.extend(run.rows().iter().map(|row| (*row as usize - from + to) as u32));
-        let mut codes = vec![UNKNOWN_CODE; run.fields.names().len()];
-        let IndexedFields { codes: own_codes, names, .. } = &mut *self;
-        own_codes.extend(run.codes().iter().map(|code| {
-            let known = &mut codes[*code as usize];
-            if *known == UNKNOWN_CODE {
-                *known = names.intern(&run.fields.names()[*code as usize]);
+        let mut code_of = vec![UNKNOWN_CODE; run.fields.names().len()];
+        let mut first = self.lens.len();
+        let (range, start) = (run.value_range(), self.values.len());
+        // The codes that were translated last, and the position of their translation.
+        let (mut shared, mut translated): (&[u32], usize) = (&[], 0);
+        for event in run.events() {
+            let row = (event.row as usize - from + to) as u32;
+            // Only the first event can continue the last one, which has all its fields then.
+            let is_continued = first == self.lens.len() && self.events.last().is_some_and(|last| last.row == row);
+            if is_continued || !std::ptr::eq(event.codes.as_ptr(), shared.as_ptr()) || event.codes.len() > shared.len()
+            {
+                (shared, translated) = (event.codes, self.codes.len());
+                if is_continued {
+                    shared = &[];
+                    self.codes.extend_from_within(self.codes_of_last());
+                }
+                let IndexedFields { codes, names, .. } = &mut *self;
+                codes.extend(event.codes.iter().map(|code| {
+                    let known = &mut code_of[*code as usize];
+                    if *known == UNKNOWN_CODE {
+                        *known = names.intern(&run.fields.names()[*code as usize]);
+                    }
+                    *known
+                }));
             }
-            *known
-        }));
-        let (bytes, start) = (run.value_range(), self.values.len());
-        self.ends.extend(run.fields.ends[run.start..run.end].iter().map(|end| end - bytes.start + start));
-        self.values.push_str(&run.fields.values[bytes]);
-        assert_eq!(
-            (self.codes.len(), self.ends.len()),
-            (self.rows.len(), self.rows.len()),
-            "columns have equal lengths"
-        );
-        let last = self.rows.last().copied();
-        self.event_start = self.rows.iter().rposition(|row| Some(*row) != last).map_or(0, |before| before + 1);
-        self.expected = self.event_start;
+            match self.events.last_mut() {
+                Some(last) if is_continued => last.codes = u32_of(translated),
+                _ => self.events.push(EventPlace {
+                    row,
+                    codes: u32_of(translated),
+                    first: u32_of(first),
+                    values: event.values - range.start + start,
+                }),
+            }
+            first += event.codes.len();
+        }
+        self.lens.extend_from_slice(&run.fields.lens[run.start..run.end]);
+        self.values.push_str(&run.fields.values[range]);
+        assert_eq!(self.lens.len(), first, "each field of an event has a value");
+        let end = self.codes_of_last().end;
+        // If the last event continues, it gets codes of its own.
+        (self.expected, self.is_shared) = (end..end, true);
     }
 
     /// Number of fields.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.lens.len()
     }
 
     /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.lens.is_empty()
+    }
+
+    /// Number of events that have fields.
+    pub fn event_count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Number of events with fields before a row.
+    pub fn events_before(&self, row: usize) -> usize {
+        self.events.partition_point(|event| (event.row as usize) < row)
+    }
+
+    /// The fields of an event, given its number among the events that have fields; `None` if there is no such event.
+    #[inline]
+    pub fn event(&self, number: usize) -> Option<EventFields<'_>> {
+        (number < self.events.len()).then(|| self.event_between(number, 0..self.len()))
+    }
+
+    /// Those of the fields of an event that are at these positions.
+    #[inline]
+    fn event_between(&self, number: usize, positions: Range<usize>) -> EventFields<'_> {
+        let EventPlace { row, codes, first, values } = self.events[number];
+        let end = self.events.get(number + 1).map_or(self.len(), |next| next.first as usize);
+        let (from, end) = ((first as usize).max(positions.start), end.min(positions.end));
+        let start = codes as usize + from - first as usize;
+        let values = values + self.bytes_of(first as usize..from);
+        EventFields { fields: self, row, codes: &self.codes[start..start + end - from], first: from, values }
+    }
+
+    /// Bytes of the values at these positions.
+    #[inline]
+    fn bytes_of(&self, positions: Range<usize>) -> usize {
+        self.lens[positions].iter().map(|len| *len as usize).sum()
+    }
+
+    /// Start of the value at a position; the end of all values if there is none.
+    fn value_start(&self, at: usize) -> usize {
+        match at < self.len() {
+            true => self.event_between(self.event_at(at), at..at + 1).values,
+            false => self.values.len(),
+        }
+    }
+
+    /// Number of the event that has the field at a position.
+    fn event_at(&self, at: usize) -> usize {
+        self.events.partition_point(|event| event.first as usize <= at).saturating_sub(1)
     }
 
     /// The names that occur, in the order of their first field.
@@ -194,8 +330,13 @@ impl IndexedFields {
 
     /// Bytes of the largest field, name and value together.
     pub fn longest(&self) -> usize {
-        let name_lens = self.codes.iter().map(|code| self.names.names[*code as usize].len());
-        name_lens.zip(self.all().value_lens()).map(|(name, value)| name + value).max().unwrap_or(0)
+        let name_lens: Vec<usize> = self.names().iter().map(|name| name.len()).collect();
+        let longest = |event: EventFields<'_>| {
+            let lens =
+                event.codes.iter().zip(event.values()).map(|(code, value)| name_lens[*code as usize] + value.len());
+            lens.max().unwrap_or(0)
+        };
+        self.all().events().map(longest).max().unwrap_or(0)
     }
 
     /// All fields.
@@ -215,46 +356,45 @@ impl IndexedFields {
     }
 
     /// All fields, in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = FieldRef<'_>> + ExactSizeIterator + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldRef<'_>> + Clone {
         self.all().iter()
     }
 
     /// The field at a position. Panics if the position is out of range, as slice indexing does.
-    #[inline]
     pub fn get(&self, at: usize) -> FieldRef<'_> {
-        let code = self.codes[at];
-        let start = self.value_start(at);
-        let (name, value) = (&self.names.names[code as usize], &self.values[start..self.ends[at]]);
-        FieldRef { row: self.rows[at], code, name, value }
+        self.field_of(self.event_at(at), at, self.value_start(at))
     }
 
+    /// The field at a position, which belongs to this event, and whose value begins at `start`.
     #[inline]
-    fn value_start(&self, at: usize) -> usize {
-        if at == 0 { 0 } else { self.ends[at - 1] }
+    fn field_of(&self, event: usize, at: usize, start: usize) -> FieldRef<'_> {
+        let EventPlace { row, codes, first, .. } = self.events[event];
+        let code = self.codes[codes as usize + at - first as usize];
+        let value = &self.values[start..start + self.lens[at] as usize];
+        FieldRef { row, code, name: &self.names.names[code as usize], value }
     }
 
-    /// Reserves room for this many more fields, whose values have this many bytes.
-    pub fn reserve(&mut self, fields: usize, value_bytes: usize) {
-        self.rows.reserve(fields);
-        self.codes.reserve(fields);
-        self.ends.reserve(fields);
+    /// Reserves room for the fields of this many more events, whose values have this many bytes.
+    pub fn reserve(&mut self, events: usize, fields: usize, value_bytes: usize) {
+        self.events.reserve(events);
+        self.lens.reserve(fields);
         self.values.reserve(value_bytes);
     }
 
-    /// Bytes of memory held for rows, codes and values.
+    /// Bytes of memory held for events, codes and values.
     pub fn capacity(&self) -> usize {
-        let IndexedFields { rows, codes, ends, values, .. } = self;
-        (rows.capacity() + codes.capacity()) * 4 + ends.capacity() * 8 + values.capacity()
+        let IndexedFields { events, codes, lens, values, .. } = self;
+        size_of::<EventPlace>() * events.capacity() + 4 * (codes.capacity() + lens.capacity()) + values.capacity()
     }
 
-    /// Removes all fields and names, and keeps the memory of rows, codes and values.
+    /// Removes all fields and names, and keeps the memory of events, codes and values.
     pub fn clear(&mut self) {
-        let IndexedFields { rows, codes, ends, values, names, event_start, expected } = self;
-        rows.clear();
+        let IndexedFields { events, codes, lens, values, names, expected, is_shared } = self;
+        events.clear();
         codes.clear();
-        ends.clear();
+        lens.clear();
         values.clear();
-        (*names, *event_start, *expected) = (NameTable::default(), 0, 0);
+        (*names, *expected, *is_shared) = (NameTable::default(), 0..0, false);
     }
 
     /// Like [`IndexedFields::clear`], but releases the memory if it has more than `most` bytes.
@@ -269,9 +409,10 @@ impl IndexedFields {
 impl PartialEq for IndexedFields {
     fn eq(&self, other: &IndexedFields) -> bool {
         // Names are numbered in the order of their first field, so equal fields have equal codes.
-        self.rows == other.rows
-            && self.codes == other.codes
-            && self.ends == other.ends
+        let mut events = self.all().events().zip(other.all().events());
+        self.events.len() == other.events.len()
+            && events.all(|(one, other)| (one.row, one.codes) == (other.row, other.codes))
+            && self.lens == other.lens
             && self.values == other.values
             && self.names() == other.names()
     }
@@ -318,14 +459,28 @@ impl<'a> FieldRun<'a> {
         self.start == self.end
     }
 
-    /// Row of each field.
-    pub fn rows(self) -> &'a [u32] {
-        &self.fields.rows[self.start..self.end]
+    /// Rows of the events that have these fields.
+    pub fn rows(self) -> impl Iterator<Item = u32> + Clone {
+        let FieldRun { fields, .. } = self;
+        self.event_numbers().map(move |number| fields.events[number].row)
     }
 
-    /// Code of each field's name.
-    pub fn codes(self) -> &'a [u32] {
-        &self.fields.codes[self.start..self.end]
+    /// The fields of each event.
+    pub fn events(self) -> impl Iterator<Item = EventFields<'a>> + Clone {
+        let FieldRun { fields, start, end } = self;
+        self.event_numbers().map(move |number| fields.event_between(number, start..end))
+    }
+
+    /// Number of events that have these fields.
+    pub fn event_count(self) -> usize {
+        self.event_numbers().len()
+    }
+
+    fn event_numbers(self) -> Range<usize> {
+        match self.is_empty() {
+            true => 0..0,
+            false => self.fields.event_at(self.start)..self.fields.event_at(self.end - 1) + 1,
+        }
     }
 
     /// Names by code. Not all need to be names of these fields.
@@ -342,24 +497,30 @@ impl<'a> FieldRun<'a> {
         self.fields.value_start(self.start)..self.fields.value_start(self.end)
     }
 
+    /// All values, one after the other.
+    pub fn value_text(self) -> &'a str {
+        &self.fields.values[self.value_range()]
+    }
+
     /// Bytes of each value.
-    pub fn value_lens(self) -> impl Iterator<Item = usize> {
-        let mut start = self.value_range().start;
-        let ends = self.fields.ends[self.start..self.end].iter();
-        ends.map(move |end| end - std::mem::replace(&mut start, *end))
+    pub fn value_lens(self) -> &'a [u32] {
+        &self.fields.lens[self.start..self.end]
     }
 
     /// The fields in order.
-    pub fn iter(self) -> impl DoubleEndedIterator<Item = FieldRef<'a>> + ExactSizeIterator + Clone {
-        let FieldRun { fields, start, end } = self;
-        (start..end).map(move |at| fields.get(at))
+    pub fn iter(self) -> impl ExactSizeIterator<Item = FieldRef<'a>> + Clone {
+        FieldIter { left: self, event: self.event_numbers().start, value: self.value_range().start }
     }
 
     /// Those of the fields that belong to these rows.
     pub fn of_rows(self, rows: Range<usize>) -> FieldRun<'a> {
-        let before = |row: usize| self.start + self.rows().partition_point(|at| (*at as usize) < row);
+        let FieldRun { fields, start, end } = self;
+        let before = |row: usize| {
+            let next = fields.events.get(fields.events_before(row));
+            next.map_or(fields.len(), |event| event.first as usize).clamp(start, end)
+        };
         let (start, end) = (before(rows.start), before(rows.end));
-        FieldRun { fields: self.fields, start, end: end.max(start) }
+        FieldRun { fields, start, end: end.max(start) }
     }
 
     /// The first `count` fields, and the others. Panics if there are fewer fields, as for slices.
@@ -368,6 +529,40 @@ impl<'a> FieldRun<'a> {
         (self.fields.run(self.start..middle), FieldRun { start: middle, ..self })
     }
 }
+
+/// Iterator over fields.
+#[derive(Clone)]
+struct FieldIter<'a> {
+    left: FieldRun<'a>,
+    /// Number of the event that has the field before the next one, or the first field.
+    event: usize,
+    /// Start of the next value.
+    value: usize,
+}
+
+impl<'a> Iterator for FieldIter<'a> {
+    type Item = FieldRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<FieldRef<'a>> {
+        let FieldRun { fields, start, end } = self.left;
+        if start == end {
+            return None;
+        }
+        let is_later = fields.events.get(self.event + 1).is_some_and(|next| next.first as usize <= start);
+        self.event += usize::from(is_later);
+        let field = fields.field_of(self.event, start, self.value);
+        self.left.start += 1;
+        self.value += field.value.len();
+        Some(field)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left.len(), Some(self.left.len()))
+    }
+}
+
+impl ExactSizeIterator for FieldIter<'_> {}
 
 impl fmt::Debug for FieldRun<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -405,8 +600,19 @@ mod tests {
         assert_eq!((fields.len(), fields.value_bytes(), fields.longest()), (6, 11, 8));
         assert_eq!(fields.iter().map(|field| field.code).collect::<Vec<_>>(), [0, 1, 0, 0, 1, 2]);
         assert_eq!(listed(fields.of_rows(1..7)), expected[3..5]);
-        assert_eq!(fields.of_rows(0..4).value_lens().collect::<Vec<_>>(), [7, 0, 1, 1, 1]);
-        assert_eq!(fields.of_rows(3..8).value_lens().sum::<usize>(), fields.of_rows(3..8).value_bytes());
+        assert_eq!(fields.of_rows(0..4).value_lens(), [7, 0, 1, 1, 1]);
+        assert_eq!((fields.of_rows(3..8).value_text(), fields.all().value_text()), ("xyz", "größe2xyz"));
+        assert_eq!((fields.get(0).value, fields.get(2).value, fields.get(4).value), ("größe", "2", "y"));
+        // From the third field of row 0 to the first of row 3.
+        let middle = fields.run(2..4).events();
+        let middle: Vec<_> =
+            middle.map(|event| (event.row, event.codes, event.first, event.values().collect::<Vec<_>>())).collect();
+        assert_eq!(middle, [(0, &[0][..], 2, vec!["2"]), (3, &[0][..], 3, vec!["x"])]);
+        assert_eq!(fields.of_rows(4..7).events().count(), 0);
+        assert_eq!((fields.event_count(), fields.run(2..4).event_count(), fields.events_before(4)), (3, 2, 2));
+        assert_eq!(fields.event(2).map(|event| (event.row, event.first)), Some((7, 5)));
+        assert!(fields.event(3).is_none());
+        assert_eq!(fields.of_rows(3..8).value_bytes(), 3);
         assert_eq!(listed(fields.of_rows(3..4).split_at(1).1), expected[4..5]);
         assert!(fields.of_rows(4..7).is_empty() && fields.of_rows(8..9).is_empty());
         assert_eq!(format!("{:?}", fields.of_rows(7..8)), r#"[(7, "c", "z")]"#);
@@ -439,15 +645,32 @@ mod tests {
     }
 
     #[test]
-    fn names_missing_from_an_event_do_not_disturb_the_expected_order() {
+    fn consecutive_events_with_the_same_names_share_their_codes() {
         let mut fields = IndexedFields::default();
-        fields.extend(["a", "b", "c", "d"].map(|name| (0, name, "")));
-        fields.extend(["a", "c"].map(|name| (1, name, "")));
-        // The last event had "a" and "c"; after "a", the event before it continued with "d" at position 3.
-        assert_eq!((fields.event_start, fields.expected), (4, 3));
-        fields.extend(["a", "b", "c", "d"].map(|name| (2, name, "")));
-        assert_eq!((fields.event_start, fields.expected), (6, 6));
+        for row in [0, 1] {
+            fields.extend(["a", "b", "c", "d"].map(|name| (row, name, "")));
+        }
+        assert_eq!(fields.codes, [0, 1, 2, 3]);
+        // The next name after "a" that the event before has is expected to be "d".
+        fields.extend(["a", "c"].map(|name| (2, name, "")));
+        assert_eq!((&*fields.codes, fields.expected.clone()), (&[0, 1, 2, 3, 0, 2][..], 3..4));
+        fields.extend([(3, "a", "")]);
+        assert_eq!(fields.codes.len(), 6, "the first names of the event before are shared, too");
+        for row in [4, 5] {
+            fields.extend(["a", "b", "c", "d"].map(|name| (row, name, "")));
+        }
+        assert_eq!(fields.codes, [0, 1, 2, 3, 0, 2, 0, 1, 2, 3]);
         assert!(has_exact_names(&fields) && fields.names().len() == 4);
+        let mut copy = IndexedFields::default();
+        copy.append(fields.all(), 0, 0);
+        assert!(copy == fields && copy.codes.len() == fields.codes.len());
+        // The last event continues with fields that are appended, and then with one that is pushed.
+        let more: IndexedFields = ["e", "a"].into_iter().map(|name| (0, name, "1")).collect();
+        copy.append(more.all(), 0, 5);
+        copy.push(5, "e", "2");
+        fields.extend([(5, "e", "1"), (5, "a", "1"), (5, "e", "2")]);
+        assert_eq!((&copy, listed(copy.all())), (&fields, listed(fields.all())));
+        assert_eq!(fields.event(5).map(|event| event.codes), Some(&[0, 1, 2, 3, 4, 0, 4][..]));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub mod value;
 pub use batch::{EventBatch, FieldNames, Metadata, MetadataIndex, Page, PageColumns};
 pub use error::TimeError;
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
-pub use fields::{FieldRef, FieldRun, IndexedFields};
+pub use fields::{EventFields, FieldRef, FieldRun, IndexedFields};
 pub use sent_request::SentRequest;
 pub use term::{AnyColumn, FieldColumns, PageSet, TermQuery, ValueColumns};
 pub use text_marks::{MarkSet, TextMark};

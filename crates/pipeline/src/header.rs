@@ -17,6 +17,10 @@ use crate::pattern::Pattern;
 
 /// Maximum number of columns with fields.
 pub const COLUMNS_MAX: usize = 1_000;
+/// Number of bytes in which a delimiter is searched without a function call; most values are shorter.
+const INLINE_SEARCH_BYTES: usize = 16;
+/// The lowest bit of each byte.
+const LOWEST_BITS: u128 = u128::MAX / 255;
 
 /// Rules for reading columns.
 #[derive(Debug)]
@@ -176,8 +180,21 @@ fn field_name(title: &str, kept: &str) -> String {
 /// The text before the first delimiter, and the text after it.
 fn split_once(text: &str, delimiter: char) -> Option<(&str, &str)> {
     match u8::try_from(delimiter).ok().filter(u8::is_ascii) {
-        Some(byte) => memchr(byte, text.as_bytes()).map(|at| (&text[..at], &text[at + 1..])),
+        Some(byte) => position_of(byte, text.as_bytes()).map(|at| (&text[..at], &text[at + 1..])),
         None => text.split_once(delimiter),
+    }
+}
+
+/// Position of the first byte with this value.
+#[inline]
+fn position_of(byte: u8, text: &[u8]) -> Option<usize> {
+    let Some((head, rest)) = text.split_first_chunk::<INLINE_SEARCH_BYTES>() else { return memchr(byte, text) };
+    let differences = u128::from_le_bytes(*head) ^ (LOWEST_BITS * u128::from(byte));
+    // The lowest bit of this number is the highest bit of the first byte that is zero.
+    let zeros = differences.wrapping_sub(LOWEST_BITS) & !differences & (LOWEST_BITS << 7);
+    match zeros {
+        0 => memchr(byte, rest).map(|at| INLINE_SEARCH_BYTES + at),
+        _ => Some(zeros.trailing_zeros() as usize / 8),
     }
 }
 
@@ -254,6 +271,21 @@ mod tests {
             ControlFlow::Continue(())
         });
         values
+    }
+
+    #[test]
+    fn the_first_delimiter_is_found_at_every_position() {
+        // A byte that differs from the delimiter in its lowest bit only is not taken for it.
+        for delimiter in [b',', 0, 0xFF] {
+            for len in 0..=2 * INLINE_SEARCH_BYTES + 1 {
+                let mut text = vec![delimiter ^ 1; len];
+                assert_eq!(position_of(delimiter, &text), None);
+                for at in (0..len).rev() {
+                    text[at] = delimiter;
+                    assert_eq!(position_of(delimiter, &text), Some(at), "{len} bytes");
+                }
+            }
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn count_values(column: &SlabColumn) -> Option<ValueCounts> {
         let few = (1..=most).contains(&len);
         few.then(|| count_per_page(column, CountedValues::Codes(u32_of(len)), |place| codes[place] as usize))
     };
-    match &column.values {
+    match &*column.values {
         SlabValues::Templates { templates, codes } => of_codes(codes, templates.len(), MAX_COUNTED_TEMPLATES),
         SlabValues::Dictionary { ends, codes, .. } => of_codes(codes, ends.len(), MAX_COUNTED_VALUES),
         SlabValues::Numbers { numbers, .. } => {

@@ -16,6 +16,7 @@ use quarry_event::template::{
 use quarry_stdx::number::u32_of;
 
 use crate::columns::cells::{BATCH_CELLS, CELL_BYTES, Cells};
+use crate::columns::layout::ChunkLocations;
 use crate::columns::point_reads::POINT_READ_ROWS_MAX;
 use crate::columns::read::{Extent, SlabColumns, TemplatePage};
 use crate::error::BucketError;
@@ -383,16 +384,33 @@ impl TemplatePage {
         let columns = self.columns.clone();
         let mut wanted = vec![false; columns.layout.stored.len()];
         let mut held: Vec<Option<HeldColumn>> = Vec::with_capacity(wanted.len());
+        // Index-time fields that were read before; columns of the texts may have their values.
+        let fields = columns.layout.template_set.fields.iter().map(|field| field.column);
+        let fields: Vec<u32> = fields.filter(|field| self.cached_column(*field).is_some()).collect();
         for (number, facts) in columns.layout.template_set.columns.iter().enumerate() {
             let is_root = number == column as usize;
             wanted[number] = is_root || facts.parent.is_some_and(|parent| wanted[parent as usize]);
-            held.push(match self.cached_column(u32_of(number)) {
+            let same = || fields.iter().find(|field| self.are_stored_once(**field, u32_of(number)));
+            let known = self.cached_column(u32_of(number)).or_else(|| self.cached_column(*same()?));
+            held.push(match known {
                 _ if !wanted[number] || (columns.plans.inlined[number] && !is_root) => None,
                 Some(kept) => Some(HeldColumn::Kept(kept.clone())),
                 None => Some(HeldColumn::Own(self.values(u32_of(number))?)),
             });
         }
         Ok(held)
+    }
+
+    /// Whether two columns are the same values in the same place, as a field that is a cell of the texts and the column of
+    /// the cell.
+    fn are_stored_once(&self, one: u32, other: u32) -> bool {
+        let [one, other] = [one, other].map(|column| {
+            let stored = &self.columns.layout.stored[column as usize];
+            (&stored.values, &stored.counts, &self.columns.layout.template_set.columns[column as usize])
+        });
+        matches!(one.0, ChunkLocations::Blocks { .. } | ChunkLocations::Shared { .. })
+            && (one.0, one.1) == (other.0, other.1)
+            && (&one.2.kind, &one.2.traits) == (&other.2.kind, &other.2.traits)
     }
 
     /// Rebuilds a column in some rows, looking up each value. Only columns that one of the rows needs are read.

@@ -66,7 +66,7 @@ pub(crate) fn add_templates(
         }
         made.push(template);
     }
-    if let SlabValues::Templates { templates, .. } = &mut slab.columns[number as usize].values {
+    if let SlabValues::Templates { templates, .. } = Arc::make_mut(&mut slab.columns[number as usize].values) {
         *templates = made;
     }
 }
@@ -109,7 +109,7 @@ fn column(parent: Option<u32>, of: SlabValues, values: &[Value], events: usize) 
         let is_few = distinct.len() <= VALUE_SET_MAX && bytes <= VALUE_SET_BYTES_MAX;
         traits.value_set = is_few.then(|| distinct.into_iter().map(Box::from).collect());
     }
-    SlabColumn { parent, path: 0, values: of, traits, page_starts }
+    SlabColumn { parent, path: 0, values: of.into(), traits, page_starts }
 }
 
 pub(crate) fn batch_of(texts: impl IntoIterator<Item = String>) -> EventBatch {
@@ -200,7 +200,7 @@ fn columns_return_the_values_of_their_rows() {
             let read = opened.column(number as u32).unwrap();
             let expected = &whole.columns[number];
             let places = expected.page_starts[page] as usize..expected.page_starts[page + 1] as usize;
-            match (&read.values, &expected.values) {
+            match (&read.values, &*expected.values) {
                 (ColumnValues::Codes(codes), SlabValues::Templates { codes: expected, .. })
                 | (ColumnValues::Codes(codes), SlabValues::Dictionary { codes: expected, .. }) => {
                     assert_eq!(codes[..], expected[places]);
@@ -213,7 +213,7 @@ fn columns_return_the_values_of_their_rows() {
             }
             assert_eq!(column.values, u64::from(*expected.page_starts.last().unwrap()));
             if let (ColumnKind::Dictionary { len }, SlabValues::Dictionary { bytes, .. }) =
-                (&column.kind, &expected.values)
+                (&column.kind, &*expected.values)
             {
                 let dictionary = reader.dictionary(0, number as u32).unwrap();
                 assert_eq!((dictionary.len() as u32, &dictionary.bytes[..]), (*len, &bytes[..]));
@@ -316,7 +316,7 @@ fn plain_slabs_report_no_columns() {
 /// Like [`split_by_words`], but a literal differs from the texts.
 fn split_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
-    if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
+    if let SlabValues::Templates { templates, .. } = Arc::make_mut(&mut slab.columns[0].values) {
         templates.last_mut()?.parts.push(TemplatePart::Literal(Box::from(*b"!")));
     }
     Some(slab)

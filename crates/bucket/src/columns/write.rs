@@ -132,7 +132,7 @@ fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
     if !is_extraction && !template_slab.fields.iter().any(|field| field.column as usize == at) {
         return None;
     }
-    let has_same_values = |other: &SlabColumn| match (&other.values, &column.values) {
+    let has_same_values = |other: &SlabColumn| match (&*other.values, &*column.values) {
         // A search-time field often occurs in exactly the events of one template, or in exactly the events of another
         // field. The parts of the templates are not stored with the values, so only the number of templates and the
         // codes must agree.
@@ -140,7 +140,7 @@ fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
             SlabValues::Templates { templates: others, codes: known },
             SlabValues::Templates { templates: own, codes },
         ) if is_extraction => others.len() == own.len() && known == codes,
-        (other, own) => other == own,
+        (other, own) => std::ptr::eq(other, own) || other == own,
     };
     let is_equal = |other: &&SlabColumn| other.page_starts == column.page_starts && has_same_values(other);
     let known = template_slab.columns[..at].iter().enumerate();
@@ -155,7 +155,7 @@ fn values_per_page(column: &SlabColumn) -> Vec<u32> {
 pub(crate) fn has_consistent_lengths(template_slab: &TemplateSlab, events: usize) -> bool {
     let pages = events.div_ceil(MAX_PAGE_EVENTS);
     let fits = |column: &SlabColumn| {
-        let (len, texts) = match &column.values {
+        let (len, texts) = match &*column.values {
             SlabValues::Templates { codes, .. } => (codes.len(), true),
             SlabValues::Dictionary { bytes, ends, codes } => (codes.len(), are_texts_consistent(bytes, ends)),
             SlabValues::Numbers { numbers, .. } => (numbers.len(), true),
@@ -164,7 +164,7 @@ pub(crate) fn has_consistent_lengths(template_slab: &TemplateSlab, events: usize
         let starts = &column.page_starts;
         texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&u32_of(len))
     };
-    let templates_of = |column: &SlabColumn| match &column.values {
+    let templates_of = |column: &SlabColumn| match &*column.values {
         SlabValues::Templates { templates, .. } => (templates.len(), count_parts(templates)),
         _ => (0, 0),
     };
@@ -291,7 +291,7 @@ impl ColumnWriter<'_> {
             }
             self.write_block_chunks(column, trained.as_mut())?
         };
-        let dictionary = match &column.values {
+        let dictionary = match &*column.values {
             SlabValues::Dictionary { bytes, ends, .. } => Some(self.write_dictionary(bytes, ends)?),
             _ => text_dictionary,
         };
@@ -409,7 +409,7 @@ fn encode_chunk(
     if start == end {
         return Ok(());
     }
-    match &column.values {
+    match &*column.values {
         SlabValues::Templates { codes, .. } | SlabValues::Dictionary { codes, .. } => {
             encode_codes(&codes[start..end], effort, out)
         }

@@ -34,7 +34,7 @@ impl RareTokenPages {
         let mut found = RareTokenPages::default();
         let mut hashes = Vec::new();
         for column in &slab.columns {
-            match &column.values {
+            match &*column.values {
                 SlabValues::Numbers { format, numbers } => {
                     let min = numbers.iter().copied().min().unwrap_or(0);
                     let max = numbers.iter().copied().max().unwrap_or(0);

@@ -8,7 +8,7 @@ use super::variables::split_event;
 /// Splits the texts of a slab and counts columns and templates; `None` if plain texts are better.
 pub fn split_slab(events: &EventBatch) -> Option<(usize, usize)> {
     let slab = super::split_slab(events)?;
-    let templates = slab.columns.iter().map(|column| match &column.values {
+    let templates = slab.columns.iter().map(|column| match &*column.values {
         SlabValues::Templates { templates, .. } => templates.len(),
         _ => 0,
     });

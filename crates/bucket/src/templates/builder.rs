@@ -35,8 +35,9 @@ const RETRIALS_MAX: u8 = 4;
 const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
 /// Number of pages after which memory for the following pages is first reserved.
 const RESERVING_PAGES_MIN: usize = 2;
-/// One extra value is reserved per this number of expected values.
-const RESERVED_MARGIN: usize = 16;
+/// One extra value is reserved per this number of expected values. Memory that is reserved but not used costs nothing,
+/// whereas growing a column copies it to new memory.
+const RESERVED_MARGIN: usize = 4;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
 /// Number of distinct texts after which a dictionary is given up; the last chunk may exceed this limit.
@@ -123,9 +124,9 @@ pub(super) struct SplitProgress {
 /// Reserves memory for the values expected in total, if the values so far are typical.
 fn reserve_expected<T>(values: &mut Vec<T>, (so_far, total): (usize, usize)) {
     let expected = values.len() * total / so_far.max(1);
-    let expected = expected + expected / RESERVED_MARGIN;
+    // Memory that was reserved with the margin is enough for a slightly larger estimate.
     if expected > values.capacity() {
-        values.reserve_exact(expected - values.len());
+        values.reserve_exact(expected + expected / RESERVED_MARGIN - values.len());
     }
 }
 
@@ -366,5 +367,24 @@ impl SlabBuilder {
                 column.kind = Representation::Dictionary { interner, codes };
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slightly_larger_estimate_reserves_nothing() {
+        let mut values = vec![0_u8; 100];
+        reserve_expected(&mut values, (10, 100));
+        let capacity = values.capacity();
+        assert!(capacity >= 1_000 + 1_000 / RESERVED_MARGIN);
+        values.resize(210, 0);
+        reserve_expected(&mut values, (20, 100));
+        assert_eq!(values.capacity(), capacity, "1,050 values are expected");
+        values.resize(600, 0);
+        reserve_expected(&mut values, (40, 100));
+        assert!(values.capacity() >= 1_500);
     }
 }

@@ -7,10 +7,11 @@
 //! A cell stands between breakers. Every event with the field thus contains the tokens of its value, so that such a
 //! field needs no terms of its own (`crate::term_dictionary`).
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use quarry_event::segment::is_breaker;
-use quarry_event::{EventBatch, FieldRun};
+use quarry_event::{EventBatch, EventFields};
 use quarry_stdx::number::u32_of;
 
 use super::classes::texts_equal;
@@ -54,15 +55,20 @@ impl ChunkCells {
 /// Finds the fields of events in their texts; the events are passed in ascending order.
 pub(super) struct CellFinder<'e> {
     events: &'e EventBatch,
-    /// Position of the first field that may belong to the next event.
+    /// Number, among the events with fields, of the first that may be the next event.
     next: usize,
     names: Vec<Arc<str>>,
     /// By code of a name: its number; [`NO_NAME`] if it has none yet.
     numbers: Vec<u16>,
     /// By name: number of bytes between the previous cell and the cell of this name, where it was found last.
     gaps: Vec<usize>,
-    /// By name: the event that had the field last.
-    last_rows: Vec<usize>,
+    /// Codes of the fields of the last event.
+    last_codes: &'e [u32],
+    /// Numbers of the names of these fields; empty if a name occurs twice or has no number.
+    last_names: Vec<u16>,
+    /// By name: the list of names, counted by `lists`, that had the name last.
+    in_lists: Vec<u64>,
+    lists: u64,
 }
 
 impl<'e> CellFinder<'e> {
@@ -73,7 +79,10 @@ impl<'e> CellFinder<'e> {
             names: Vec::new(),
             numbers: vec![NO_NAME; events.fields.names().len()],
             gaps: Vec::new(),
-            last_rows: Vec::new(),
+            last_codes: &[],
+            last_names: Vec::new(),
+            in_lists: Vec::new(),
+            lists: 0,
         }
     }
 
@@ -93,72 +102,88 @@ impl<'e> CellFinder<'e> {
     /// Appends the variables of an event's text: the cells, and the words between them. Nothing is appended if the text
     /// contains none of the fields, if the event has several values of a field, or if there are too many names.
     fn find_cells(&mut self, row: usize, pieces: &mut Vec<OutlineVariable>) {
+        let Some(fields) = self.fields_of(row) else { return };
+        if !std::ptr::eq(fields.codes, self.last_codes) {
+            self.learn_names(fields.codes);
+        }
         let (text, first) = (self.events.raw(row), pieces.len());
         let mut end = 0;
-        for field in self.fields_of(row).iter() {
-            let name = self.number_of(field.code, field.name);
-            let is_sole = match self.last_rows.get_mut(usize::from(name)) {
-                Some(last) => std::mem::replace(last, row) != row,
-                None => false,
-            };
-            if !is_sole {
-                pieces.truncate(first);
-                return;
-            }
-            let value = field.value.as_bytes();
-            let Some(start) = self.find_cell(name, text, end, value) else { continue };
-            push_gap(text, end, start, name, pieces);
+        for (name, value) in self.last_names.iter().zip(fields.values()) {
+            let gap = &mut self.gaps[usize::from(*name)];
+            let Some(start) = find_cell(gap, text, end, value.as_bytes()) else { continue };
+            push_gap(text, end, start, *name, pieces);
             end = start + value.len();
-            pieces.push(OutlineVariable { start, end, role: Role::Cell { name } });
+            pieces.push(OutlineVariable { start, end, role: Role::Cell { name: *name } });
         }
         if pieces.len() > first {
             push_gap(text, end, text.len(), NO_NAME, pieces);
         }
     }
 
-    fn fields_of(&mut self, row: usize) -> FieldRun<'e> {
+    fn fields_of(&mut self, row: usize) -> Option<EventFields<'e>> {
         let fields = &self.events.fields;
-        let rows = &fields.all().rows()[self.next..];
-        let start = match rows.first() {
-            Some(first) if (*first as usize) < row => rows.partition_point(|at| (*at as usize) < row),
-            _ => 0,
-        };
-        let count = rows[start..].iter().take_while(|at| **at as usize == row).count();
-        let first = self.next + start;
-        self.next = first + count;
-        fields.run(first..self.next)
+        if fields.event(self.next).is_some_and(|next| (next.row as usize) < row) {
+            self.next = fields.events_before(row);
+        }
+        let next = fields.event(self.next).filter(|next| next.row as usize == row)?;
+        self.next += 1;
+        Some(next)
+    }
+
+    /// Finds the numbers of the names with these codes.
+    fn learn_names(&mut self, codes: &'e [u32]) {
+        self.last_codes = codes;
+        self.last_names.clear();
+        self.lists += 1;
+        for code in codes {
+            let number = self.number_of(*code);
+            let is_sole = match self.in_lists.get_mut(usize::from(number)) {
+                Some(last) => std::mem::replace(last, self.lists) != self.lists,
+                None => false,
+            };
+            if !is_sole {
+                self.last_names.clear();
+                return;
+            }
+            self.last_names.push(number);
+        }
     }
 
     /// Number of the name with this code; [`NO_NAME`] if there are too many names.
-    fn number_of(&mut self, code: u32, name: &Arc<str>) -> u16 {
+    fn number_of(&mut self, code: u32) -> u16 {
         let number = &mut self.numbers[code as usize];
         if *number == NO_NAME && self.names.len() < MAX_FIELD_COLUMNS {
             *number = u16::try_from(self.names.len()).unwrap_or(NO_NAME);
-            self.names.push(Arc::clone(name));
+            self.names.push(Arc::clone(&self.events.fields.names()[code as usize]));
             self.gaps.push(0);
-            self.last_rows.push(usize::MAX);
+            self.in_lists.push(0);
         }
         *number
     }
+}
 
-    /// Start of a field's cell in the text after `end`, preferably at the same distance from the previous cell as when
-    /// the name was found last.
-    fn find_cell(&mut self, name: u16, text: &[u8], end: usize, value: &[u8]) -> Option<usize> {
-        let last = text.len().checked_sub(value.len()).filter(|_| !value.is_empty())?;
-        let gap = &mut self.gaps[usize::from(name)];
-        let guess = end + *gap;
-        if guess <= last && is_cell(text, guess, value) {
-            return Some(guess);
-        }
-        let start = (end..=last.min(end + GAP_BYTES_MAX)).find(|start| is_cell(text, *start, value))?;
-        *gap = start - end;
-        Some(start)
+/// Start of a field's cell in the text after `end`, preferably after the same `gap` as when the name was found last.
+#[inline]
+fn find_cell(gap: &mut usize, text: &[u8], end: usize, value: &[u8]) -> Option<usize> {
+    let last = text.len().checked_sub(value.len()).filter(|_| !value.is_empty())?;
+    let guess = end + *gap;
+    if guess <= last && is_cell(text, guess, value) {
+        return Some(guess);
     }
+    let start = search_cell(text, end..=last.min(end + GAP_BYTES_MAX), value)?;
+    *gap = start - end;
+    Some(start)
+}
+
+/// The first of these positions where the text has a cell with this value.
+#[inline(never)]
+fn search_cell(text: &[u8], mut starts: RangeInclusive<usize>, value: &[u8]) -> Option<usize> {
+    starts.find(|start| is_cell(text, *start, value))
 }
 
 /// Whether the text has this value at `start`, between breakers. A `%` before the value may be the start of a
 /// percent-encoded breaker that ends in the value.
-#[inline]
+#[inline(always)]
 fn is_cell(text: &[u8], start: usize, value: &[u8]) -> bool {
     let before = start.checked_sub(1).map(|at| text[at]);
     // The first bytes differ at most places; `texts_equal` is inlined, but compares long texts to their ends.
@@ -172,7 +197,9 @@ fn is_cell(text: &[u8], start: usize, value: &[u8]) -> bool {
 fn push_gap(text: &[u8], start: usize, end: usize, name: u16, pieces: &mut Vec<OutlineVariable>) {
     let gap = &text[start..end];
     let is_word = |byte: &u8| !is_breaker(*byte);
-    if let (Some(first), Some(last)) = (gap.iter().position(is_word), gap.iter().rposition(is_word)) {
+    if let Some(first) = gap.iter().position(is_word)
+        && let Some(last) = gap.iter().rposition(is_word)
+    {
         pieces.push(OutlineVariable { start: start + first, end: start + last + 1, role: Role::Gap { name } });
     }
 }

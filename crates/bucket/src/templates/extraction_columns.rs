@@ -135,7 +135,7 @@ impl TemplateSlab {
 
 /// Whether a column has so many different texts that storing them again takes much space and time.
 fn is_nearly_unique(column: &SlabColumn, events: usize) -> bool {
-    let (texts, values) = match &column.values {
+    let (texts, values) = match &*column.values {
         SlabValues::Texts { ends, .. } => (ends.len(), ends.len()),
         SlabValues::Dictionary { ends, codes, .. } => (ends.len(), codes.len()),
         SlabValues::Templates { .. } | SlabValues::Numbers { .. } => return false,
@@ -145,7 +145,10 @@ fn is_nearly_unique(column: &SlabColumn, events: usize) -> bool {
 
 fn renumber_column(column: &mut SlabColumn, renumber: &impl Fn(&mut u32)) {
     column.parent.as_mut().into_iter().for_each(renumber);
-    if let SlabValues::Templates { templates, .. } = &mut column.values {
+    // Other values, which contain no numbers of columns, stay shared.
+    if matches!(*column.values, SlabValues::Templates { .. })
+        && let SlabValues::Templates { templates, .. } = Arc::make_mut(&mut column.values)
+    {
         templates.iter_mut().for_each(|template| renumber_parts(&mut template.parts, renumber));
     }
 }

@@ -41,32 +41,54 @@ pub(crate) struct FieldSplit {
 
 /// The fields of each name, by its code.
 struct NameCounts {
-    /// Whether the field at each position is the only one of its name in its event.
-    is_sole: Vec<bool>,
-    /// By name: number of events with exactly one value.
+    /// Number of events with exactly one value.
     sole_events: Vec<usize>,
-    /// By name: bytes of all values.
+    /// Bytes of all values; 0 if the values of all names together fit into a column.
     bytes: Vec<usize>,
+}
+
+/// Marks of the fields of an event that are the only ones of their names. Computed once for consecutive events that share
+/// their codes.
+struct SoleFields<'e> {
+    codes: &'e [u32],
+    /// For each of the codes.
+    is_sole: Vec<bool>,
+    /// By code: number of the event's fields.
+    counts: Vec<u32>,
+}
+
+impl<'e> SoleFields<'e> {
+    fn new(names: usize) -> SoleFields<'e> {
+        SoleFields { codes: &[], is_sole: Vec::new(), counts: vec![0; names] }
+    }
+
+    /// For each of an event's fields with these codes, whether it is the only one of its name.
+    fn of(&mut self, codes: &'e [u32]) -> &[bool] {
+        if !std::ptr::eq(codes, self.codes) {
+            self.codes = codes;
+            let counts = &mut self.counts;
+            codes.iter().for_each(|code| counts[*code as usize] += 1);
+            self.is_sole.clear();
+            self.is_sole.extend(codes.iter().map(|code| counts[*code as usize] == 1));
+            codes.iter().for_each(|code| counts[*code as usize] = 0);
+        }
+        &self.is_sole
+    }
 }
 
 impl NameCounts {
     fn of(fields: &IndexedFields) -> NameCounts {
         let names = fields.names().len();
-        let mut counts =
-            NameCounts { is_sole: vec![true; fields.len()], sole_events: vec![0; names], bytes: vec![0; names] };
-        // By name: row and position of the field seen last.
-        let mut last: Vec<Option<(u32, usize)>> = vec![None; names];
-        let all = fields.all();
-        let of_names = all.rows().iter().zip(all.codes()).zip(all.value_lens());
-        for (at, ((row, code), value_len)) in of_names.enumerate() {
-            let code = *code as usize;
-            counts.bytes[code] += value_len;
-            match last[code].replace((*row, at)) {
-                Some((last_row, before)) if last_row == *row => {
-                    counts.sole_events[code] -= usize::from(counts.is_sole[before]);
-                    (counts.is_sole[before], counts.is_sole[at]) = (false, false);
-                }
-                _ => counts.sole_events[code] += 1,
+        let mut counts = NameCounts { sole_events: vec![0; names], bytes: vec![0; names] };
+        let mut sole = SoleFields::new(names);
+        let counts_bytes = fields.value_bytes() > MAX_FIELD_COLUMN_BYTES;
+        for event in fields.all().events() {
+            for (code, is_sole) in event.codes.iter().zip(sole.of(event.codes)) {
+                counts.sole_events[*code as usize] += usize::from(*is_sole);
+            }
+            if counts_bytes {
+                let values = event.codes.iter().zip(event.values());
+                values.for_each(|(code, value)| counts.bytes[*code as usize] += value.len());
             }
         }
         counts
@@ -95,9 +117,9 @@ struct PendingValues {
 }
 
 impl PendingValues {
-    fn push(&mut self, value: &str) {
+    fn push(&mut self, value: &[u8]) {
         self.spans.push(Span { start: u32_of(self.bytes.len()), len: u32_of(value.len()) });
-        self.bytes.extend_from_slice(value.as_bytes());
+        self.bytes.extend_from_slice(value);
     }
 
     fn feed(&mut self, column: usize, builder: &mut SlabBuilder) {
@@ -156,8 +178,8 @@ impl FieldSplit {
     }
 
     /// Whether the columns of the texts have the values of all fields, and every event has each field once.
-    fn is_in_texts(&self, counts: &NameCounts, column_of: &[u32]) -> bool {
-        counts.sole_events.iter().sum::<usize>() == counts.is_sole.len()
+    fn is_in_texts(&self, fields: usize, counts: &NameCounts, column_of: &[u32]) -> bool {
+        counts.sole_events.iter().sum::<usize>() == fields
             && column_of.iter().all(|column| *column != BY_ROW)
             && self.shared.iter().all(Option::is_some)
             && self.present.iter().all(Option::is_none)
@@ -171,37 +193,34 @@ impl FieldSplit {
             builder.add_column(None, path_of(name), u8::MAX, vec![0]);
             pending.push(PendingValues::default());
         }
-        if self.is_in_texts(counts, column_of) {
+        let fields = &events.fields;
+        if self.is_in_texts(fields.len(), counts, column_of) {
             return builder;
         }
-        let (fields, is_sole) = (&events.fields, &counts.is_sole);
-        let (rows, codes) = (fields.all().rows(), fields.all().codes());
-        let mut start = 0;
+        let mut sole = SoleFields::new(fields.names().len());
         for first_row in (0..events.len()).step_by(MAX_PAGE_EVENTS) {
-            let until_row = events.len().min(first_row + MAX_PAGE_EVENTS);
-            let end = start + rows[start..].partition_point(|row| (*row as usize) < until_row);
-            let of_page = rows[start..end].iter().zip(&codes[start..end]).zip(&is_sole[start..end]);
-            for (at, ((row, code), is_sole)) in (start..).zip(of_page) {
-                let column = column_of[*code as usize];
-                if column == BY_ROW || !is_sole {
-                    let field = fields.get(at);
-                    self.by_row.push(field.row, field.name, field.value);
-                    continue;
-                }
-                let column = column as usize;
-                if let Some(present) = &mut self.present[column] {
-                    present[*row as usize] = true;
-                }
-                if self.shared[column].is_some() {
-                    continue;
-                }
-                let values = &mut pending[column];
-                values.push(fields.get(at).value);
-                if values.spans.len() >= CHUNK_EVENTS || values.bytes.len() >= PENDING_BYTES_MAX {
-                    values.feed(column, &mut builder);
+            for event in fields.of_rows(first_row..events.len().min(first_row + MAX_PAGE_EVENTS)).events() {
+                let of_event = event.codes.iter().zip(event.values()).zip(sole.of(event.codes));
+                for ((code, value), is_sole) in of_event {
+                    let column = column_of[*code as usize];
+                    if column == BY_ROW || !is_sole {
+                        self.by_row.push(event.row, &fields.names()[*code as usize], value);
+                        continue;
+                    }
+                    let column = column as usize;
+                    if let Some(present) = &mut self.present[column] {
+                        present[event.row as usize] = true;
+                    }
+                    if self.shared[column].is_some() {
+                        continue;
+                    }
+                    let values = &mut pending[column];
+                    values.push(value.as_bytes());
+                    if values.spans.len() >= CHUNK_EVENTS || values.bytes.len() >= PENDING_BYTES_MAX {
+                        values.feed(column, &mut builder);
+                    }
                 }
             }
-            start = end;
             pending.iter_mut().enumerate().for_each(|(column, values)| values.feed(column, &mut builder));
             builder.end_page();
         }
@@ -240,7 +259,7 @@ pub(super) fn presence_column(present: &[bool], number: u32, column: &SlabColumn
         parent: None,
         path: column.path,
         page_starts: starts.map(u32_of).collect(),
-        values: SlabValues::Templates { templates, codes },
+        values: Arc::new(SlabValues::Templates { templates, codes }),
         traits: ValueTraits {
             min_len: 0,
             string_contents: false,

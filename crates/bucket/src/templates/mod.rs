@@ -86,7 +86,7 @@ pub(crate) struct TemplateSlab {
 impl TemplateSlab {
     /// Number of templates of all columns.
     pub(crate) fn template_count(&self) -> usize {
-        let of_column = |column: &SlabColumn| match &column.values {
+        let of_column = |column: &SlabColumn| match &*column.values {
             SlabValues::Templates { templates, .. } => templates.len(),
             _ => 0,
         };
@@ -102,7 +102,8 @@ pub(crate) struct SlabColumn {
     pub(crate) parent: Option<u32>,
     /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,
-    pub(crate) values: SlabValues,
+    /// A field that is a cell of the texts shares the values of the cell's column.
+    pub(crate) values: Arc<SlabValues>,
     pub(crate) traits: ValueTraits,
     /// Number of values before each page of the slab, followed by the number of all values.
     pub(crate) page_starts: Vec<u32>,
@@ -114,7 +115,7 @@ impl SlabColumn {
         SlabColumn {
             parent: None,
             path,
-            values: self.values.clone(),
+            values: Arc::clone(&self.values),
             traits: self.traits.clone(),
             page_starts: self.page_starts.clone(),
         }
@@ -250,15 +251,15 @@ fn into_template_slab(builder: SlabBuilder) -> TemplateSlab {
     }
     // The columns of variables come after the column whose templates contain them.
     for at in (0..slab.columns.len()).rev() {
-        if let SlabValues::Templates { templates, .. } = &slab.columns[at].values {
+        if let SlabValues::Templates { templates, .. } = &*slab.columns[at].values {
             slab.columns[at].traits = traits::template_traits(templates, &slab.columns, &slab.columns[at].traits);
         }
     }
     slab
 }
 
-fn finish_values(kind: Representation) -> (SlabValues, ValueTraits) {
-    match kind {
+fn finish_values(kind: Representation) -> (Arc<SlabValues>, ValueTraits) {
+    let (values, traits) = match kind {
         Representation::Templates(split) => {
             let values = SlabValues::Templates { templates: split.templates, codes: split.codes };
             (values, split.json_traits.traits())
@@ -280,5 +281,6 @@ fn finish_values(kind: Representation) -> (SlabValues, ValueTraits) {
             let TextList { bytes, ends } = texts;
             (SlabValues::Texts { bytes, ends }, traits)
         }
-    }
+    };
+    (Arc::new(values), traits)
 }

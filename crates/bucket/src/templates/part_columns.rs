@@ -226,7 +226,7 @@ impl TemplateSlab {
             parent: None,
             path: !path_of(&located.field.name),
             page_starts: starts.map(u32_of).collect(),
-            values: SlabValues::Templates { templates, codes },
+            values: Arc::new(SlabValues::Templates { templates, codes }),
             traits: ValueTraits {
                 bytes: EVERY_BYTE,
                 firsts: EVERY_BYTE,

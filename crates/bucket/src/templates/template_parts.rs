@@ -149,7 +149,7 @@ impl TemplateSlab {
     /// Adds those of `fields` whose values are the same parts of the text in all events of a template; the slab has
     /// `events` events.
     pub(super) fn add_template_parts(&mut self, fields: &[&ExtractedField], events: usize) {
-        let Some(SlabValues::Templates { templates, .. }) = self.columns.first().map(|column| &column.values) else {
+        let Some(SlabValues::Templates { templates, .. }) = self.columns.first().map(|column| &*column.values) else {
             return;
         };
         let is_by_template = |stored: &&StoredExtraction| matches!(&stored.values, StoredValues::Parts(parts) if parts.codes == TEXT_COLUMN);

@@ -69,7 +69,7 @@ fn check(slab: &TemplateSlab, events: &EventBatch) {
     let mut depth = Vec::new();
     for (at, column) in slab.columns.iter().enumerate() {
         let above = column.parent.map_or(0, |parent| depth[parent as usize]);
-        let is_split = matches!(column.values, SlabValues::Templates { .. });
+        let is_split = matches!(*column.values, SlabValues::Templates { .. });
         depth.push(above + usize::from(is_split));
         assert!(depth[at] <= MAX_TEMPLATE_DEPTH);
         assert_eq!(at == 0, column.parent.is_none());
@@ -79,7 +79,7 @@ fn check(slab: &TemplateSlab, events: &EventBatch) {
         assert_eq!(column.page_starts[0], 0);
         assert!(column.page_starts.is_sorted());
         assert_eq!(*column.page_starts.last().unwrap() as usize, len(&column.values));
-        if let SlabValues::Templates { templates, codes } = &column.values {
+        if let SlabValues::Templates { templates, codes } = &*column.values {
             templates_of_all += templates.len();
             check_templates(slab, at as u32, templates, codes);
         }
@@ -235,19 +235,19 @@ fn every_kind_of_log_line_round_trips() {
 fn no_events_yield_no_slab_and_empty_events_one_template() {
     assert!(split_slab(&batch::<&str>([])).is_none());
     let slab = template_slab_of(&batch(["", "", ""]));
-    assert!(matches!(&slab.columns[0].values, SlabValues::Templates { templates, .. } if templates.len() == 1));
+    assert!(matches!(&*slab.columns[0].values, SlabValues::Templates { templates, .. } if templates.len() == 1));
     assert_eq!(slab.columns.len(), 1);
 }
 
 /// The column of the variable at position `number`, from 0, in the only template of column 0.
 fn variable(slab: &TemplateSlab, number: usize) -> &SlabColumn {
-    let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
+    let SlabValues::Templates { templates, .. } = &*slab.columns[0].values else { panic!("column 0 is templates") };
     assert_eq!(templates.len(), 1, "{templates:?}");
     &slab.columns[templates[0].variables().nth(number).unwrap() as usize]
 }
 
 fn format_of(column: &SlabColumn) -> Option<NumberFormat> {
-    match &column.values {
+    match &*column.values {
         SlabValues::Numbers { format, .. } => Some(*format),
         _ => None,
     }
@@ -283,9 +283,9 @@ fn fields_become_columns_of_matching_kinds() {
     assert_eq!(format_of(variable(&slab, 2)), Some(NumberFormat::Ip4));
     assert_eq!(format_of(variable(&slab, 3)), Some(NumberFormat::Decimal { digits: 1 }));
     assert_eq!(format_of(variable(&slab, 4)), Some(NumberFormat::Hex { digits: 16 }));
-    assert!(matches!(&variable(&slab, 5).values, SlabValues::Templates { templates, .. } if templates.len() == 1));
-    assert!(matches!(&variable(&slab, 6).values, SlabValues::Dictionary { ends, .. } if ends.len() == 3));
-    assert!(matches!(&variable(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
+    assert!(matches!(&*variable(&slab, 5).values, SlabValues::Templates { templates, .. } if templates.len() == 1));
+    assert!(matches!(&*variable(&slab, 6).values, SlabValues::Dictionary { ends, .. } if ends.len() == 3));
+    assert!(matches!(&*variable(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
     assert_eq!(format_of(variable(&slab, 8)), Some(NumberFormat::Padded { digits: 3 }));
     assert!(split_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
 }
@@ -308,7 +308,7 @@ fn shortest_decimals_are_columns_of_numbers() {
     assert_eq!(format_of(variable(&slab, 0)), Some(NumberFormat::Shortest { digits: 3 }));
     assert_eq!(format_of(variable(&slab, 1)), Some(NumberFormat::Shortest { digits: 4 }));
     assert_eq!(format_of(variable(&slab, 2)), None);
-    assert!(matches!(&variable(&slab, 3).values, SlabValues::Dictionary { ends, .. } if ends.len() == 50));
+    assert!(matches!(&*variable(&slab, 3).values, SlabValues::Dictionary { ends, .. } if ends.len() == 50));
 }
 
 /// A dictionary may be larger if nearly all of its texts occur among the first values.
@@ -319,8 +319,8 @@ fn texts_that_occur_early_are_a_dictionary() {
         let agent = |number: u64| format!("agent x{number}y (build {})", number * 31 % 977);
         format!("early=\"{}\" late=\"{}\" n={at}", agent(at * 9 % 700), agent(at / 6 % 2_000))
     })));
-    assert!(matches!(&variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 700));
-    assert!(!matches!(&variable(&slab, 1).values, SlabValues::Dictionary { .. }));
+    assert!(matches!(&*variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 700));
+    assert!(!matches!(&*variable(&slab, 1).values, SlabValues::Dictionary { .. }));
 }
 
 /// Numbers with units are split between number and unit, inside the word; values of another form are plain texts.
@@ -343,11 +343,11 @@ fn numbers_with_units_are_columns_of_numbers() {
     assert_eq!(formats(1), [NumberFormat::Integer]);
     assert_eq!(formats(2), [NumberFormat::Decimal { digits: 1 }]);
     assert_eq!(formats(3), [NumberFormat::Integer]);
-    let SlabValues::Templates { templates, .. } = &variable(&slab, 0).values else { panic!("not divided") };
+    let SlabValues::Templates { templates, .. } = &*variable(&slab, 0).values else { panic!("not divided") };
     assert_eq!(templates.len(), 3, "a unit each, and plain texts: {templates:?}");
     // A few distinct values are stored as a dictionary.
     let slab = template_slab_of(&batch((0..10_000u64).map(|at| format!("wait={}s n={at}", at % 60))));
-    assert!(matches!(&variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 60));
+    assert!(matches!(&*variable(&slab, 0).values, SlabValues::Dictionary { ends, .. } if ends.len() == 60));
 }
 
 #[test]
@@ -359,8 +359,8 @@ fn late_changes_of_values_change_the_column_kind() {
     }));
     let slab = template_slab_of(&events);
     // A single value of another form among numbers gets a template of its own.
-    assert!(matches!(&variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
-    assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
+    assert!(matches!(&*variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
+    assert!(matches!(&*variable(&slab, 1).values, SlabValues::Templates { .. }));
 }
 
 /// Paths of which many are rare: half of all distinct paths are among the first few thousand values.
@@ -372,10 +372,10 @@ fn few_distinct_texts_become_a_dictionary_even_if_most_come_early() {
     };
     let paths = |rare: u64| batch((0..40_000).map(|at| format!("who={} took={at}", path(rare, at))));
     let slab = template_slab_of(&paths(2_000));
-    let SlabValues::Dictionary { ends, .. } = &variable(&slab, 0).values else { panic!("not a dictionary") };
+    let SlabValues::Dictionary { ends, .. } = &*variable(&slab, 0).values else { panic!("not a dictionary") };
     assert!(ends.len() > 1_000 && ends.len() <= 2_000, "{}", ends.len());
     let slab = template_slab_of(&paths(1_000_000));
-    assert!(matches!(variable(&slab, 0).values, SlabValues::Texts { .. }));
+    assert!(matches!(*variable(&slab, 0).values, SlabValues::Texts { .. }));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn letters(number: u64) -> String {
 
 /// The templates of the texts, with each column written as `_`.
 fn templates_of(slab: &TemplateSlab) -> Vec<String> {
-    let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
+    let SlabValues::Templates { templates, .. } = &*slab.columns[0].values else { panic!("column 0 is templates") };
     let part = |part: &TemplatePart| match part {
         TemplatePart::Literal(literal) => String::from_utf8(literal.to_vec()).unwrap(),
         TemplatePart::Variable(_) => "_".to_owned(),
@@ -504,7 +504,7 @@ fn structure_around_free_text_is_split() {
     assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
     let inner = slab.columns.iter().filter(|column| column.parent == Some(0));
     let pairs: Vec<&Vec<Template>> = inner
-        .filter_map(|column| match &column.values {
+        .filter_map(|column| match &*column.values {
             SlabValues::Templates { templates, .. } if templates.iter().any(|form| form.parts.is_empty()) => {
                 Some(templates)
             }
@@ -716,7 +716,7 @@ fn positional_texts_have_columns_by_form() {
     let has = |wanted: NumberFormat| {
         slab.columns
             .iter()
-            .any(|column| matches!(&column.values, SlabValues::Numbers { format, .. } if *format == wanted))
+            .any(|column| matches!(&*column.values, SlabValues::Numbers { format, .. } if *format == wanted))
     };
     assert!(has(NumberFormat::Ip4) && has(NumberFormat::Integer), "addresses and ports are numbers despite IPv6");
 }
@@ -777,7 +777,7 @@ fn every_sourcetype_has_its_own_splitter() {
     }
     let slab = split_slab(&events).expect("templates are few");
     check(&slab, &events);
-    let SlabValues::Templates { codes, templates } = &slab.columns[0].values else { panic!("column 0 is templates") };
+    let SlabValues::Templates { codes, templates } = &*slab.columns[0].values else { panic!("column 0 is templates") };
     let of_type = |wanted: u32| -> BTreeSet<u32> {
         codes.iter().zip(&events.meta).filter(|(_, meta)| **meta == wanted).map(|(code, _)| *code).collect()
     };

@@ -82,7 +82,7 @@ impl<'s> PartReader<'s> {
             let start = if at == 0 { 0 } else { ends[at - 1] as usize };
             out.extend_from_slice(&bytes[start..ends[at] as usize]);
         };
-        match &slab.columns[column].values {
+        match &*slab.columns[column].values {
             SlabValues::Templates { templates, codes } => {
                 templates[codes[at] as usize].parts.iter().for_each(|part| self.append_part(part));
             }
@@ -112,7 +112,7 @@ impl<'s> PartReader<'s> {
 
     /// The template of the current event.
     pub(super) fn template(&self) -> u32 {
-        match &self.slab.columns[TEXT_COLUMN as usize].values {
+        match &*self.slab.columns[TEXT_COLUMN as usize].values {
             SlabValues::Templates { codes, .. } => codes[self.events - 1],
             _ => 0,
         }
@@ -159,7 +159,7 @@ impl<'s> PartReader<'s> {
         let is_leaf = |at: usize| self.parts[at].column != LITERAL && self.parts[at].next == at + 1;
         let around = (0..self.parts.len()).find(|at| is_leaf(*at) && contains(&self.parts[*at]));
         let Some(Part { column, bytes: own, .. }) = around.map(|at| &self.parts[at]) else { return };
-        let has_dictionary = match &self.slab.columns[*column as usize].values {
+        let has_dictionary = match &*self.slab.columns[*column as usize].values {
             SlabValues::Dictionary { .. } => true,
             SlabValues::Texts { .. } => false,
             SlabValues::Templates { .. } | SlabValues::Numbers { .. } => return,

@@ -121,7 +121,7 @@ pub(crate) fn add_field_terms(fields: &FieldSplit, terms: &mut TermTable) -> boo
         let add = |value: &[u8], terms: &mut TermTable| {
             terms.add_term(&field_term(name, &String::from_utf8_lossy(value)));
         };
-        match &column.values {
+        match &*column.values {
             SlabValues::Dictionary { bytes, ends, codes } => {
                 let pages = code_pages(column, codes, ends.len());
                 for (text, pages) in text_slices(bytes, ends, 0..ends.len()).zip(pages) {

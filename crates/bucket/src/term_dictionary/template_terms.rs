@@ -24,7 +24,7 @@ const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
 pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
     let reaches = column_edge_traits(slab);
     for (number, column) in slab.columns.iter().enumerate() {
-        match &column.values {
+        match &*column.values {
             SlabValues::Templates { templates, codes } => {
                 let terms: Vec<TemplateTerms<'_>> =
                     templates.iter().map(|template| TemplateTerms::of(template, &reaches)).collect();
@@ -160,7 +160,7 @@ impl EdgeTraits {
 fn column_edge_traits(slab: &TemplateSlab) -> Vec<EdgeTraits> {
     let mut reaches = vec![EdgeTraits::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
-        reaches[number] = match &column.values {
+        reaches[number] = match &*column.values {
             SlabValues::Templates { templates, .. } => {
                 let whole = |template: &Template| {
                     template
@@ -298,7 +298,7 @@ fn fill_steps<'a>(templates: &[Template], terms: &'a [TemplateTerms<'a>], column
 /// Rebuilds the texts of the runs for each value of a template column, and adds their tokens page by page.
 fn add_straddling_tokens(slab: &TemplateSlab, number: usize, terms: &[TemplateTerms<'_>], tokens: &mut TermTable) {
     let column = &slab.columns[number];
-    let SlabValues::Templates { templates, codes } = &column.values else {
+    let SlabValues::Templates { templates, codes } = &*column.values else {
         return;
     };
     let steps = fill_steps(templates, terms, slab.columns.len());
@@ -349,7 +349,7 @@ impl<'a> Filler<'a> {
     fn fill_variable(&mut self, column: usize) {
         let at = self.next[column];
         self.next[column] += 1;
-        match &self.slab.columns[column].values {
+        match &*self.slab.columns[column].values {
             SlabValues::Templates { templates, codes } => self.fill(&templates[codes[at] as usize]),
             SlabValues::Dictionary { bytes, ends, codes } => {
                 self.text.extend_from_slice(text_at(bytes, ends, codes[at] as usize))
@@ -363,7 +363,7 @@ impl<'a> Filler<'a> {
     fn skip_variable(&mut self, column: usize) {
         let at = self.next[column];
         self.next[column] += 1;
-        if let SlabValues::Templates { templates, codes } = &self.slab.columns[column].values {
+        if let SlabValues::Templates { templates, codes } = &*self.slab.columns[column].values {
             for part in &templates[codes[at] as usize].parts {
                 if let TemplatePart::Variable(column) = part {
                     self.skip_variable(*column as usize);

@@ -164,7 +164,8 @@ impl FileReader<'_> {
 fn with_same_capacity(full: &EventBatch) -> EventBatch {
     let more = |len: usize| len + len / 16;
     let mut fields = IndexedFields::default();
-    fields.reserve(more(full.fields.len()), more(full.fields.value_bytes()));
+    let of_full = &full.fields;
+    fields.reserve(more(of_full.event_count()), more(of_full.len()), more(of_full.value_bytes()));
     EventBatch {
         raw: Vec::with_capacity(more(full.raw.len())),
         ends: Vec::with_capacity(more(full.len())),

@@ -50,8 +50,8 @@ impl ByteSet {
 }
 
 impl ByteSequence {
-    /// Reads a pattern; `None` if it has anything but literals, `\d`, classes of letters, digits and common punctuation,
-    /// repetitions and optional groups of these, or if a match might have to go back.
+    /// Reads a pattern; `None` if it has anything but literals, `\d`, `\s`, classes of letters, digits and common
+    /// punctuation, repetitions and optional groups of these, or if a match might have to go back.
     pub(super) fn read(pattern: &str) -> Option<ByteSequence> {
         let sequence = pattern.strip_prefix('^')?;
         let group = sequence.strip_prefix("(?:").and_then(|inner| inner.strip_suffix(')'));
@@ -148,6 +148,11 @@ fn read_set(pattern: &[u8]) -> Option<(ByteSet, &[u8])> {
             set.add_range(b'0', b'9');
             Some((set, rest))
         }
+        [b'\\', b's', rest @ ..] => {
+            set.add_range(b'\t', b'\r');
+            set.add_range(b' ', b' ');
+            Some((set, rest))
+        }
         [b'[', class @ ..] => {
             let close = class.iter().position(|byte| *byte == b']').filter(|close| *close > 0)?;
             let mut members = &class[..close];
@@ -170,7 +175,7 @@ fn read_set(pattern: &[u8]) -> Option<(ByteSet, &[u8])> {
             set.add_range(*literal, *literal);
             Some((set, rest))
         }
-        [literal, rest @ ..] if literal.is_ascii_alphanumeric() || b" -:;,/_<>=\"".contains(literal) => {
+        [literal, rest @ ..] if literal.is_ascii_alphanumeric() || b" #-:;,/_<>=\"".contains(literal) => {
             set.add_range(*literal, *literal);
             Some((set, rest))
         }
@@ -226,6 +231,9 @@ mod tests {
             r"^\d{2,3}-\d?x*:",
             r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [A-Za-z0-9+:-]{1,8},)",
             r"^\d{1,3}(?:\.\d+)?(?:[eE][+-]?\d+)?;",
+            r"^#Fields:\s*",
+            "^#",
+            r"^\s\d",
         ];
         let texts = [
             "2026-11-27 00:00:00.000 UTC,x",
@@ -260,6 +268,13 @@ mod tests {
             "d7: x",
             "time=5",
             "x",
+            "#Fields: date time",
+            "#Fields:\t\n\u{b}\u{c}\r \u{e} x",
+            "#Fields",
+            "# Fields:",
+            " 1",
+            "\u{b}1",
+            "\u{1c}1",
             "",
         ];
         for pattern in patterns {
@@ -284,7 +299,6 @@ mod tests {
             r"^[]a]",
             r"^[b-a]",
             r"^\w",
-            r"^\s",
             r"^a$",
             r"^a{2}?",
             r"^a{2}{2}",

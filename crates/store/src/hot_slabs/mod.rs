@@ -31,9 +31,11 @@ const SLAB_BYTES: usize = 2 << 10;
 const EVENT_BYTES: usize = 24;
 /// Memory of a metadata entry in bytes, without its texts.
 const ENTRY_BYTES: usize = 128;
-/// Memory of an indexed field in bytes, without its value: row, code of the name, and end of the value; twice, because
+/// Memory of an indexed field in bytes, without its value: code of the name, and length of the value; twice, because
 /// columns double when they grow.
-const FIELD_BYTES: usize = 32;
+const FIELD_BYTES: usize = 16;
+/// Memory in bytes that the fields of an event take once; also twice.
+const FIELD_PLACE_BYTES: usize = 48;
 
 /// A batch being moved into slabs, row by row.
 #[derive(Debug)]
@@ -132,7 +134,7 @@ impl PendingCopy {
         let taken = source.next..source.next + rows;
         let raw_bytes = source.bytes(rows);
         let fields = source.batch.fields.of_rows(taken.clone());
-        let field_bytes = fields.value_bytes() + fields.len() * FIELD_BYTES;
+        let field_bytes = fields.value_bytes() + fields.len() * FIELD_BYTES + fields.event_count() * FIELD_PLACE_BYTES;
         source.next = taken.end;
         let mut held = write(&self.rows);
         assert_eq!(held.events.len(), self.first, "rows are copied after those that are published");

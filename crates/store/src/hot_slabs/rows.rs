@@ -49,9 +49,10 @@ impl SlabRows {
     /// Reserves room for a slab with as many fields for each event as in `first`.
     pub(crate) fn reserve_fields(&mut self, first: &EventBatch, events: usize) {
         let of_slab = |count: usize| (count as u64).saturating_mul(events as u64) / first.len().max(1) as u64;
-        let (fields, value_bytes) = (of_slab(first.fields.len()), of_slab(first.fields.value_bytes()));
-        if fields.saturating_mul(16).saturating_add(value_bytes) <= FIELD_BYTES_MAX as u64 {
-            self.events.fields.reserve(usize_of(fields), usize_of(value_bytes));
+        let fields = &first.fields;
+        let [events, fields, value_bytes] = [fields.event_count(), fields.len(), fields.value_bytes()].map(of_slab);
+        if fields.saturating_mul(8).saturating_add(value_bytes) <= FIELD_BYTES_MAX as u64 {
+            self.events.fields.reserve(usize_of(events), usize_of(fields), usize_of(value_bytes));
         }
     }
 

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Magic of every segment.
 const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
 /// Newest supported version.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Size of the header: magic, version, padding, first lsn, and checksum of these.
 pub(crate) const HEADER_BYTES: usize = 32;
 /// File extension of a damaged segment that is kept for inspection.

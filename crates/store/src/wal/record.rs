@@ -19,14 +19,20 @@ use crate::StoreError;
 pub(crate) const FRAME_BYTES: usize = 40;
 /// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
-/// Maximum length of the name of a field, as it is written, that is copied as a fixed number of bytes.
-const NAME_PIECE_BYTES: usize = 32;
 /// Body flag: a checkpoint follows.
 const FLAG_CHECKPOINT: u8 = 1;
 /// Body flag: the stored part of a sender's request follows, as run of the store, number of the part, and hash.
 const FLAG_SENT: u8 = 2;
 /// Body flag: the checkpoint has milestones.
 const FLAG_MILESTONES: u8 = 4;
+/// Body flag: the index-time fields are stored as columns. Versions 1 and 2 of the log store row, name and value of each
+/// field.
+const FLAG_FIELD_COLUMNS: u8 = 8;
+/// Maximum size of an index-time field in bytes, without its value: number of the name, length of the value.
+const FIELD_BYTES_MAX: usize = 8;
+/// Maximum size in bytes of what is stored once for the fields of an event: step of the row, number of fields, number of
+/// names.
+const FIELD_EVENT_BYTES_MAX: usize = 12;
 
 /// A decoded record.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,23 +64,24 @@ impl EncodedRecord {
         sent: Option<&UnansweredPart>,
         spare: Vec<u8>,
     ) -> Result<EncodedRecord, StoreError> {
-        let (front_bytes, back_bytes) = (front_bytes(batch), back_bytes(batch, checkpoint, sent));
-        let body_bytes = front_bytes + batch.raw.len() + back_bytes;
+        let (front_bytes, back_bytes_max) = (front_bytes(batch), back_bytes_max(batch, checkpoint, sent));
+        let body_bytes = front_bytes + batch.raw.len() + back_bytes_max;
         if body_bytes > BODY_BYTES_MAX {
             let (value, limit) = (body_bytes as u64, BODY_BYTES_MAX as u64);
             return Err(StoreError::TooLarge { what: "bytes with all fields", value, limit });
         }
         let mut front = Vec::with_capacity(FRAME_BYTES + front_bytes);
         front.resize(FRAME_BYTES, 0);
-        let flags = flags_of(checkpoint, sent);
+        let flags = flags_of(batch, checkpoint, sent);
         encode_front(batch, flags, &mut front);
-        let mut back = match spare.capacity() >= back_bytes + NAME_PIECE_BYTES {
+        let mut back = match spare.capacity() >= back_bytes_max {
             true => spare,
-            false => Vec::with_capacity(back_bytes + NAME_PIECE_BYTES),
+            false => Vec::with_capacity(back_bytes_max),
         };
         back.clear();
         encode_back(batch, checkpoint, sent, &mut back);
-        assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
+        assert_eq!(front.len(), FRAME_BYTES + front_bytes, "the front has the computed size");
+        assert!(back.len() <= back_bytes_max, "fields, checkpoint and part have at most the computed size");
         let mut checksum = Xxh3::new();
         [&front[FRAME_BYTES..], &batch.raw, &back].iter().for_each(|part| checksum.update(part));
         front[24..32].copy_from_slice(&checksum.digest().to_le_bytes());
@@ -139,9 +146,10 @@ pub(crate) fn framed_record_len(bytes: &[u8]) -> Option<usize> {
     (xxh3_64(&frame[..32]) == checksum).then_some(FRAME_BYTES + body_bytes as usize)
 }
 
-fn flags_of(checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> u8 {
+fn flags_of(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> u8 {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-    flag(checkpoint.is_some(), FLAG_CHECKPOINT)
+    flag(!batch.fields.is_empty(), FLAG_FIELD_COLUMNS)
+        | flag(checkpoint.is_some(), FLAG_CHECKPOINT)
         | flag(sent.is_some(), FLAG_SENT)
         | flag(checkpoint.is_some_and(|checkpoint| !checkpoint.milestones.is_empty()), FLAG_MILESTONES)
 }
@@ -173,17 +181,19 @@ fn encode_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
     put_column(&batch.meta, |meta| meta.to_le_bytes(), out);
 }
 
-fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> usize {
+/// Maximum size of the part after the text.
+fn back_bytes_max(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> usize {
     let milestones = |milestones: &[u32]| if milestones.is_empty() { 0 } else { 4 + 4 * milestones.len() };
     let checkpoint = checkpoint.map_or(0, |checkpoint| {
         16 + 4 + 4 + 8 + 8 + text_bytes(&checkpoint.source) + milestones(&checkpoint.milestones)
     });
-    field_bytes(&batch.fields) + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
+    field_bytes_max(&batch.fields) + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
 }
 
-fn field_bytes(fields: &IndexedFields) -> usize {
-    let name_bytes = fields.all().codes().iter().map(|code| text_bytes(&fields.names()[*code as usize]));
-    fields.len() * 8 + name_bytes.sum::<usize>() + fields.value_bytes()
+fn field_bytes_max(fields: &IndexedFields) -> usize {
+    let names: usize = fields.names().iter().map(|name| text_bytes(name)).sum();
+    let columns = fields.event_count() * FIELD_EVENT_BYTES_MAX + fields.len() * FIELD_BYTES_MAX;
+    4 + names + 4 + 5 + columns + fields.value_bytes()
 }
 
 fn encode_back(
@@ -203,43 +213,59 @@ fn encode_back(
     }
 }
 
-/// Appends row, name and value of each field. A short name is copied with its length, as a fixed number of bytes without
-/// a function call; the bytes after it are then cut off.
+/// Appends index-time fields as columns: the names; for each event with fields the step from the row of the event before
+/// it, the number of its fields, and the number of their names, which is 0 if the event before it has the same names
+/// first; these names, by number; the length of each value; then the values.
 fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
-    let names: Vec<NamePiece> = fields.names().iter().map(|name| NamePiece::of(name)).collect();
-    for field in fields.iter() {
-        out.extend_from_slice(&field.row.to_le_bytes());
-        let name = &names[field.code as usize];
-        match name.len {
-            0 => put_text(field.name, out),
-            len => {
-                let end = out.len() + len;
-                out.extend_from_slice(&name.bytes);
-                out.truncate(end);
-            }
-        }
-        put_text(field.value, out);
+    if fields.is_empty() {
+        return;
     }
+    for count in [fields.event_count(), fields.names().len()] {
+        out.extend_from_slice(&u32_of(count).to_le_bytes());
+    }
+    fields.names().iter().for_each(|name| put_text(name, out));
+    let mut columns = FieldNumbers::default();
+    let (mut row, mut known): (u32, &[u32]) = (0, &[]);
+    for event in fields.all().events() {
+        columns.steps.push(event.row.wrapping_sub(std::mem::replace(&mut row, event.row)));
+        columns.counts.push(u32_of(event.codes.len()));
+        let are_known = known.starts_with(event.codes);
+        columns.own_names.push(if are_known { 0 } else { u32_of(event.codes.len()) });
+        if !are_known {
+            columns.codes.extend_from_slice(event.codes);
+        }
+        known = event.codes;
+    }
+    let FieldNumbers { steps, counts, own_names, codes } = &columns;
+    [steps, counts, own_names, codes].into_iter().for_each(|column| put_narrow(column.iter().copied(), out));
+    put_narrow(fields.all().value_lens().iter().copied(), out);
+    out.extend_from_slice(fields.all().value_text().as_bytes());
 }
 
-/// A short name of a field as it is written.
-struct NamePiece {
-    bytes: [u8; NAME_PIECE_BYTES],
-    /// Length of the written name; 0 if it is too long.
-    len: usize,
+/// Columns of index-time fields: three with a number for each event, and the names of events whose names differ from
+/// those of the event before.
+#[derive(Default)]
+struct FieldNumbers {
+    steps: Vec<u32>,
+    counts: Vec<u32>,
+    own_names: Vec<u32>,
+    codes: Vec<u32>,
 }
 
-impl NamePiece {
-    fn of(name: &str) -> NamePiece {
-        let mut written = Vec::with_capacity(text_bytes(name));
-        put_text(name, &mut written);
-        let mut bytes = [0; NAME_PIECE_BYTES];
-        match bytes.get_mut(..written.len()) {
-            Some(place) => {
-                place.copy_from_slice(&written);
-                NamePiece { bytes, len: written.len() }
-            }
-            None => NamePiece { bytes, len: 0 },
+/// Appends numbers with 1, 2 or 4 bytes each, as many as the largest one needs, after that size.
+fn put_narrow(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
+    match values.clone().max().unwrap_or(0) {
+        ..=0xFF => {
+            out.push(1);
+            out.extend(values.map(|value| value.to_le_bytes()[0]));
+        }
+        ..=0xFFFF => {
+            out.push(2);
+            values.for_each(|value| out.extend_from_slice(&value.to_le_bytes()[..2]));
+        }
+        _ => {
+            out.push(4);
+            values.for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
         }
     }
 }
@@ -285,13 +311,38 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
     batch.time = cursor.column(events, i64::from_le_bytes)?;
     batch.meta = cursor.column(events, u32::from_le_bytes)?;
     batch.raw = cursor.take(raw_bytes)?.to_vec();
-    for _ in 0..fields {
-        let (row, name, value) = (cursor.u32()?, cursor.str()?, cursor.str()?);
-        batch.fields.push(row, name, value);
+    if flags & FLAG_FIELD_COLUMNS == 0 {
+        for _ in 0..fields {
+            let (row, name, value) = (cursor.u32()?, cursor.str()?, cursor.str()?);
+            batch.fields.push(row, name, value);
+        }
+    } else {
+        decode_field_columns(cursor, fields as usize, &mut batch.fields)?;
     }
     let checkpoint = if flags & FLAG_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor, flags)?) };
     let sent = if flags & FLAG_SENT == 0 { None } else { Some(decode_sent(cursor, index_time)?) };
     cursor.0.is_empty().then_some((batch, checkpoint, sent))
+}
+
+fn decode_field_columns(cursor: &mut Cursor<'_>, count: usize, fields: &mut IndexedFields) -> Option<()> {
+    let events = cursor.u32()? as usize;
+    let names: Vec<Arc<str>> = (0..cursor.u32()?).map(|_| cursor.text()).collect::<Option<_>>()?;
+    let (steps, counts, own_names) = (cursor.narrow(events)?, cursor.narrow(events)?, cursor.narrow(events)?);
+    let codes = cursor.narrow(own_names.iter().map(|own| *own as usize).sum())?;
+    let lens = cursor.narrow(count)?;
+    let (mut row, mut left, mut known, mut lens) = (0_u32, &codes[..], &codes[..0], lens.iter());
+    for ((step, count), own) in steps.into_iter().zip(counts).zip(own_names) {
+        row = row.wrapping_add(step);
+        if own > 0 {
+            (known, left) = left.split_at_checked(own as usize)?;
+        }
+        known = known.get(..count as usize)?;
+        for (code, len) in known.iter().zip(&mut lens) {
+            let value = std::str::from_utf8(cursor.take(*len as usize)?).ok()?;
+            fields.push(row, names.get(*code as usize)?, value);
+        }
+    }
+    (fields.len() == count).then_some(())
 }
 
 fn decode_sent(cursor: &mut Cursor<'_>, time: i64) -> Option<UnansweredPart> {
@@ -337,6 +388,16 @@ impl<'a> Cursor<'a> {
         self.str().map(Arc::from)
     }
 
+    /// Numbers that [`put_narrow`] has written.
+    fn narrow(&mut self, values: usize) -> Option<Vec<u32>> {
+        match self.take(1)?[0] {
+            1 => self.column(values, |bytes: [u8; 1]| u32::from(bytes[0])),
+            2 => self.column(values, |bytes| u32::from(u16::from_le_bytes(bytes))),
+            4 => self.column(values, u32::from_le_bytes),
+            _ => None,
+        }
+    }
+
     fn column<T, const N: usize>(&mut self, values: usize, value_of: impl Fn([u8; N]) -> T) -> Option<Vec<T>> {
         let bytes = self.take(values.checked_mul(N)?)?;
         let (chunks, _) = bytes.as_chunks::<N>();
@@ -378,22 +439,42 @@ mod tests {
     }
 
     #[test]
-    fn names_of_every_length_round_trip_in_reused_memory() {
-        let mut events = batch("main", 7, 3);
-        // One name is empty, and some names are too long to be copied as a fixed number of bytes.
-        for len in 0..2 * NAME_PIECE_BYTES {
-            events.fields.push(2, &*"n".repeat(len), &format!("value {len}"));
+    fn field_columns_of_every_width_round_trip_in_reused_memory() {
+        // The largest step between rows, the number of names, and the longest value: 1, 2 and 4 bytes each.
+        for (events, names, len) in [(3, 2, 255), (300, 256, 256), (3, 257, 65_535), (70_000, 70_000, 65_536)] {
+            let mut batch = batch("main", 7, events);
+            (0..names).for_each(|at| batch.fields.push(1, &*format!("{at}n"), ""));
+            batch.fields.push(1, "", "größe");
+            batch.fields.push(u32_of(batch.len() - 1), "n", &"v".repeat(len));
+            let expected = EncodedRecord::new(&batch, None, None, Vec::new()).unwrap();
+            let spare = vec![b'x'; 4 << 20];
+            let place = spare.as_ptr();
+            let mut record = EncodedRecord::new(&batch, None, None, spare).unwrap();
+            assert_eq!((record.parts(&batch), record.back.as_ptr()), (expected.parts(&batch), place));
+            record.fill_frame(1, 2);
+            let (decoded, _) = decode(&record.parts(&batch).concat()).unwrap();
+            assert_eq!(decoded.batch, batch);
+            assert_eq!(record.into_memory().as_ptr(), place);
         }
-        let expected = EncodedRecord::new(&events, None, None, Vec::new()).unwrap();
-        let spare = vec![b'x'; 64 << 10];
-        let place = spare.as_ptr();
-        let mut record = EncodedRecord::new(&events, None, None, spare).unwrap();
-        assert_eq!((record.parts(&events), record.back.as_ptr()), (expected.parts(&events), place));
-        record.fill_frame(1, 2);
+    }
+
+    #[test]
+    fn fields_of_version_2_are_read() {
+        let mut events = batch("main", 7, 3);
+        let mut record = EncodedRecord::new(&events, None, None, Vec::new()).unwrap();
+        for (row, name, value) in [(0, "user", "ann"), (2, "user", ""), (2, "größe", "1")] {
+            record.back.extend_from_slice(&u32::to_le_bytes(row));
+            put_text(name, &mut record.back);
+            put_text(value, &mut record.back);
+            events.fields.push(row, name, value);
+        }
+        // The number of fields follows the index time and three other numbers.
+        record.front[FRAME_BYTES + 20..FRAME_BYTES + 24].copy_from_slice(&3_u32.to_le_bytes());
+        let body_checksum = xxh3_64(&record.parts(&events).concat()[FRAME_BYTES..]);
+        record.front[24..32].copy_from_slice(&body_checksum.to_le_bytes());
+        record.fill_frame(12, 3);
         let (decoded, _) = decode(&record.parts(&events).concat()).unwrap();
         assert_eq!(decoded.batch, events);
-        let memory = record.into_memory();
-        assert_eq!(memory.as_ptr(), place);
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl SharedColumns {
         let mut units = Vec::new();
         let candidates = &template_slab.columns[..template_slab.first_extraction_column()];
         for (number, column) in candidates.iter().enumerate() {
-            let columns = match &column.values {
+            let columns = match &*column.values {
                 SlabValues::Templates { templates, .. } if templates.len() == 1 => {
                     templates[0].variables().collect::<Vec<u32>>()
                 }
@@ -202,7 +202,7 @@ fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<Numbe
     let mut formats = Vec::with_capacity(columns.len());
     let (mut components, mut value_bits) = (Vec::new(), 0);
     for column in columns {
-        let SlabValues::Numbers { format, numbers } = &template_slab.columns[*column as usize].values else {
+        let SlabValues::Numbers { format, numbers } = &*template_slab.columns[*column as usize].values else {
             return None;
         };
         if numbers.len() < MIN_VALUES {
@@ -222,7 +222,7 @@ fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<Numbe
 }
 
 fn numbers_of(column: &SlabColumn) -> &[i64] {
-    match &column.values {
+    match &*column.values {
         SlabValues::Numbers { numbers, .. } => numbers,
         _ => &[],
     }

@@ -18,7 +18,7 @@ fn texts_split_into_words_keep_their_json_traits() {
     let slab = split_slab(&events).unwrap();
     check(&slab, &events);
     let split: Vec<&SlabColumn> = (slab.columns.iter().skip(1))
-        .filter(|column| matches!(column.values, SlabValues::Templates { .. }) && column.parent == Some(0))
+        .filter(|column| matches!(*column.values, SlabValues::Templates { .. }) && column.parent == Some(0))
         .collect();
     assert_eq!(split.iter().filter(|column| column.traits.string_contents).count(), 2, "message and next in quotes");
     assert!(slab.columns.iter().any(|column| column.parent == Some(0) && column.traits.json_scalars), "next");
@@ -50,7 +50,7 @@ fn values_that_are_not_json_do_not_share_the_columns_of_others() {
     let events = batch((0..6_000).map(line));
     let slab = split_slab(&events).unwrap();
     check(&slab, &events);
-    let SlabValues::Templates { templates, codes } = &slab.columns[0].values else { panic!("texts have templates") };
+    let SlabValues::Templates { templates, codes } = &*slab.columns[0].values else { panic!("texts have templates") };
     let first = &templates[codes[0] as usize];
     for column in first.variables() {
         let SlabColumn { traits, .. } = &slab.columns[column as usize];
@@ -121,10 +121,11 @@ fn log_lines_in_json_strings_are_split_like_events() {
         )
     }));
     let slab = template_slab_of(&events);
-    let lines = slab.columns.iter().filter(|column| column.parent == Some(0)).find_map(|column| match &column.values {
-        SlabValues::Templates { templates, .. } => Some(templates),
-        _ => None,
-    });
+    let lines =
+        slab.columns.iter().filter(|column| column.parent == Some(0)).find_map(|column| match &*column.values {
+            SlabValues::Templates { templates, .. } => Some(templates),
+            _ => None,
+        });
     let lines = lines.expect("the log lines have templates");
     assert!(lines.len() < 40, "{} templates", lines.len());
     assert!(matches!(&lines[0].parts[0], TemplatePart::Literal(key) if &**key == b"level="), "{:?}", lines[0]);

@@ -12,7 +12,7 @@ use crate::term_dictionary::hash::{PAIR_BYTES, hash_term};
 /// Every lower-cased token of the rebuilt texts with its pages.
 fn truth(slab: &TemplateSlab) -> BTreeMap<Vec<u8>, u64> {
     let column = &slab.columns[0];
-    let SlabValues::Templates { templates, codes } = &column.values else { panic!("column 0 is templates") };
+    let SlabValues::Templates { templates, codes } = &*column.values else { panic!("column 0 is templates") };
     let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
     let (mut truth, mut lower) = (BTreeMap::<Vec<u8>, u64>::new(), Vec::new());
     for (page, places) in value_ranges_by_page(column) {
@@ -78,19 +78,19 @@ fn traits_of(texts: &[&str]) -> ValueTraits {
 }
 
 fn templates(parent: Option<u32>, all: &[Template], codes: &[u32], page_starts: &[u32]) -> SlabColumn {
-    let values = SlabValues::Templates { templates: all.to_vec(), codes: codes.to_vec() };
+    let values = SlabValues::Templates { templates: all.to_vec(), codes: codes.to_vec() }.into();
     SlabColumn { parent, path: 0, values, traits: ValueTraits::default(), page_starts: page_starts.to_vec() }
 }
 
 fn dictionary(parent: u32, all: &[&str], codes: &[u32], page_starts: &[u32]) -> SlabColumn {
     let (bytes, ends) = joined(all);
-    let values = SlabValues::Dictionary { bytes, ends, codes: codes.to_vec() };
+    let values = SlabValues::Dictionary { bytes, ends, codes: codes.to_vec() }.into();
     SlabColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
 }
 
 fn plain(parent: u32, all: &[&str], page_starts: &[u32]) -> SlabColumn {
     let (bytes, ends) = joined(all);
-    let values = SlabValues::Texts { bytes, ends };
+    let values = SlabValues::Texts { bytes, ends }.into();
     SlabColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
 }
 
@@ -101,7 +101,7 @@ fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) 
         format.write(*number, &mut text);
         traits.add(&text, at == 0);
     }
-    let values = SlabValues::Numbers { format, numbers: all.to_vec() };
+    let values = SlabValues::Numbers { format, numbers: all.to_vec() }.into();
     SlabColumn { parent: Some(parent), path: 0, values, traits, page_starts: page_starts.to_vec() }
 }
 
