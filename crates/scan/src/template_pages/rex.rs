@@ -25,10 +25,9 @@ use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::Planner;
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::ColumnReader;
-use quarry_event::template::{ColumnValues, TEXT_COLUMN};
+use quarry_event::template::{ColumnValues, TEXT_COLUMN, TemplateSet};
 use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
-use quarry_store::Segment;
 
 pub(super) use self::evaluation::{Evaluation, invalid_utf8};
 use self::pattern_tree::PatternTree;
@@ -48,7 +47,11 @@ use crate::fields::Extract;
 use crate::pushed_commands::PushedRex;
 
 /// Maximum number of slabs whose plans a reader caches.
-const CACHED_SLABS_MAX: usize = 2;
+const CACHED_SLABS_MAX: usize = 64;
+/// Number of slabs that a search reads at the same time; their plans are cached whatever their size.
+const OPEN_SLABS: usize = 2;
+/// Maximum bytes of the plans and answers that a reader caches, besides those of the open slabs.
+const CACHED_BYTES_MAX: usize = 8 << 20;
 /// The code of a match if a reader only tests whether the pattern matches ([`RexReader::of_test`]).
 const MATCHED: u32 = 0;
 
@@ -67,6 +70,8 @@ pub(crate) struct RexReader {
     literals: RequiredLiterals,
     words: WordPrefilter,
     slabs: Vec<PatternTree>,
+    /// Number of pages read.
+    pages: u64,
     /// Cost of the pattern so far.
     pub(super) cost: PatternCost,
 }
@@ -83,20 +88,18 @@ impl RexReader {
         RexReader { test: Some(output.to_owned()), ..RexReader::of_pattern(regex, Vec::new(), None) }
     }
 
-    /// A reader for a search-time rule; `wanted` selects its groups.
-    pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
-        let names = extract.names.iter().enumerate();
-        let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(|name| wanted(name))?)));
-        RexReader::of_pattern(&extract.regex, groups.collect(), Some(Arc::clone(extract)))
+    /// A reader for these groups of a search-time rule.
+    pub(super) fn of_extract(extract: &Arc<Extract>, groups: Vec<(usize, String)>) -> RexReader {
+        RexReader::of_pattern(&extract.regex, groups, Some(Arc::clone(extract)))
     }
 
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
         let (literals, words) = (RequiredLiterals::of(&regex), WordPrefilter::of(&regex));
-        let (slabs, cost) = (Vec::new(), PatternCost::default());
+        let (slabs, pages, cost) = (Vec::new(), 0, PatternCost::default());
         let (test, source_field) = (None, None);
-        RexReader { extract, test, source_field, regex, captures, groups, planner, literals, words, slabs, cost }
+        RexReader { extract, test, source_field, regex, captures, groups, planner, literals, words, slabs, pages, cost }
     }
 
     /// Whether one of the reader's groups is this field.
@@ -135,12 +138,14 @@ impl RexReader {
         let may_match = |row: u32| is_for(row) && possible.is_possible(row as usize);
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| may_match(*row));
         self.cost.rows += rows.len() as u64;
+        self.pages += 1;
+        let pages = self.pages;
         let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, cost, .. } = self;
         match planner {
             Some(planner) => {
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
                 let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len()));
+                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len(), pages));
                 let mut work = Evaluation {
                     regex,
                     skips_empty,
@@ -314,25 +319,63 @@ impl RexReader {
         Ok(())
     }
 
-    /// Whether the reader has read this slab recently.
-    pub(crate) fn has_read(&self, segment: &Arc<dyn Segment>) -> bool {
-        self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
+    /// Whether the reader has plans for the slab with these templates.
+    pub(crate) fn has_read(&self, template_set: &Arc<TemplateSet>) -> bool {
+        self.slabs.iter().any(|tree| tree.is_of(template_set))
+    }
+
+    /// Whether a later search can use the reader, for another command with the same pattern and groups. The plans of a
+    /// command that reads a field depend on where the search finds the field.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.planner.is_some() && self.source_field.is_none()
+    }
+
+    /// Whether the reader evaluates this pattern for these groups of a command or, with `is_test`, for a match test.
+    pub(super) fn is_for_command(&self, regex: &Regex, groups: &[(usize, String)], is_test: bool) -> bool {
+        self.extract.is_none()
+            && self.source_field.is_none()
+            && self.test.is_some() == is_test
+            && self.groups == groups
+            && self.regex.is_same_linear(regex)
+    }
+
+    /// Whether the reader evaluates these groups of a rule.
+    pub(super) fn is_for_rule(&self, extract: &Arc<Extract>, groups: &[(usize, String)]) -> bool {
+        self.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract)) && self.groups == groups
+    }
+
+    /// Drops what only the ending search needs, and the plans of slabs whose templates have left memory.
+    pub(super) fn end_search(&mut self) {
+        self.slabs.retain(PatternTree::is_in_use);
+        self.slabs.iter_mut().for_each(PatternTree::stop_reading);
+        self.planner.iter_mut().for_each(Planner::end_search);
+    }
+
+    /// Bytes of memory between searches, approximately.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let planner = self.planner.as_ref().map_or(0, Planner::memory_bytes);
+        size_of::<RexReader>() + planner + self.slabs.iter().map(PatternTree::kept_bytes).sum::<usize>()
     }
 
     /// Index of the tree for the page's slab.
     fn tree_index(&mut self, page: &PageReader<'_>) -> usize {
-        let segment = &page.slab.segment;
-        if let Some(at) = self.slabs.iter().position(|tree| Arc::ptr_eq(&tree.segment, segment)) {
+        let template_set = &page.slab.template_set;
+        if let Some(at) = self.slabs.iter().position(|tree| tree.is_of(template_set)) {
             return at;
         }
-        if self.slabs.len() == CACHED_SLABS_MAX {
-            self.slabs.remove(0);
+        if let Some(left) = self.slabs.len().checked_sub(OPEN_SLABS) {
+            self.slabs[left].stop_reading();
+            let mut bytes: usize = self.slabs[..=left].iter().map(PatternTree::kept_bytes).sum();
+            while self.slabs.len() >= CACHED_SLABS_MAX || bytes > CACHED_BYTES_MAX {
+                bytes -= self.slabs.remove(0).kept_bytes();
+            }
         }
         if let Some(planner) = &mut self.planner {
             planner.begin_slab();
         }
         let field = self.source_field.as_ref().and_then(|(_, field)| page.slab.field(field));
         self.slabs.push(PatternTree::new(page.slab, field, self.groups.len()));
+        assert!(self.slabs.len() <= CACHED_SLABS_MAX, "the number of cached slabs is limited");
         self.slabs.len() - 1
     }
 }

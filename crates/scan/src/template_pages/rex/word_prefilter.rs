@@ -43,6 +43,13 @@ pub(super) struct SlabPrefilter {
     fruitless_pages: usize,
 }
 
+impl SlabPrefilter {
+    /// Drops the plans. Later searches know whether the words are fruitless.
+    pub(super) fn stop_reading(&mut self) {
+        self.plans = None;
+    }
+}
+
 impl WordPrefilter {
     pub(super) fn of(regex: &Regex) -> WordPrefilter {
         let literals = regex.required_literals();

@@ -106,12 +106,7 @@ impl Planner {
             || self.walk_prefixes.is_half_full()
             || self.pass_cache.len() > PASSES_MAX / 2;
         if is_full {
-            self.value_lists.clear();
-            self.form_lists.clear();
-            self.dependence_cache.clear();
-            self.outcome_cache.clear();
-            self.walk_prefixes.clear();
-            self.pass_cache.clear();
+            self.clear_analyses();
         }
     }
 
