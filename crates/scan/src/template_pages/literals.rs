@@ -252,18 +252,39 @@ fn may_continue_with(pieces: &[WindowPiece<'_>], rest: &[u8]) -> bool {
     }
 }
 
-/// Cached search results for a page.
+/// Searches in the values of a page, each with the values in which it succeeds; `None` if there are none.
+#[derive(Default)]
+pub(super) struct KnownSearches(Vec<(ValueSearch, Option<Arc<Hits>>)>);
+
+impl KnownSearches {
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let bytes = self.0.iter().map(|(search, hits)| {
+            size_of_val(search.starts.as_slice())
+                + size_of_val(search.ends.as_slice())
+                + hits.as_ref().map_or(0, |hits| hits.memory_bytes())
+        });
+        size_of_val(self.0.as_slice()) + bytes.sum::<usize>()
+    }
+}
+
+/// Cached search results for a page that a reader reads.
 pub(super) struct PageHits {
-    /// Number of the page; a reader numbers the pages that it reads from 1 on.
+    /// Number of the read; a reader numbers them from 1 on.
     page: u64,
-    known: Vec<(ValueSearch, Option<Arc<Hits>>)>,
+    known: KnownSearches,
 }
 
 impl PageHits {
-    /// An empty cache for the page with this number; `None` if the page has so few rows that testing them one by one is
-    /// cheaper.
-    pub(super) fn for_rows(rows: usize, page: u64) -> Option<PageHits> {
-        (rows >= PAGE_ROWS_MIN).then(|| PageHits { page, known: Vec::new() })
+    /// The cache for the page that is read with this number, which begins with these searches; `None` if so few rows are
+    /// read that testing them one by one is cheaper.
+    pub(super) fn for_rows(rows: usize, page: u64, known: &mut KnownSearches) -> Option<PageHits> {
+        (rows >= PAGE_ROWS_MIN).then(|| PageHits { page, known: std::mem::take(known) })
+    }
+
+    /// All searches in the page so far.
+    pub(super) fn into_searches(self) -> KnownSearches {
+        self.known
     }
 
     /// The values in which a search succeeds; `None` if there are none.
@@ -273,7 +294,7 @@ impl PageHits {
         literals: &RequiredLiterals,
         page: &mut PageReader<'_>,
     ) -> Result<Option<Arc<Hits>>, EngineError> {
-        if let Some((_, known)) = self.known.iter().find(|(known, _)| known == search) {
+        if let Some((_, known)) = self.known.0.iter().find(|(known, _)| known == search) {
             return Ok(known.clone());
         }
         let values = page.column(search.column)?;
@@ -288,7 +309,7 @@ impl PageHits {
         .unwrap_or_else(|| Hits::empty(&values));
         found.add_edges(finder.needle(), search, &values);
         let found = found.has_any().then(|| Arc::new(found));
-        self.known.push((search.clone(), found.clone()));
+        self.known.0.push((search.clone(), found.clone()));
         Ok(found)
     }
 }
@@ -303,13 +324,23 @@ fn value_at_byte(ends: &[u32], from: usize, start: usize) -> usize {
     }
 }
 
-/// A bit for each value of a column in which a search succeeds.
+/// A bit for each value of a column, or for each row of a page, in which a search succeeds.
 #[derive(Clone)]
-struct Hits(Vec<u64>);
+pub(super) struct Hits(Vec<u64>);
 
 impl Hits {
+    /// No hit among this many values.
+    pub(super) fn none(values: usize) -> Hits {
+        Hits(vec![0u64; values.div_ceil(u64::BITS as usize)])
+    }
+
     fn empty(column: &PageColumn) -> Hits {
-        Hits(vec![0u64; column.values.len().div_ceil(u64::BITS as usize)])
+        Hits::none(column.values.len())
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
     }
 
     /// The values that contain the literal of `finder`.
@@ -356,7 +387,7 @@ impl Hits {
         }
     }
 
-    fn set(&mut self, value: usize) {
+    pub(super) fn set(&mut self, value: usize) {
         self.0[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);
     }
 
@@ -365,7 +396,7 @@ impl Hits {
     }
 
     #[inline]
-    fn is_set(&self, value: usize) -> bool {
+    pub(super) fn is_set(&self, value: usize) -> bool {
         self.0.get(value / u64::BITS as usize).is_some_and(|bits| bits >> (value % u64::BITS as usize) & 1 == 1)
     }
 }

@@ -1,4 +1,4 @@
-//! Readers of patterns that searches have finished with, for later searches.
+//! Readers of patterns that searches have finished with, and facts about pages, for later searches.
 //!
 //! A reader has planned its pattern for the templates of the slabs that it read, and knows the answers for many
 //! combinations of their values. Plans and answers depend on nothing but the pattern, its groups and the slab, which
@@ -9,12 +9,13 @@
 //! ([`crate::pushed_commands::PushedCommands`]).
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_eval::pattern::Regex;
 use quarry_event::template::TemplateSet;
 
-use super::rex::RexReader;
+use super::rex::{PatternFacts, RexReader};
 use crate::fields::Extract;
 use crate::pushed_commands::PushedRex;
 
@@ -25,9 +26,19 @@ const BYTES_MAX: usize = 32 << 20;
 /// Maximum bytes of one reader; a reader with more is not kept.
 const READER_BYTES_MAX: usize = 12 << 20;
 
-/// The readers that are kept, up to a limit of memory.
+/// Maximum number of patterns for which facts about pages are kept.
+const FACTS_MAX: usize = 64;
+/// Bytes of the facts about all patterns above which the facts about the pattern used longest ago are forgotten.
+const FACTS_BYTES_MAX: usize = 16 << 20;
+
+/// The readers and facts that are kept, up to a limit of memory.
 #[derive(Default)]
-pub(crate) struct PatternReaders(Mutex<KeptReaders>);
+pub(crate) struct PatternReaders {
+    readers: Mutex<KeptReaders>,
+    /// Facts by pattern, the least recently used first.
+    facts: Mutex<VecDeque<(Regex, Arc<PatternFacts>)>>,
+    facts_bytes: Arc<AtomicUsize>,
+}
 
 #[derive(Default)]
 struct KeptReaders {
@@ -41,15 +52,15 @@ impl PatternReaders {
     pub(crate) fn of_command(&self, rex: &PushedRex, template_set: &Arc<TemplateSet>) -> RexReader {
         let is_known = |reader: &RexReader| reader.is_for_command(&rex.regex, &rex.groups, false);
         let known = if rex.source().is_none() { self.take(is_known, template_set) } else { None };
-        known.unwrap_or_else(|| RexReader::new(rex))
+        self.with_facts(known.unwrap_or_else(|| RexReader::new(rex)))
     }
 
     /// Like [`PatternReaders::of_command`], for a match test whose result is in the field `output`.
     pub(crate) fn of_test(&self, regex: &Regex, output: &str, template_set: &Arc<TemplateSet>) -> RexReader {
         let known = self.take(|reader| reader.is_for_command(regex, &[], true), template_set);
-        let Some(mut reader) = known else { return RexReader::of_test(regex, output) };
+        let mut reader = known.unwrap_or_else(|| RexReader::of_test(regex, output));
         reader.test = Some(output.to_owned());
-        reader
+        self.with_facts(reader)
     }
 
     /// Like [`PatternReaders::of_command`], for these groups of a search-time rule.
@@ -60,11 +71,30 @@ impl PatternReaders {
         template_set: &Arc<TemplateSet>,
     ) -> RexReader {
         let known = self.take(|reader| reader.is_for_rule(extract, &groups), template_set);
-        known.unwrap_or_else(|| RexReader::of_extract(extract, groups))
+        self.with_facts(known.unwrap_or_else(|| RexReader::of_extract(extract, groups)))
+    }
+
+    /// The reader with the facts about its pattern that all its readers share.
+    fn with_facts(&self, mut reader: RexReader) -> RexReader {
+        if !reader.is_reusable() {
+            return reader;
+        }
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = facts.iter().position(|(regex, _)| regex.is_same_linear(&reader.regex));
+        let of_pattern = at
+            .and_then(|at| facts.remove(at))
+            .unwrap_or_else(|| (reader.regex.clone(), Arc::new(PatternFacts::new(&self.facts_bytes))));
+        reader.facts = Arc::clone(&of_pattern.1);
+        while facts.len() >= FACTS_MAX || self.facts_bytes.load(Ordering::Relaxed) > FACTS_BYTES_MAX {
+            let Some((_, oldest)) = facts.pop_front() else { break };
+            oldest.clear();
+        }
+        facts.push_back(of_pattern);
+        reader
     }
 
     fn take(&self, is_known: impl Fn(&RexReader) -> bool, template_set: &Arc<TemplateSet>) -> Option<RexReader> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let of_pattern = |with_plans: bool| {
             let is_it =
                 |(reader, _): &(RexReader, usize)| is_known(reader) && (!with_plans || reader.has_read(template_set));
@@ -86,7 +116,7 @@ impl PatternReaders {
         if bytes > READER_BYTES_MAX {
             return;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         kept.readers.push_back((reader, bytes));
         kept.bytes += bytes;
         while kept.bytes > BYTES_MAX || kept.readers.len() > READERS_MAX {
@@ -102,7 +132,7 @@ mod tests {
     use super::*;
 
     fn count(kept: &PatternReaders) -> usize {
-        kept.0.lock().unwrap().readers.len()
+        kept.readers.lock().unwrap().readers.len()
     }
 
     #[test]
@@ -125,12 +155,29 @@ mod tests {
     }
 
     #[test]
+    fn readers_of_a_pattern_share_facts() {
+        let (kept, templates) = (PatternReaders::default(), Arc::new(TemplateSet::default()));
+        let [ticket, order] = [r"ticket (\d+)", r"order (\d+)"].map(|pattern| Regex::new(pattern).unwrap());
+        let first = kept.of_test(&ticket, "first", &templates);
+        let second = kept.of_test(&ticket, "second", &templates);
+        let other = kept.of_test(&order, "other", &templates);
+        assert!(Arc::ptr_eq(&first.facts, &second.facts) && !Arc::ptr_eq(&first.facts, &other.facts));
+        kept.facts_bytes.store(FACTS_BYTES_MAX + 1, Ordering::Relaxed);
+        let third = kept.of_test(&order, "third", &templates);
+        assert!(Arc::ptr_eq(&other.facts, &third.facts), "the facts in use stay");
+        assert_eq!(kept.facts.lock().unwrap().len(), 1);
+        kept.facts_bytes.store(0, Ordering::Relaxed);
+        let fourth = kept.of_test(&ticket, "fourth", &templates);
+        assert!(!Arc::ptr_eq(&first.facts, &fourth.facts));
+    }
+
+    #[test]
     fn the_readers_used_last_are_kept() {
         let (kept, templates) = (PatternReaders::default(), Arc::new(TemplateSet::default()));
         let pattern = |number: usize| Regex::new(&format!("word{number} ([a-z]+)")).unwrap();
         let has = |number: usize| {
             let regex = pattern(number);
-            let kept = kept.0.lock().unwrap();
+            let kept = kept.readers.lock().unwrap();
             kept.readers.iter().any(|(reader, _)| reader.is_for_command(&regex, &[], true))
         };
         for number in 0..READERS_MAX {
@@ -141,7 +188,7 @@ mod tests {
         kept.keep(RexReader::of_test(&pattern(READERS_MAX), "found"));
         assert_eq!(count(&kept), READERS_MAX);
         assert!(has(0) && !has(1) && has(2) && has(READERS_MAX));
-        let kept = kept.0.lock().unwrap();
+        let kept = kept.readers.lock().unwrap();
         assert_eq!(kept.bytes, kept.readers.iter().map(|(_, bytes)| bytes).sum::<usize>());
     }
 }

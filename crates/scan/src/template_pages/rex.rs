@@ -14,6 +14,7 @@
 
 mod answer_table;
 mod evaluation;
+mod page_facts;
 mod pattern_tree;
 mod planning_cost;
 mod windows;
@@ -30,6 +31,7 @@ use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
 
 pub(super) use self::evaluation::{Evaluation, invalid_utf8};
+pub(super) use self::page_facts::PatternFacts;
 use self::pattern_tree::PatternTree;
 pub(super) use self::pattern_tree::TemplateNode;
 use self::word_prefilter::WordPrefilter;
@@ -38,7 +40,6 @@ use super::divided_keys::keys_of;
 use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
 use super::literals::{PageHits, RequiredLiterals};
-use super::outcome::{Outcome, YES};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
 use super::roots::{RequestedRows, Roots, reads_on_columns};
@@ -69,6 +70,8 @@ pub(crate) struct RexReader {
     planner: Option<Planner>,
     literals: RequiredLiterals,
     words: WordPrefilter,
+    /// What is known about the pages of slabs; shared by the readers of the pattern.
+    pub(super) facts: Arc<PatternFacts>,
     slabs: Vec<PatternTree>,
     /// Number of pages read.
     pages: u64,
@@ -98,8 +101,22 @@ impl RexReader {
         let (regex, captures) = (regex.clone(), regex.new_captures());
         let (literals, words) = (RequiredLiterals::of(&regex), WordPrefilter::of(&regex));
         let (slabs, pages, cost) = (Vec::new(), 0, PatternCost::default());
-        let (test, source_field) = (None, None);
-        RexReader { extract, test, source_field, regex, captures, groups, planner, literals, words, slabs, pages, cost }
+        let (test, source_field, facts) = (None, None, Arc::default());
+        RexReader {
+            extract,
+            test,
+            source_field,
+            regex,
+            captures,
+            groups,
+            planner,
+            literals,
+            words,
+            facts,
+            slabs,
+            pages,
+            cost,
+        }
     }
 
     /// Whether one of the reader's groups is this field.
@@ -131,11 +148,17 @@ impl RexReader {
         }
         let at = self.tree_index(page);
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+        let (facts, template_set, number) = (Arc::clone(&self.facts), &page.slab.template_set, page.number());
+        let mut known = facts.take(template_set, number);
         let possible = match self.source_field {
-            None => self.words.possible_rows(&mut self.slabs[at].prefilter, rows, &self.cost, page)?,
-            Some(_) => Outcome::Same(YES),
+            None => {
+                let prefilter = &mut self.slabs[at].prefilter;
+                self.words.possible_rows(prefilter, rows, &self.cost, &mut known.possible, page)?
+            }
+            Some(_) => None,
         };
-        let may_match = |row: u32| is_for(row) && possible.is_possible(row as usize);
+        let is_possible = |row: u32| possible.as_ref().is_none_or(|possible| possible.is_set(row as usize));
+        let may_match = |row: u32| is_for(row) && is_possible(row);
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| may_match(*row));
         self.cost.rows += rows.len() as u64;
         self.pages += 1;
@@ -145,7 +168,7 @@ impl RexReader {
             Some(planner) => {
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
                 let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len(), pages));
+                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len(), pages, &mut known.searches));
                 let mut work = Evaluation {
                     regex,
                     skips_empty,
@@ -162,9 +185,13 @@ impl RexReader {
                     cost,
                 };
                 slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
+                if let Some(hits) = work.hits {
+                    known.searches = hits.into_searches();
+                }
             }
             None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
         }
+        facts.put(template_set, number, known);
         self.cost.texts += found.undecided.len() as u64;
         self.evaluate_values(at, rows, &mut found, page)?;
         let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
