@@ -51,14 +51,4 @@ impl Planner {
         self.clear_analyses();
         self.plan_cache = PlanCache::default();
     }
-
-    /// Empties the caches of dependence analysis and of attempts.
-    pub(super) fn clear_analyses(&mut self) {
-        self.value_lists.clear();
-        self.form_lists.clear();
-        self.dependence_cache.clear();
-        self.outcome_cache.clear();
-        self.walk_prefixes.clear();
-        self.pass_cache.clear();
-    }
 }

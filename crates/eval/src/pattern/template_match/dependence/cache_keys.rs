@@ -110,6 +110,16 @@ impl Planner {
         }
     }
 
+    /// Empties the caches of analyses and of attempts.
+    pub(in crate::pattern::template_match) fn clear_analyses(&mut self) {
+        self.value_lists.clear();
+        self.form_lists.clear();
+        self.dependence_cache.clear();
+        self.outcome_cache.clear();
+        self.walk_prefixes.clear();
+        self.pass_cache.clear();
+    }
+
     /// The properties of a template on which a walk over the window depends, encoded with as much detail as the
     /// expression distinguishes.
     pub(super) fn cache_key(&mut self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
