@@ -257,6 +257,10 @@ fn may_continue_with(pieces: &[WindowPiece<'_>], rest: &[u8]) -> bool {
 pub(super) struct KnownSearches(Vec<(ValueSearch, Option<Arc<Hits>>)>);
 
 impl KnownSearches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Bytes of memory, approximately.
     pub(super) fn memory_bytes(&self) -> usize {
         let bytes = self.0.iter().map(|(search, hits)| {

@@ -84,6 +84,9 @@ impl PatternFacts {
 
     /// Puts back the facts about a page.
     pub(super) fn put(&self, template_set: &Arc<TemplateSet>, page: usize, facts: PageFacts) {
+        if facts.possible.is_none() && facts.searches.is_empty() {
+            return;
+        }
         let bytes = facts.memory_bytes();
         let mut slabs = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         let at = slabs.iter().position(|slab| is_of(slab, template_set)).unwrap_or_else(|| {
