@@ -198,10 +198,14 @@ impl FieldLocations {
             _ => None,
         };
         let found = self.locations.iter().find_map(column_of)?;
-        let is_located = self.ambiguous_columns.is_empty() && self.repeatable_columns.is_empty();
-        let has_values = self.column_presence(template_set, templates, found.0);
+        // Rows without a code have no key and no value, so the column must be a part of the column with the codes.
+        let codes = self.split.as_ref().and_then(|split| split.code_column());
+        let is_located = self.ambiguous_columns.is_empty()
+            && self.repeatable_columns.is_empty()
+            && codes.is_none_or(|codes| has_values(&[codes], found.0, template_set));
+        let may_have = self.column_presence(template_set, templates, found.0);
         let agrees = |(key, place): (usize, &ValueLocation)| match place {
-            ValueLocation::Absent => !has_values(key),
+            ValueLocation::Absent => !may_have(key),
             place => column_of(place) == Some(found),
         };
         (is_located && self.locations.iter().enumerate().all(agrees)).then_some(found)
