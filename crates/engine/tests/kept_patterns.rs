@@ -38,7 +38,7 @@ fn text(at: u64) -> String {
     if random(22).is_multiple_of(2) {
         text.push_str(&format!(" \"{}\",", phrase(30, 1 + random(23) % 7)));
     }
-    if at % 4 == 0 {
+    if at.is_multiple_of(4) {
         text.push_str(&format!(" see ticket {:010x}", random(24) & 0xff_ffff_ffff));
     }
     text.push(if random(25).is_multiple_of(9) { '?' } else { '.' });

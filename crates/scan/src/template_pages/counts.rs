@@ -90,7 +90,11 @@ impl EventScan {
         let column = match places.iter().any(Option::is_some) {
             true => {
                 let values = values_at(column, counts.values(), places, reader)?;
-                Some((name, decoding.map_or(Arc::clone(&values), |decoding| decoded(&values, decoding))))
+                let values = match decoding {
+                    Some(decoding) => decoded(&values, decoding),
+                    None => values,
+                };
+                Some((name, values))
             }
             false => None,
         };
