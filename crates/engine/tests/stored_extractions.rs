@@ -413,6 +413,42 @@ fn stored_fields_are_what_the_rules_extract() {
     assert_equal(&answers(&store, PROPS), &remaining, "compacted after a deletion");
 }
 
+#[test]
+fn slices_of_dictionary_texts_are_counted_like_the_values_of_events() {
+    let dir = tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(dir.path()), ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    append(&store, "sliced", "h", 0, sliced, &[]);
+    store.seal_all().unwrap();
+    let reports = [
+        "stats count by severity",
+        "stats count(severity) count dc(severity) values(severity)",
+        "top limit=0 severity",
+        "stats count by file",
+    ];
+    let answers = || {
+        let engine = engine_of(PROPS);
+        let source: Arc<dyn SnapshotSource> = Arc::clone(&store) as _;
+        let rows =
+            |text: String| lines(&rows_of(&mut engine.start(request(&text), Arc::clone(&source)).unwrap()).unwrap());
+        // A command in between needs each event.
+        let of_events = reports.map(|report| rows(format!("search index=main | eval each=1 | {report}")));
+        assert_eq!(reports.map(|report| rows(format!("search index=main | {report}"))), of_events);
+        of_events
+    };
+    let sealed = answers();
+    store_fields(&store, PROPS);
+    store.compact_all().unwrap();
+    assert!(has_slices(&store, "severity"), "{:?}", stored_values(&store, "severity"));
+    assert_eq!(answers(), sealed);
+    // Every event begins with its severity.
+    for severity in ["E", "I", "W"] {
+        let count = (0..EVENTS).filter(|row| sliced(*row).starts_with(severity)).count();
+        let expected = [format!("severity={severity}"), format!("count={count}")];
+        let has_all = |line: &String| expected.iter().all(|field| line.split(" | ").any(|known| known == field));
+        assert!(sealed[0].iter().any(has_all), "{expected:?}: {:?}", sealed[0]);
+    }
+}
+
 /// Asserts that a pattern that reads a field runs after automatic extraction, whether the search reads templates, texts
 /// or stored columns.
 fn assert_same_precedence(store: &Arc<Store>) {

@@ -366,6 +366,14 @@ impl Regex {
         }
     }
 
+    /// Whether both are the same expression, as written, and the linear engine runs it.
+    pub fn is_same_linear(&self, other: &Regex) -> bool {
+        match (&self.engine, &other.engine) {
+            (Engine::Linear(mine), Engine::Linear(theirs)) => mine.source == theirs.source,
+            _ => false,
+        }
+    }
+
     /// Whether the linear engine runs the pattern.
     #[cfg(test)]
     fn is_linear(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::pushed_commands::PushedCommands;
 use crate::pushed_predicates::PushedPredicates;
 use crate::row_selector::RowSelector;
 use crate::summary::{SummaryReader, SummaryStore};
-use crate::template_pages::{NeedleSlabs, SlabCache, TemplateFactsCache};
+use crate::template_pages::{NeedleSlabs, PatternReaders, SlabCache, TemplateFactsCache};
 use crate::top_k::TopKThreshold;
 
 /// Field extraction rules, shared by all searches that run under the same settings.
@@ -31,11 +31,12 @@ pub struct ScanRules {
     skips_lookups: bool,
 }
 
-/// Rules, and the facts about template slabs that depend on them.
+/// Rules, the facts about template slabs that depend on them, and the readers of patterns that searches have used.
 #[derive(Clone)]
 struct RuleSet {
     rules: Arc<FieldRules>,
     facts_cache: Arc<TemplateFactsCache>,
+    pattern_readers: Arc<PatternReaders>,
 }
 
 impl ScanRules {
@@ -43,7 +44,7 @@ impl ScanRules {
     pub fn new(props: Arc<PropsResolver>) -> ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
-        let side = |rules| RuleSet { rules, facts_cache: Arc::default() };
+        let side = |rules| RuleSet { rules, facts_cache: Arc::default(), pattern_readers: Arc::default() };
         ScanRules { search_time: side(search_time), index_time: side(index_time), skips_lookups: false }
     }
 
@@ -90,7 +91,8 @@ impl ScanEnvironment<'_> {
         };
         let mut projection = Projection::new(&plan.projection);
         projection.test_patterns(&plan.condition);
-        let rexes = PushedCommands::new(&plan.extractions, &mut projection);
+        let kept = &side.pattern_readers;
+        let rexes = PushedCommands::new(&plan.extractions, &mut projection, kept);
         let (filter, demands, derivations) = self.condition(plan, &side.rules, &projection, &rexes)?;
         let summary = plan.summary.clone().map(|summary| SummaryReader::new(summary, Arc::clone(self.summaries)));
         Ok(EventScan {
@@ -102,7 +104,7 @@ impl ScanEnvironment<'_> {
             derivations,
             shown: ShownFields::default(),
             rexes,
-            computed_rexes: PushedCommands::default(),
+            computed_rexes: PushedCommands::new(&[], &mut projection, kept),
             projection,
             slabs: SlabCache::new(Arc::clone(&side.facts_cache)),
             needles: NeedleSlabs::new(Arc::clone(&side.facts_cache)),

@@ -17,12 +17,12 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::Rex;
 use quarry_eval::pattern::{GroupBorders, Regex};
 use quarry_eval::rows;
+use quarry_event::template::TemplateSet;
 use quarry_spl::ast::{Command, RexCommand, RexExtraction};
-use quarry_store::Segment;
 
 use super::event_fields::is_intrinsic_field;
 use super::fields::Projection;
-use super::template_pages::RexReader;
+use super::template_pages::{PatternReaders, RexReader};
 use crate::plan::{Extraction, ExtractionKind, TextValue};
 use crate::pushed_predicates::ValueSource;
 use crate::spath::{PushedPaths, TEXT_FIELD, is_not_from_text};
@@ -60,7 +60,6 @@ pub fn document_value(field: &str, path: &str) -> Option<TextValue> {
 }
 
 /// The commands pushed down into a scan, in order.
-#[derive(Default)]
 pub(crate) struct PushedCommands {
     /// `rex` commands.
     all: Vec<PushedRex>,
@@ -74,6 +73,15 @@ pub(crate) struct PushedCommands {
     only_sources: Vec<String>,
     /// Idle readers of template pages, at most one set per worker.
     idle: Mutex<Vec<Vec<RexReader>>>,
+    /// The readers of earlier searches.
+    kept: Arc<PatternReaders>,
+}
+
+impl Drop for PushedCommands {
+    fn drop(&mut self) {
+        let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
+        idle.drain(..).flatten().for_each(|reader| self.kept.keep(reader));
+    }
 }
 
 /// A `rex` command pushed down into a scan.
@@ -86,8 +94,13 @@ pub(crate) struct PushedRex {
 }
 
 impl PushedCommands {
-    /// Compiles the commands for the fields in `projection`, and adds the fields they read to it.
-    pub(crate) fn new(commands: &[Extraction], projection: &mut Projection) -> PushedCommands {
+    /// Compiles the commands for the fields in `projection`, and adds the fields they read to it. `kept` has the readers
+    /// of earlier searches.
+    pub(crate) fn new(
+        commands: &[Extraction],
+        projection: &mut Projection,
+        kept: &Arc<PatternReaders>,
+    ) -> PushedCommands {
         let (mut all, mut paths) = (Vec::new(), Vec::new());
         let (mut lengths, mut tests) = (Vec::new(), Vec::new());
         for extraction in commands {
@@ -119,7 +132,7 @@ impl PushedCommands {
         let only_sources: Vec<String> =
             sources.into_iter().filter(|source| !projection.includes(source)).map(str::to_owned).collect();
         projection.names.extend(only_sources.iter().cloned());
-        PushedCommands { all, paths, lengths, tests, only_sources, idle: Mutex::default() }
+        PushedCommands { all, paths, lengths, tests, only_sources, idle: Mutex::default(), kept: Arc::clone(kept) }
     }
 
     /// Whether nothing is pushed down.
@@ -201,16 +214,22 @@ impl PushedCommands {
         rows::drop_columns(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
     }
 
-    /// One reader per command and match test, for one worker that reads pages of a segment; preferably readers that
-    /// already know the segment.
-    pub(super) fn take_readers(&self, segment: &Arc<dyn Segment>) -> Vec<RexReader> {
+    /// The readers of earlier searches.
+    pub(super) fn kept(&self) -> &PatternReaders {
+        &self.kept
+    }
+
+    /// One reader per command and match test, for one worker that reads pages of the slab with these templates;
+    /// preferably readers that already know the slab.
+    pub(super) fn take_readers(&self, template_set: &Arc<TemplateSet>) -> Vec<RexReader> {
         let idle = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = idle.iter().position(|readers| readers.iter().all(|reader| reader.has_read(segment)));
+            let known = idle.iter().position(|readers| readers.iter().all(|reader| reader.has_read(template_set)));
             known.or(idle.len().checked_sub(1)).map(|at| idle.swap_remove(at))
         };
-        let tests = self.tests.iter().map(|(regex, output)| RexReader::of_test(regex, output));
-        idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).chain(tests).collect())
+        let commands = self.all.iter().map(|rex| self.kept.of_command(rex, template_set));
+        let tests = self.tests.iter().map(|(regex, output)| self.kept.of_test(regex, output, template_set));
+        idle.unwrap_or_else(|| commands.chain(tests).collect())
     }
 
     /// Keeps idle readers for the next page.

@@ -4,7 +4,7 @@
 
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Shortest literal worth searching for, in bytes.
+/// Shortest literal worth searching for, in bytes, unless it is a punctuation mark.
 const BYTES_MIN: usize = 2;
 /// Maximum number of literals; the longest are kept.
 const LITERALS_MAX: usize = 3;
@@ -50,7 +50,7 @@ impl Literals {
 
     fn close(&mut self) {
         let run = std::mem::take(&mut self.run);
-        if run.len() >= BYTES_MIN {
+        if run.len() >= BYTES_MIN || run.first().is_some_and(u8::is_ascii_punctuation) {
             self.found.push(run.into());
         }
     }
@@ -73,6 +73,8 @@ mod tests {
             ("(?:ab|cd)ef", vec!["ef"]),
             ("(?i)user", vec![]),
             (r"\d+", vec![]),
+            (r"(?<last>\w+)\?$", vec!["?"]),
+            (r"(\w)x(\w) \d", vec![]),
         ] {
             let found = required(pattern);
             let found: Vec<&str> = found.iter().map(|literal| std::str::from_utf8(literal).unwrap()).collect();

@@ -19,6 +19,7 @@ mod characters;
 mod decision;
 mod dependence;
 mod memo;
+mod memory;
 mod plan_cache;
 mod tail;
 

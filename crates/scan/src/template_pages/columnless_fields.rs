@@ -33,8 +33,9 @@ impl EventScan {
             Outcome::Same(_) => Rows::Some(Vec::new()),
             Outcome::Each(each) => Rows::Some(rows.iter().filter(|row| each[*row as usize] != UNDECIDED).collect()),
         };
-        let mut readers = self.computed_rexes.take_readers(&page.segment());
-        add_extracts(&mut readers, slab, |name| slab.needs_pattern(name) && names.iter().any(|read| read == name));
+        let mut readers = self.computed_rexes.take_readers(&slab.template_set);
+        let is_read = |name: &str| slab.needs_pattern(name) && names.iter().any(|read| read == name);
+        add_extracts(&mut readers, self.computed_rexes.kept(), slab, is_read);
         let mut undecided = Vec::new();
         let mut groups = read_groups(&mut readers, Vec::new(), &mut sure, &mut undecided, page)?;
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();

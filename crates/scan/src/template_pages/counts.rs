@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crate::event_scan::EventScan;
 use crate::page::PageRef;
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::{Array, ArrayRef, Int64Array, StringViewBuilder};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::field_names::METADATA_FIELDS;
-use quarry_eval::rows;
+use quarry_eval::rows::{self, ColumnReader};
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
@@ -22,6 +22,7 @@ use super::field_locations::FieldLocations;
 use super::outcome::{NO, UNDECIDED, YES};
 use super::page::PageReader;
 use super::slab::Slab;
+use super::value_location::Decoding;
 use crate::event_fields::is_intrinsic_field;
 use crate::fields::Projection;
 
@@ -29,8 +30,8 @@ use crate::fields::Projection;
 enum CountedPart {
     /// Only the existence of the event.
     Nothing,
-    /// The value of a field, which is stored in this column.
-    Column { name: String, column: u32 },
+    /// The value of a field, which is stored in this column or computed from the texts of its dictionary.
+    Column { name: String, column: u32, decoding: Option<Decoding> },
 }
 
 impl EventScan {
@@ -82,12 +83,19 @@ impl EventScan {
         }
         let all: i64 = kept.iter().map(|(_, events)| events).sum();
         assert!(all <= i64::from(page.info.events), "no more events are counted than the page has");
-        let CountedPart::Column { name, .. } = wanted else {
+        let CountedPart::Column { name, decoding, .. } = wanted else {
             return rows_of(slab, &self.projection, None, vec![all]).map(Some);
         };
         let (places, events): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
         let column = match places.iter().any(Option::is_some) {
-            true => Some((name, values_at(column, counts.values(), places, reader)?)),
+            true => {
+                let values = values_at(column, counts.values(), places, reader)?;
+                let values = match decoding {
+                    Some(decoding) => decoded(&values, decoding),
+                    None => values,
+                };
+                Some((name, values))
+            }
             false => None,
         };
         rows_of(slab, &self.projection, column, events).map(Some)
@@ -115,17 +123,22 @@ impl EventScan {
             }
             let field =
                 self.field_or_path_locations(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
-            let column = field.filter(|_| !is_intrinsic_field(name))?.column?;
+            let field = field.filter(|_| !is_intrinsic_field(name))?;
+            let (column, decoding) = match field.column {
+                Some(column) => (column, None),
+                None => field.written_column(&slab.template_set).map(|(column, decoding)| (column, Some(decoding)))?,
+            };
             // Counts of templates are not counts of the values that the templates compose.
             let is_counted = match slab.template_set.columns.get(column as usize)?.kind {
-                ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
+                ColumnKind::Dictionary { .. } => true,
+                ColumnKind::Numbers { .. } => decoding.is_none(),
                 ColumnKind::Templates(_) | ColumnKind::Texts => false,
             };
             let CountedPart::Nothing = wanted else { return None };
             if !is_counted {
                 return None;
             }
-            wanted = CountedPart::Column { name: name.clone(), column };
+            wanted = CountedPart::Column { name: name.clone(), column, decoding };
         }
         Some(wanted)
     }
@@ -167,6 +180,16 @@ fn values_at(
         CountedValues::Numbers(numbers) => ColumnValues::Numbers(numbers.to_vec()),
     };
     typed_column(column, &PageColumn { rows: None, values }, &ValuePositions::Some(places), reader)
+}
+
+/// The values of a field that are computed from these texts.
+fn decoded(texts: &ArrayRef, decoding: Decoding) -> ArrayRef {
+    let (reader, mut scratch) = (ColumnReader::new(texts), String::new());
+    let mut values = StringViewBuilder::with_capacity(texts.len());
+    for row in 0..texts.len() {
+        values.append_option(reader.text(row, &mut scratch).and_then(|text| decoding.value(text)));
+    }
+    Arc::new(values.finish())
 }
 
 /// Rows with an event count each; `None` if there are no rows.

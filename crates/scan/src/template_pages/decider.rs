@@ -42,6 +42,11 @@ impl Decider {
         Decider { decision, columns, has_codes, memo: CombinationMemo::default(), test }
     }
 
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Decider>() + self.memo.memory_bytes()
+    }
+
     /// Whether a match starts in the window; `None` if a value is missing.
     pub(super) fn has_match(
         &mut self,

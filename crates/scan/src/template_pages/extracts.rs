@@ -357,7 +357,7 @@ impl NamedRule<'_> {
             RuleLocation::Nowhere | RuleLocation::ByValue => None,
         };
         let (mut text, mut captures) = (Vec::new(), self.extract.regex.new_captures());
-        let mut locations = Vec::new();
+        let mut locations = Vec::with_capacity(combinations(parts));
         for index in 0..combinations(parts) {
             let value = |part: usize, text: &mut Vec<u8>| append_value(parts, index, part, text);
             let is_match = window.has_match(decision, flat, &self.extract.regex, value, &mut text, &mut captures)?;
@@ -375,7 +375,7 @@ impl NamedRule<'_> {
         parts: &PartValues,
     ) -> Result<Option<CodedLocations>, Utf8Error> {
         let (mut text, mut captures) = (Vec::new(), self.extract.regex.new_captures());
-        let mut locations = Vec::new();
+        let mut locations = Vec::with_capacity(combinations(parts));
         for index in 0..combinations(parts) {
             let value = |part: usize, text: &mut Vec<u8>| append_value(parts, index, part, text);
             let mut found: Option<ValueLocation> = None;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quarry_event::ValueColumns;
 use quarry_event::template::{
-    SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextSlice, ValueParts,
+    ColumnKind, SEPARATOR_BYTE, StoredValues, TEXT_COLUMN, Template, TemplatePart, TemplateSet, TextSlice, ValueParts,
 };
 
 use super::ambiguous_columns::AmbiguousColumn;
@@ -182,6 +182,33 @@ impl FieldLocations {
     #[inline]
     pub(super) fn slab_key(&self, key: usize) -> usize {
         self.split.as_ref().map_or(key, |split| split.undivided(key))
+    }
+
+    /// The column from whose values all values of the field are computed in the same way, and the computation; `None` if
+    /// there is no such column, or if the column has values in rows that lack the field.
+    pub(super) fn written_column(&self, template_set: &TemplateSet) -> Option<(u32, Decoding)> {
+        let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
+            return None;
+        };
+        let column_of = |place: &ValueLocation| match place {
+            ValueLocation::Written(WrittenParts { parts, decoding }) => match **parts {
+                [TemplatePart::Variable(column)] => Some((column, *decoding)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let found = self.locations.iter().find_map(column_of)?;
+        // Rows without a code have no key and no value, so the column must be a part of the column with the codes.
+        let codes = self.split.as_ref().and_then(|split| split.code_column());
+        let is_located = self.ambiguous_columns.is_empty()
+            && self.repeatable_columns.is_empty()
+            && codes.is_none_or(|codes| has_values(&[codes], found.0, template_set));
+        let may_have = self.column_presence(template_set, templates, found.0);
+        let agrees = |(key, place): (usize, &ValueLocation)| match place {
+            ValueLocation::Absent => !may_have(key),
+            place => column_of(place) == Some(found),
+        };
+        (is_located && self.locations.iter().enumerate().all(agrees)).then_some(found)
     }
 
     /// Tells for each of the field's keys whether a column may have values in its rows.

@@ -40,6 +40,12 @@ impl GroupMemos {
         Some(GroupMemos { matched: Memo::new(places(&apart.matched)?), groups: groups.collect::<Option<_>>()? })
     }
 
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let groups = self.groups.iter().map(|group| group.answers.memory_bytes());
+        self.matched.answers.memory_bytes() + groups.sum::<usize>()
+    }
+
     /// Whether a row with these codes has a match, whose groups are then in `found`; `None` if an answer is missing.
     /// `some` is a reusable buffer.
     pub(super) fn get(&self, codes: &[u32], some: &mut Vec<u32>, found: &mut Vec<u32>) -> Option<bool> {

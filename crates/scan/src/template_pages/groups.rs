@@ -21,6 +21,7 @@ use super::columns::field_column;
 use super::field_locations::FieldLocations;
 use super::interner::ABSENT;
 use super::page::{PageReader, Rows};
+use super::pattern_readers::PatternReaders;
 use super::rex::RexReader;
 use super::roots::reads_on_columns;
 use super::slab::Slab;
@@ -85,7 +86,13 @@ impl Groups {
 }
 
 /// Adds readers for a slab's rules that produce requested fields, unless readers with all requested groups exist.
-pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: impl Fn(&str) -> bool) {
+/// `kept` has the readers of earlier searches.
+pub(super) fn add_extracts(
+    readers: &mut Vec<RexReader>,
+    kept: &PatternReaders,
+    slab: &Slab,
+    wanted: impl Fn(&str) -> bool,
+) {
     for extract in slab.extracts() {
         let is_of = |reader: &RexReader| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
         let known = readers.iter().position(is_of);
@@ -94,7 +101,10 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
             continue;
         }
         // Groups that another slab requested are kept.
-        let reader = RexReader::of_extract(extract, |name| wanted(name) || has(name));
+        let names = extract.names.iter().enumerate();
+        let is_read = |name: &String| wanted(name) || has(name);
+        let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(is_read)?))).collect();
+        let reader = kept.of_rule(extract, groups, &slab.template_set);
         match known {
             Some(at) => readers[at] = reader,
             None => readers.push(reader),

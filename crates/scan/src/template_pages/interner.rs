@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray};
+use arrow::array::{Array, ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use quarry_stdx::number::u32_of;
@@ -75,6 +75,16 @@ impl Interner {
             self.of_page = Some(PageTexts::default());
         }
         Some(number)
+    }
+
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let of_page =
+            self.of_page.as_ref().map_or(0, |page| page.all.capacity() + page.ends.capacity() * size_of::<u32>());
+        // The shared array holds a view of each text besides the text.
+        let of_array = self.array.as_ref().map_or(0, |array| array.get_array_memory_size());
+        let numbers = self.numbers.capacity() + self.ends.capacity() + self.places.capacity();
+        self.all.capacity() + numbers * size_of::<u32>() + of_array + of_page
     }
 
     /// Number of distinct texts.
@@ -155,7 +165,7 @@ fn text_of<'t>(all: &'t str, ends: &[u32], number: u32) -> &'t str {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Array, AsArray};
+    use arrow::array::AsArray;
 
     use super::*;
 

@@ -8,6 +8,8 @@
 //! Not here: determining the literals ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
 //! ([`super::rex`]).
 
+use std::sync::Arc;
+
 use memchr::memmem::{self, Finder};
 use quarry_eval::EngineError;
 use quarry_eval::pattern::Regex;
@@ -42,15 +44,39 @@ pub(super) struct LiteralSites(Vec<LiteralSite>);
 #[derive(Default)]
 struct LiteralSite {
     literal: usize,
-    /// Columns whose values may contain the whole literal, each with the place of its search results in the last page.
-    inside: Vec<(u32, usize)>,
-    /// Columns whose values may begin with the rest of the literal, and the number of its bytes that precede the value.
-    starts: Vec<(u32, usize)>,
-    /// Columns whose values may end with the start of the literal, and the number of its bytes in the value.
-    ends: Vec<(u32, usize)>,
+    columns: Vec<SiteColumn>,
     /// Number of rows in which the literal was searched for.
     searched_rows: u32,
     excluded_rows: u32,
+}
+
+/// A column whose values may contain a literal or a part of it.
+struct SiteColumn {
+    search: ValueSearch,
+    /// Number of the page that `found` belongs to.
+    page: u64,
+    /// The values of that page in which the search succeeds; `None` if there are none.
+    found: Option<Arc<Hits>>,
+}
+
+/// A search for a literal, and for parts of it at the ends, in the values of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ValueSearch {
+    column: u32,
+    literal: usize,
+    /// Whether a value may contain the whole literal.
+    inside: bool,
+    /// A value may begin with the rest of the literal after each of these numbers of bytes.
+    starts: Vec<usize>,
+    /// A value may end with each of these numbers of bytes of the literal.
+    ends: Vec<usize>,
+}
+
+impl ValueSearch {
+    /// A search that finds nothing.
+    fn new(column: u32, literal: usize) -> ValueSearch {
+        ValueSearch { column, literal, inside: false, starts: Vec::new(), ends: Vec::new() }
+    }
 }
 
 impl LiteralSite {
@@ -60,7 +86,18 @@ impl LiteralSite {
         self.searched_rows >= SAMPLE_ROWS && self.excluded_rows < self.searched_rows / USEFUL_EXCLUSION_DIVISOR
     }
 
+    /// The search in a column, which is added if it is new.
+    fn search_in(&mut self, column: u32) -> &mut ValueSearch {
+        let known = self.columns.iter().position(|known| known.search.column == column);
+        let at = known.unwrap_or_else(|| {
+            self.columns.push(SiteColumn { search: ValueSearch::new(column, self.literal), page: 0, found: None });
+            self.columns.len() - 1
+        });
+        &mut self.columns[at].search
+    }
+
     /// Whether the literal may be in the window of this row.
+    #[inline]
     fn may_be_in(
         &mut self,
         row: u32,
@@ -69,24 +106,16 @@ impl LiteralSite {
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<bool, EngineError> {
-        let finder = &literals.0[self.literal];
-        for (column, last) in &mut self.inside {
-            let Some((place, values)) = cursors.value_position(*column, row, page)? else { return Ok(true) };
-            if hits.of(*column, self.literal, finder, values, last).is_set(place) {
-                return Ok(true);
+        for SiteColumn { search, page: known, found } in &mut self.columns {
+            if *known != hits.page {
+                *found = hits.of(search, literals, page)?;
+                *known = hits.page;
             }
-        }
-        for (column, before) in &self.starts {
-            let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
-            let rest = &finder.needle()[*before..];
-            if value.starts_with(rest) || rest.starts_with(value) {
-                return Ok(true);
-            }
-        }
-        for (column, before) in &self.ends {
-            let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
-            if value.ends_with(&finder.needle()[..*before]) {
-                return Ok(true);
+            // In most pages, no value contains a rare literal. The positions of the rows' values are not needed then.
+            let Some(found) = found else { continue };
+            match cursors.value_position(search.column, row, page)? {
+                Some((place, _)) if !found.is_set(place) => {}
+                _ => return Ok(true),
             }
         }
         Ok(false)
@@ -180,7 +209,7 @@ fn site_of(number: usize, literal: &[u8], pieces: &[WindowPiece<'_>]) -> Option<
         match piece {
             WindowPiece::Fixed(bytes) if memmem::find(bytes, literal).is_some() => return None,
             WindowPiece::Fixed(_) => {}
-            WindowPiece::Text(column) => site.inside.push((*column, 0)),
+            WindowPiece::Text(column) => site.search_in(*column).inside = true,
             WindowPiece::Other(traits) if may_contain(traits, literal) => return None,
             WindowPiece::Other(_) => {}
         }
@@ -190,9 +219,9 @@ fn site_of(number: usize, literal: &[u8], pieces: &[WindowPiece<'_>]) -> Option<
                 continue;
             }
             match (piece, following.first()) {
-                (WindowPiece::Text(column), _) => site.ends.push((*column, cut)),
+                (WindowPiece::Text(column), _) => site.search_in(*column).ends.push(cut),
                 (WindowPiece::Fixed(bytes), _) if !bytes.ends_with(head) => {}
-                (WindowPiece::Fixed(_), Some(WindowPiece::Text(column))) => site.starts.push((*column, cut)),
+                (WindowPiece::Fixed(_), Some(WindowPiece::Text(column))) => site.search_in(*column).starts.push(cut),
                 (WindowPiece::Fixed(_), _) => return None,
                 (WindowPiece::Other(traits), _) if may_contain(traits, head) => return None,
                 (WindowPiece::Other(_), _) => {}
@@ -223,26 +252,69 @@ fn may_continue_with(pieces: &[WindowPiece<'_>], rest: &[u8]) -> bool {
     }
 }
 
-/// Cached search results for a page: the values that contain a literal, by column and literal.
+/// Searches in the values of a page, each with the values in which it succeeds; `None` if there are none.
 #[derive(Default)]
-pub(super) struct PageHits(Vec<(u32, usize, Hits)>);
+pub(super) struct KnownSearches(Vec<(ValueSearch, Option<Arc<Hits>>)>);
 
-impl PageHits {
-    /// An empty cache for a page; `None` if the page has so few rows that testing them one by one is cheaper.
-    pub(super) fn for_rows(rows: usize) -> Option<PageHits> {
-        (rows >= PAGE_ROWS_MIN).then(PageHits::default)
+impl KnownSearches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// The values that contain a literal; `last` is the place where they were found last.
-    fn of(&mut self, column: u32, literal: usize, finder: &Finder<'_>, values: &PageColumn, last: &mut usize) -> &Hits {
-        let is_of = |(known, number, _): &(u32, usize, Hits)| (*known, *number) == (column, literal);
-        if !self.0.get(*last).is_some_and(is_of) {
-            *last = self.0.iter().position(is_of).unwrap_or_else(|| {
-                self.0.push((column, literal, Hits::of(finder, values)));
-                self.0.len() - 1
-            });
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let bytes = self.0.iter().map(|(search, hits)| {
+            size_of_val(search.starts.as_slice())
+                + size_of_val(search.ends.as_slice())
+                + hits.as_ref().map_or(0, |hits| hits.memory_bytes())
+        });
+        size_of_val(self.0.as_slice()) + bytes.sum::<usize>()
+    }
+}
+
+/// Cached search results for a page that a reader reads.
+pub(super) struct PageHits {
+    /// Number of the read; a reader numbers them from 1 on.
+    page: u64,
+    known: KnownSearches,
+}
+
+impl PageHits {
+    /// The cache for the page that is read with this number, which begins with these searches; `None` if so few rows are
+    /// read that testing them one by one is cheaper.
+    pub(super) fn for_rows(rows: usize, page: u64, known: &mut KnownSearches) -> Option<PageHits> {
+        (rows >= PAGE_ROWS_MIN).then(|| PageHits { page, known: std::mem::take(known) })
+    }
+
+    /// All searches in the page so far.
+    pub(super) fn into_searches(self) -> KnownSearches {
+        self.known
+    }
+
+    /// The values in which a search succeeds; `None` if there are none.
+    fn of(
+        &mut self,
+        search: &ValueSearch,
+        literals: &RequiredLiterals,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<Arc<Hits>>, EngineError> {
+        if let Some((_, known)) = self.known.0.iter().find(|(known, _)| known == search) {
+            return Ok(known.clone());
         }
-        &self.0[*last].2
+        let values = page.column(search.column)?;
+        let finder = &literals.0[search.literal];
+        let whole = ValueSearch { inside: true, ..ValueSearch::new(search.column, search.literal) };
+        let mut found = match search.inside {
+            // Windows that differ in their edges share the search for the whole literal.
+            true if *search != whole => self.of(&whole, literals, page)?.map(|hits| Hits::clone(&hits)),
+            true => Some(Hits::containing(finder, &values)),
+            false => None,
+        }
+        .unwrap_or_else(|| Hits::empty(&values));
+        found.add_edges(finder.needle(), search, &values);
+        let found = found.has_any().then(|| Arc::new(found));
+        self.known.0.push((search.clone(), found.clone()));
+        Ok(found)
     }
 }
 
@@ -256,31 +328,79 @@ fn value_at_byte(ends: &[u32], from: usize, start: usize) -> usize {
     }
 }
 
-/// A bit for each value that contains a literal.
-struct Hits(Vec<u64>);
+/// A bit for each value of a column, or for each row of a page, in which a search succeeds.
+#[derive(Clone)]
+pub(super) struct Hits(Vec<u64>);
 
 impl Hits {
-    fn of(finder: &Finder<'_>, column: &PageColumn) -> Hits {
-        let ColumnValues::Texts { bytes, ends } = &column.values else { return Hits(Vec::new()) };
+    /// No hit among this many values.
+    pub(super) fn none(values: usize) -> Hits {
+        Hits(vec![0u64; values.div_ceil(u64::BITS as usize)])
+    }
+
+    fn empty(column: &PageColumn) -> Hits {
+        Hits::none(column.values.len())
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
+    }
+
+    /// The values that contain the literal of `finder`.
+    fn containing(finder: &Finder<'_>, column: &PageColumn) -> Hits {
+        let mut hits = Hits::empty(column);
+        let ColumnValues::Texts { bytes, ends } = &column.values else { return hits };
         debug_assert!(ends.last().is_none_or(|end| *end as usize <= bytes.len()), "values are within the texts");
-        let mut bits = vec![0u64; ends.len().div_ceil(u64::BITS as usize)];
         let (mut at, mut value) = (0, 0);
         while let Some(found) = bytes.get(at..).and_then(|rest| finder.find(rest)) {
             let start = at + found;
             value = value_at_byte(ends, value, start);
             let Some(end) = ends.get(value).map(|end| *end as usize) else { break };
             if start + finder.needle().len() <= end {
-                bits[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);
+                hits.set(value);
                 at = end;
             } else {
                 // The occurrence spans this value and the next.
                 at = start + 1;
             }
         }
-        Hits(bits)
+        hits
     }
 
-    fn is_set(&self, value: usize) -> bool {
+    /// Adds the values that begin or end with a part of the literal, as `search` says. A value that is shorter than the
+    /// part at its beginning is added if the part begins with it.
+    fn add_edges(&mut self, literal: &[u8], search: &ValueSearch, column: &PageColumn) {
+        let ColumnValues::Texts { bytes, ends } = &column.values else { return };
+        if search.starts.is_empty() && search.ends.is_empty() {
+            return;
+        }
+        let may_begin = |value: &[u8], before: usize| {
+            let rest = &literal[before..];
+            value.starts_with(rest) || rest.starts_with(value)
+        };
+        let mut start = 0;
+        for (number, end) in ends.iter().enumerate() {
+            let value = &bytes[start..*end as usize];
+            start = *end as usize;
+            if search.ends.iter().any(|before| value.ends_with(&literal[..*before]))
+                || search.starts.iter().any(|before| may_begin(value, *before))
+            {
+                self.set(number);
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, value: usize) {
+        self.0[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);
+    }
+
+    fn has_any(&self) -> bool {
+        self.0.iter().any(|bits| *bits != 0)
+    }
+
+    #[inline]
+    pub(super) fn is_set(&self, value: usize) -> bool {
         self.0.get(value / u64::BITS as usize).is_some_and(|bits| bits >> (value % u64::BITS as usize) & 1 == 1)
     }
 }
@@ -306,7 +426,7 @@ mod tests {
                 rows: None,
                 values: ColumnValues::Texts { bytes: values.concat().into(), ends: ends.collect() },
             };
-            let hits = Hits::of(&Finder::new(&literal), &column);
+            let hits = Hits::containing(&Finder::new(&literal), &column);
             for (at, value) in values.iter().enumerate() {
                 prop_assert_eq!(hits.is_set(at), value.contains(&literal), "{} of {:?}", at, values);
             }
@@ -339,13 +459,46 @@ mod tests {
             let whole: String = parts.iter().map(|(kind, text)| value_of(*kind, text)).collect();
             let Some(site) = site_of(0, literal.as_bytes(), &pieces) else { return Ok(()) };
             let text_of = |column: u32| texts.iter().find(|(known, _)| *known == column).unwrap().1.as_str();
-            let is_there = site.inside.iter().any(|(column, _)| text_of(*column).contains(&literal))
-                || site.starts.iter().any(|(column, cut)| {
-                    let (value, rest) = (text_of(*column), &literal[*cut..]);
-                    value.starts_with(rest) || rest.starts_with(value)
-                })
-                || site.ends.iter().any(|(column, cut)| text_of(*column).ends_with(&literal[..*cut]));
+            let is_there = site.columns.iter().any(|SiteColumn { search, .. }| {
+                let value = text_of(search.column);
+                let ends = vec![u32::try_from(value.len()).unwrap()];
+                let values = ColumnValues::Texts { bytes: value.as_bytes().to_vec().into(), ends };
+                let column = PageColumn { rows: None, values };
+                let mut hits = match search.inside {
+                    true => Hits::containing(&Finder::new(&literal), &column),
+                    false => Hits::empty(&column),
+                };
+                hits.add_edges(literal.as_bytes(), search, &column);
+                hits.is_set(0)
+            });
             prop_assert!(is_there || !whole.contains(&literal), "{literal} in {parts:?}");
         }
+    }
+
+    #[test]
+    fn values_that_hold_a_part_of_the_literal_at_an_end_are_found() {
+        let values = ["to be", "reach", "he did", "", "could not r", "x"];
+        let ends = values.iter().scan(0u32, |end, value| {
+            *end += u32::try_from(value.len()).unwrap();
+            Some(*end)
+        });
+        let column = PageColumn {
+            rows: None,
+            values: ColumnValues::Texts { bytes: values.concat().into_bytes().into(), ends: ends.collect() },
+        };
+        let literal = b"not reach";
+        let found = |starts: &[usize], ends: &[usize]| {
+            let (starts, ends) = (starts.to_vec(), ends.to_vec());
+            let mut hits = Hits::empty(&column);
+            hits.add_edges(literal, &ValueSearch { starts, ends, ..ValueSearch::new(0, 0) }, &column);
+            (0..values.len()).filter(|value| hits.is_set(*value)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[], &[]), [0; 0]);
+        // "reach" follows "not "; an empty value may be followed by the rest.
+        assert_eq!(found(&[4], &[]), [1, 3]);
+        // "not r" ends one value; "t" ends none, and "he did" does not end with "no".
+        assert_eq!(found(&[], &[5]), [4]);
+        assert_eq!(found(&[], &[3, 2]), [0; 0]);
+        assert_eq!(found(&[4], &[5]), [1, 3, 4]);
     }
 }

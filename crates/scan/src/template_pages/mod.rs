@@ -50,6 +50,7 @@ mod page;
 mod path_columns;
 mod paths;
 mod pattern_cost;
+mod pattern_readers;
 mod planned_template;
 mod planning_budget;
 mod predicate_filter;
@@ -98,6 +99,7 @@ use self::groups::{Groups, add_extracts, column_where_absent, read_groups, with_
 pub(crate) use self::needle_rows::NeedleSlabs;
 use self::outcome::{NO, Outcome, UNDECIDED, YES};
 use self::page::{PageReader, Rows};
+pub(crate) use self::pattern_readers::PatternReaders;
 pub(crate) use self::rex::RexReader;
 use self::roots::reads_on_columns;
 pub(crate) use self::slab::SlabCache;
@@ -281,9 +283,9 @@ impl EventScan {
         let mut sure = self.apply_top_k(sure, reader, left)?;
         let costs = &context.costs;
         let computed = costs.measure_part(ScanPart::Rules, || self.computed_columns(&mut sure, &mut maybe, reader))?;
-        let mut rexes = self.rexes.take_readers(&reader.segment());
+        let mut rexes = self.rexes.take_readers(&slab.template_set);
         if !self.projection.includes_unnamed() {
-            add_extracts(&mut rexes, slab, |name| {
+            add_extracts(&mut rexes, self.rexes.kept(), slab, |name| {
                 let is_asked_for = !is_intrinsic_field(name) && slab.needs_pattern(name) && !slab.is_computed(name);
                 is_asked_for && self.projection.names.iter().any(|wanted| wanted == name)
             });

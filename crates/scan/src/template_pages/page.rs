@@ -161,6 +161,11 @@ impl<'a> PageReader<'a> {
         &self.slab.template_set
     }
 
+    /// Number of the page in its slab.
+    pub(super) fn number(&self) -> usize {
+        self.page.page
+    }
+
     /// Number of events.
     pub(super) fn len(&self) -> usize {
         self.page.info.events as usize

@@ -14,6 +14,7 @@
 
 mod answer_table;
 mod evaluation;
+mod page_facts;
 mod pattern_tree;
 mod planning_cost;
 mod windows;
@@ -25,12 +26,12 @@ use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::Planner;
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::ColumnReader;
-use quarry_event::template::{ColumnValues, TEXT_COLUMN};
+use quarry_event::template::{ColumnValues, TEXT_COLUMN, TemplateSet};
 use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
-use quarry_store::Segment;
 
 pub(super) use self::evaluation::{Evaluation, invalid_utf8};
+pub(super) use self::page_facts::PatternFacts;
 use self::pattern_tree::PatternTree;
 pub(super) use self::pattern_tree::TemplateNode;
 use self::word_prefilter::WordPrefilter;
@@ -39,7 +40,6 @@ use super::divided_keys::keys_of;
 use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
 use super::literals::{PageHits, RequiredLiterals};
-use super::outcome::{Outcome, YES};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
 use super::roots::{RequestedRows, Roots, reads_on_columns};
@@ -48,7 +48,11 @@ use crate::fields::Extract;
 use crate::pushed_commands::PushedRex;
 
 /// Maximum number of slabs whose plans a reader caches.
-const CACHED_SLABS_MAX: usize = 2;
+const CACHED_SLABS_MAX: usize = 64;
+/// Number of slabs that a search reads at the same time; their plans are cached whatever their size.
+const OPEN_SLABS: usize = 2;
+/// Maximum bytes of the plans and answers that a reader caches, besides those of the open slabs.
+const CACHED_BYTES_MAX: usize = 8 << 20;
 /// The code of a match if a reader only tests whether the pattern matches ([`RexReader::of_test`]).
 const MATCHED: u32 = 0;
 
@@ -66,7 +70,11 @@ pub(crate) struct RexReader {
     planner: Option<Planner>,
     literals: RequiredLiterals,
     words: WordPrefilter,
+    /// What is known about the pages of slabs; shared by the readers of the pattern.
+    pub(super) facts: Arc<PatternFacts>,
     slabs: Vec<PatternTree>,
+    /// Number of pages read.
+    pages: u64,
     /// Cost of the pattern so far.
     pub(super) cost: PatternCost,
 }
@@ -83,20 +91,32 @@ impl RexReader {
         RexReader { test: Some(output.to_owned()), ..RexReader::of_pattern(regex, Vec::new(), None) }
     }
 
-    /// A reader for a search-time rule; `wanted` selects its groups.
-    pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
-        let names = extract.names.iter().enumerate();
-        let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(|name| wanted(name))?)));
-        RexReader::of_pattern(&extract.regex, groups.collect(), Some(Arc::clone(extract)))
+    /// A reader for these groups of a search-time rule.
+    pub(super) fn of_extract(extract: &Arc<Extract>, groups: Vec<(usize, String)>) -> RexReader {
+        RexReader::of_pattern(&extract.regex, groups, Some(Arc::clone(extract)))
     }
 
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
         let (literals, words) = (RequiredLiterals::of(&regex), WordPrefilter::of(&regex));
-        let (slabs, cost) = (Vec::new(), PatternCost::default());
-        let (test, source_field) = (None, None);
-        RexReader { extract, test, source_field, regex, captures, groups, planner, literals, words, slabs, cost }
+        let (slabs, pages, cost) = (Vec::new(), 0, PatternCost::default());
+        let (test, source_field, facts) = (None, None, Arc::default());
+        RexReader {
+            extract,
+            test,
+            source_field,
+            regex,
+            captures,
+            groups,
+            planner,
+            literals,
+            words,
+            facts,
+            slabs,
+            pages,
+            cost,
+        }
     }
 
     /// Whether one of the reader's groups is this field.
@@ -128,19 +148,27 @@ impl RexReader {
         }
         let at = self.tree_index(page);
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+        let (facts, template_set, number) = (Arc::clone(&self.facts), &page.slab.template_set, page.number());
+        let mut known = facts.take(template_set, number);
         let possible = match self.source_field {
-            None => self.words.possible_rows(&mut self.slabs[at].prefilter, rows, &self.cost, page)?,
-            Some(_) => Outcome::Same(YES),
+            None => {
+                let prefilter = &mut self.slabs[at].prefilter;
+                self.words.possible_rows(prefilter, rows, &self.cost, &mut known.possible, page)?
+            }
+            Some(_) => None,
         };
-        let may_match = |row: u32| is_for(row) && possible.is_possible(row as usize);
+        let is_possible = |row: u32| possible.as_ref().is_none_or(|possible| possible.is_set(row as usize));
+        let may_match = |row: u32| is_for(row) && is_possible(row);
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| may_match(*row));
         self.cost.rows += rows.len() as u64;
+        self.pages += 1;
+        let pages = self.pages;
         let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, cost, .. } = self;
         match planner {
             Some(planner) => {
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
                 let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len()));
+                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len(), pages, &mut known.searches));
                 let mut work = Evaluation {
                     regex,
                     skips_empty,
@@ -157,9 +185,13 @@ impl RexReader {
                     cost,
                 };
                 slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
+                if let Some(hits) = work.hits {
+                    known.searches = hits.into_searches();
+                }
             }
             None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
         }
+        facts.put(template_set, number, known);
         self.cost.texts += found.undecided.len() as u64;
         self.evaluate_values(at, rows, &mut found, page)?;
         let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
@@ -314,25 +346,63 @@ impl RexReader {
         Ok(())
     }
 
-    /// Whether the reader has read this slab recently.
-    pub(crate) fn has_read(&self, segment: &Arc<dyn Segment>) -> bool {
-        self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
+    /// Whether the reader has plans for the slab with these templates.
+    pub(crate) fn has_read(&self, template_set: &Arc<TemplateSet>) -> bool {
+        self.slabs.iter().any(|tree| tree.is_of(template_set))
+    }
+
+    /// Whether a later search can use the reader, for another command with the same pattern and groups. The plans of a
+    /// command that reads a field depend on where the search finds the field.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.planner.is_some() && self.source_field.is_none()
+    }
+
+    /// Whether the reader evaluates this pattern for these groups of a command or, with `is_test`, for a match test.
+    pub(super) fn is_for_command(&self, regex: &Regex, groups: &[(usize, String)], is_test: bool) -> bool {
+        self.extract.is_none()
+            && self.source_field.is_none()
+            && self.test.is_some() == is_test
+            && self.groups == groups
+            && self.regex.is_same_linear(regex)
+    }
+
+    /// Whether the reader evaluates these groups of a rule.
+    pub(super) fn is_for_rule(&self, extract: &Arc<Extract>, groups: &[(usize, String)]) -> bool {
+        self.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract)) && self.groups == groups
+    }
+
+    /// Drops what only the ending search needs, and the plans of slabs whose templates have left memory.
+    pub(super) fn end_search(&mut self) {
+        self.slabs.retain(PatternTree::is_in_use);
+        self.slabs.iter_mut().for_each(PatternTree::stop_reading);
+        self.planner.iter_mut().for_each(Planner::end_search);
+    }
+
+    /// Bytes of memory between searches, approximately.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let planner = self.planner.as_ref().map_or(0, Planner::memory_bytes);
+        size_of::<RexReader>() + planner + self.slabs.iter().map(PatternTree::kept_bytes).sum::<usize>()
     }
 
     /// Index of the tree for the page's slab.
     fn tree_index(&mut self, page: &PageReader<'_>) -> usize {
-        let segment = &page.slab.segment;
-        if let Some(at) = self.slabs.iter().position(|tree| Arc::ptr_eq(&tree.segment, segment)) {
+        let template_set = &page.slab.template_set;
+        if let Some(at) = self.slabs.iter().position(|tree| tree.is_of(template_set)) {
             return at;
         }
-        if self.slabs.len() == CACHED_SLABS_MAX {
-            self.slabs.remove(0);
+        if let Some(left) = self.slabs.len().checked_sub(OPEN_SLABS) {
+            self.slabs[left].stop_reading();
+            let mut bytes: usize = self.slabs[..=left].iter().map(PatternTree::kept_bytes).sum();
+            while self.slabs.len() >= CACHED_SLABS_MAX || bytes > CACHED_BYTES_MAX {
+                bytes -= self.slabs.remove(0).kept_bytes();
+            }
         }
         if let Some(planner) = &mut self.planner {
             planner.begin_slab();
         }
         let field = self.source_field.as_ref().and_then(|(_, field)| page.slab.field(field));
         self.slabs.push(PatternTree::new(page.slab, field, self.groups.len()));
+        assert!(self.slabs.len() <= CACHED_SLABS_MAX, "the number of cached slabs is limited");
         self.slabs.len() - 1
     }
 }

@@ -124,6 +124,16 @@ impl<T> CombinationMemo<T> {
         Some(number)
     }
 
+    /// Bytes of memory, approximately.
+    pub fn memory_bytes(&self) -> usize {
+        let others: usize =
+            self.others.keys().map(|codes| size_of_val(&**codes) + size_of::<(Box<[u32]>, u32)>()).sum();
+        size_of_val(self.answers.as_slice())
+            + (self.single.len() + self.pairs.cells) * size_of::<u32>()
+            + self.far_pairs.capacity() * size_of::<(u64, u32)>()
+            + others
+    }
+
     /// All answers found so far.
     pub fn answers(&self) -> &[T] {
         &self.answers

@@ -64,6 +64,11 @@ impl AnswerTable {
         Ok(other.map(|other| (start + code * second_len + other) as usize))
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self.nodes.as_slice()) + size_of_val(self.answers.as_slice())
+    }
+
     /// The answer at a position.
     #[inline]
     pub(super) fn get(&self, place: usize) -> u32 {

@@ -5,7 +5,7 @@
 //! whose *flat* template the variable is replaced by that template. Templates with equal parts around their windows
 //! (the parts of a text in which the pattern may match) share a node, the *leaf*.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -15,7 +15,6 @@ use quarry_eval::pattern::template_match::{
 };
 use quarry_event::template::{ColumnKind, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_stdx::number::u32_of;
-use quarry_store::Segment;
 
 use super::MATCHED;
 use super::answer_table::{AnswerTable, NO_MATCH, TEXT_BASE, UNANSWERED};
@@ -42,9 +41,13 @@ const CHEAP_COMBINATIONS_MAX: usize = 4_096;
 /// read.
 const NODES_MAX: usize = 65_536;
 
+/// Memory of a template of which one variable is expanded, and of its key, approximately.
+const BRANCH_BYTES: usize = 8 << 10;
+
 /// Plans of the pattern for the templates of one slab.
 pub(super) struct PatternTree {
-    pub segment: Arc<dyn Segment>,
+    /// The templates of the slab. A tree outlives its search, and must not keep them in memory.
+    template_set: Weak<TemplateSet>,
     nodes: Vec<TemplateNode>,
     /// Nodes with windows, by the parts that contain these windows.
     leaves: HashMap<Template, Vec<usize>, FixedState>,
@@ -57,6 +60,8 @@ pub(super) struct PatternTree {
     pub prefilter: SlabPrefilter,
     answers: AnswerTable,
     planning: PlanningCost,
+    /// Bytes of memory when a search last stopped to read the slab.
+    kept_bytes: usize,
 }
 
 /// Plan of the pattern for one flat template.
@@ -141,7 +146,7 @@ impl PatternTree {
             _ => Vec::new(),
         };
         PatternTree {
-            segment: Arc::clone(&slab.segment),
+            template_set: Arc::downgrade(&slab.template_set),
             nodes,
             leaves: HashMap::default(),
             branches: HashMap::default(),
@@ -151,7 +156,46 @@ impl PatternTree {
             prefilter: SlabPrefilter::default(),
             answers: AnswerTable::default(),
             planning: PlanningCost::default(),
+            kept_bytes: 0,
         }
+    }
+
+    /// Whether the tree belongs to the slab with these templates. No other slab has their address as long as the tree
+    /// refers to them.
+    pub(super) fn is_of(&self, template_set: &Arc<TemplateSet>) -> bool {
+        std::ptr::eq(self.template_set.as_ptr(), Arc::as_ptr(template_set))
+    }
+
+    /// Whether the templates are still in memory.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.template_set.strong_count() > 0
+    }
+
+    /// Drops what refers to dictionaries of the slab; plans and answers stay for later reads.
+    pub(super) fn stop_reading(&mut self) {
+        self.dictionaries = HashMap::default();
+        self.lists = ListedValues::default();
+        self.prefilter.stop_reading();
+        self.kept_bytes = self.memory_bytes();
+    }
+
+    /// Bytes of memory when a search last stopped to read the slab, approximately.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let nodes = self.nodes.iter().map(|node| match node {
+            TemplateNode::Windows(leaf) => leaf.memory_bytes(),
+            TemplateNode::Field(template) => template.memory_bytes(),
+            _ => 0,
+        });
+        let texts = self.texts.iter().map(Interner::memory_bytes);
+        size_of_val(self.nodes.as_slice())
+            + nodes.sum::<usize>()
+            + self.branches.len() * BRANCH_BYTES
+            + texts.sum::<usize>()
+            + self.answers.memory_bytes()
     }
 
     /// Evaluates rows, given in ascending order with their positions in the result. For a test, the only code means a
@@ -223,7 +267,7 @@ impl PatternTree {
                         return Ok(u32::MAX);
                     }
                     let before = work.planner.steps_spent();
-                    let parts = self.plan(at, work, page.template_set());
+                    let parts = self.plan(at, work, page.slab);
                     self.planning.add_plan(work.planner.steps_spent().saturating_sub(before), parts);
                 }
                 Some(TemplateNode::Same(same)) => at = *same,
@@ -248,7 +292,8 @@ impl PatternTree {
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<Answer<'w>, EngineError> {
-        let PatternTree { segment, nodes, dictionaries, texts, .. } = self;
+        let PatternTree { nodes, dictionaries, texts, .. } = self;
+        let segment = &page.slab.segment;
         match nodes.get_mut(at) {
             Some(TemplateNode::Windows(leaf)) => {
                 leaf.evaluate(remembers, work, RowOf { row, cursors, page, segment, dictionaries }, texts)
@@ -259,12 +304,13 @@ impl PatternTree {
     }
 
     /// Plans a flat template; returns the number of its parts.
-    fn plan(&mut self, at: usize, work: &mut Evaluation<'_>, template_set: &TemplateSet) -> usize {
+    fn plan(&mut self, at: usize, work: &mut Evaluation<'_>, slab: &Slab) -> usize {
+        let template_set: &TemplateSet = &slab.template_set;
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
         let Some(template) = node.template(template_set) else { return 0 };
         let parts = template.parts().len();
-        let (lists, segment) = (&mut self.lists, &self.segment);
-        let dictionary = |column| segment.dictionary(column).ok();
+        let lists = &mut self.lists;
+        let dictionary = |column| slab.segment.dictionary(column).ok();
         let mut values = |column: u32| lists.of_column(template_set, column, &dictionary);
         match work.planner.plan_with_values(&template, &mut values) {
             MatchPlan::Never => self.nodes[at] = TemplateNode::Never,

@@ -17,6 +17,10 @@ use crate::template_pages::interner::Interner;
 use crate::template_pages::literals::{LiteralSites, RequiredLiterals};
 use crate::template_pages::row_values::RowOf;
 
+/// Memory of the positions of the literals of a window, approximately: for each, the values of the last page that may
+/// contain it.
+const SITES_BYTES: usize = 1024;
+
 /// A leaf of a pattern's plans: the windows of a flat template ([`super::pattern_tree`]) in which the pattern may
 /// match.
 pub(in crate::template_pages) struct Leaf {
@@ -76,6 +80,23 @@ impl WindowRequest {
 }
 
 impl Leaf {
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let windows = self.windows.iter().zip(&self.planned).map(|(request, planned)| {
+            let WindowRequest { columns, memo, found, decider, apart, .. } = request;
+            size_of::<WindowRequest>()
+                // The window is kept as planned and as it is evaluated.
+                + planned.memory_bytes() * 2
+                + size_of_val(columns.as_slice())
+                + size_of_val(found.as_slice())
+                + memo.memory_bytes()
+                + decider.as_ref().map_or(0, Decider::memory_bytes)
+                + apart.as_ref().map_or(0, GroupMemos::memory_bytes)
+                + SITES_BYTES
+        });
+        self.template.memory_bytes() + windows.sum::<usize>()
+    }
+
     #[inline]
     pub(super) fn evaluate<'w>(
         &'w mut self,

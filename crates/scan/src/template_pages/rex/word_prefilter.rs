@@ -8,11 +8,13 @@
 //! Not here: literals in the windows of a planned template ([`crate::template_pages::literals`]).
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_eval::pattern::Regex;
 use quarry_event::segment::{WordBound, is_breaker};
 
+use crate::template_pages::literals::Hits;
 use crate::template_pages::outcome::{Outcome, YES};
 use crate::template_pages::page::{PageReader, Rows};
 use crate::template_pages::pattern_cost::PatternCost;
@@ -43,6 +45,13 @@ pub(super) struct SlabPrefilter {
     fruitless_pages: usize,
 }
 
+impl SlabPrefilter {
+    /// Drops the plans. Later searches know whether the words are fruitless.
+    pub(super) fn stop_reading(&mut self) {
+        self.plans = None;
+    }
+}
+
 impl WordPrefilter {
     pub(super) fn of(regex: &Regex) -> WordPrefilter {
         let literals = regex.required_literals();
@@ -50,18 +59,22 @@ impl WordPrefilter {
         WordPrefilter(words.iter().map(|word| Word::new(&format!("*{word}*"), WordBound::Breaker, true)).collect())
     }
 
-    /// The rows of a page that may match: those with a possible answer. `rows` are asked for; `cost` is that of the
-    /// pattern so far.
+    /// The rows of a page that may match; `None` for all rows. `rows` are asked for; `cost` is that of the pattern so
+    /// far. `known` is the result of an earlier search, if there is one, or becomes the result.
     pub(super) fn possible_rows(
         &self,
         slab: &mut SlabPrefilter,
         rows: &Rows,
         cost: &PatternCost,
+        known: &mut Option<Arc<Hits>>,
         page: &mut PageReader<'_>,
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<Option<Arc<Hits>>, EngineError> {
+        if known.is_some() {
+            return Ok(known.clone());
+        }
         let is_cheap = slab.plans.is_none() && cost.texts * ROWS_PER_TEXT_MAX <= cost.rows;
         if self.0.is_empty() || is_cheap || rows.len() < ROWS_MIN || slab.fruitless_pages >= FRUITLESS_PAGES_MAX {
-            return Ok(Outcome::Same(YES));
+            return Ok(None);
         }
         if slab.plans.is_none() {
             let plan = |word: &Word| Ok(Some(page.slab.plan_word(word)?).filter(|plan| !plan.reads_spans()));
@@ -80,7 +93,10 @@ impl WordPrefilter {
         if excluded < rows.len() / USEFUL_EXCLUSION_DIVISOR {
             slab.fruitless_pages += 1;
         }
-        Ok(possible)
+        let mut hits = Hits::none(page.len());
+        (0..page.len()).filter(|row| possible.is_possible(*row)).for_each(|row| hits.set(row));
+        *known = Some(Arc::new(hits));
+        Ok(known.clone())
     }
 }
 

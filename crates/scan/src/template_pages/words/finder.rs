@@ -1,13 +1,14 @@
 //! Finder for the positions in a text at which a run of bytes begins.
 //!
-//! In short texts, the rarest byte of the run is searched for. In long texts, in which even that byte occurs often, two
-//! or three neighbouring bytes are searched for, in upper and lower case at once if letters match in either case (the
-//! *Teddy* algorithm of `aho_corasick::packed`): nearly every hit is then a match.
+//! In short texts, the rarest byte of the run is searched for. In long texts, in which even that byte occurs often, the
+//! whole run is searched for or, if letters match in either case, two or three neighbouring bytes in upper and lower
+//! case at once (the *Teddy* algorithm of `aho_corasick::packed`): nearly every hit is then a match.
 
 use std::sync::OnceLock;
 
 use aho_corasick::Span;
 use aho_corasick::packed::{Config, Searcher};
+use memchr::memmem;
 
 /// Bytes ordered by their usual frequency in texts, most common first.
 const BYTES_BY_FREQUENCY: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
@@ -25,15 +26,28 @@ pub(super) struct Finder {
     /// The rarest byte, in both cases, and its offset in the run.
     byte: [u8; 2],
     offset: usize,
-    /// The rarest neighbouring bytes, determined at the first long text; `None` if the run is a single byte, or if no
-    /// searcher can be built.
-    window: OnceLock<Option<RareBytes>>,
+    /// The search in long texts, prepared at the first of them; `None` if the run is a single byte, or if no searcher
+    /// can be built.
+    window: OnceLock<Option<LongTextSearch>>,
 }
 
 #[derive(Clone, Debug)]
-struct RareBytes {
-    offset: usize,
-    searcher: Searcher,
+enum LongTextSearch {
+    Whole(memmem::Finder<'static>),
+    /// The rarest neighbouring bytes, and their offset in the run.
+    RareBytes(usize, Searcher),
+}
+
+impl LongTextSearch {
+    /// The next place at or after `from` that may belong to the run, and its offset in the run.
+    fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+        match self {
+            LongTextSearch::Whole(finder) => finder.find(text.get(from..)?).map(|found| (from + found, 0)),
+            LongTextSearch::RareBytes(offset, searcher) => {
+                searcher.find_in(text, Span::from(from..text.len())).map(|found| (found.start(), *offset))
+            }
+        }
+    }
 }
 
 impl Finder {
@@ -48,14 +62,12 @@ impl Finder {
     /// Positions at which the run begins in a text, ascending.
     pub(super) fn positions<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
         let is_long = text.len() >= LONG_TEXT_BYTES_MIN;
-        let window = if is_long { self.window.get_or_init(|| self.rarest_window()).as_ref() } else { None };
+        let window = if is_long { self.window.get_or_init(|| self.long_text_search()).as_ref() } else { None };
         let mut from = 0;
         std::iter::from_fn(move || {
             loop {
                 let (found, offset) = match window {
-                    Some(RareBytes { offset, searcher }) => {
-                        (searcher.find_in(text, Span::from(from..text.len()))?.start(), *offset)
-                    }
+                    Some(search) => search.find(text, from)?,
                     None => (from + memchr::memchr2(self.byte[0], self.byte[1], &text[from..])?, self.offset),
                 };
                 from = found + 1;
@@ -73,11 +85,13 @@ impl Finder {
         })
     }
 
-    /// The rarest neighbouring bytes.
-    fn rarest_window(&self) -> Option<RareBytes> {
+    fn long_text_search(&self) -> Option<LongTextSearch> {
         let bytes = self.needle.len().min(RARE_WINDOW_BYTES);
         if bytes < 2 {
             return None;
+        }
+        if !self.fold {
+            return Some(LongTextSearch::Whole(memmem::Finder::new(&*self.needle).into_owned()));
         }
         let windows = self.needle.windows(bytes).enumerate();
         let (offset, window) =
@@ -85,7 +99,7 @@ impl Finder {
         let mut variants: Vec<Vec<u8>> = vec![Vec::new()];
         for byte in window {
             let mut cases = vec![*byte];
-            if self.fold && byte.is_ascii_alphabetic() {
+            if byte.is_ascii_alphabetic() {
                 cases.push(byte ^ b' ');
             }
             variants = variants
@@ -95,7 +109,7 @@ impl Finder {
         }
         assert!(variants.len() <= 1 << RARE_WINDOW_BYTES, "a byte has at most two cases");
         let searcher = Config::new().builder().extend(variants).build()?;
-        Some(RareBytes { offset, searcher })
+        Some(LongTextSearch::RareBytes(offset, searcher))
     }
 }
 

@@ -106,13 +106,18 @@ impl Planner {
             || self.walk_prefixes.is_half_full()
             || self.pass_cache.len() > PASSES_MAX / 2;
         if is_full {
-            self.value_lists.clear();
-            self.form_lists.clear();
-            self.dependence_cache.clear();
-            self.outcome_cache.clear();
-            self.walk_prefixes.clear();
-            self.pass_cache.clear();
+            self.clear_analyses();
         }
+    }
+
+    /// Empties the caches of analyses and of attempts.
+    pub(in crate::pattern::template_match) fn clear_analyses(&mut self) {
+        self.value_lists.clear();
+        self.form_lists.clear();
+        self.dependence_cache.clear();
+        self.outcome_cache.clear();
+        self.walk_prefixes.clear();
+        self.pass_cache.clear();
     }
 
     /// The properties of a template on which a walk over the window depends, encoded with as much detail as the
