@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use quarry_event::TimeRange;
-use quarry_store::Segment;
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_store::{MemoryStore, Segment};
 use quarry_testworld::request;
 
-use super::{FixedSnapshot, SPLIT_OPTIONS, compare, engine, run_search, store};
+use super::{FixedSnapshot, SPLIT_OPTIONS, compare, compare_in, engine, run_search, store};
 use crate::shaper::HandMade;
 
 const SEARCHES: &[&str] = &[
@@ -43,4 +43,33 @@ fn fields_of_events_are_sorted_by_name() {
             assert!(found.is_sorted() && !found.is_empty(), "{found:?}");
         }
     }
+}
+
+/// A key with characters that field names do not have, outside of the pairs that the templates have.
+fn unusual_keys() -> MemoryStore {
+    let store = MemoryStore::new("main");
+    let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
+    let meta = batch.intern(&Metadata {
+        index: "main".into(),
+        host: "web1".into(),
+        source: "/var/log/app.log".into(),
+        sourcetype: "kv".into(),
+    });
+    for at in 0..60i64 {
+        let key = if at % 20 == 7 { "a\u{2713}" } else { "size" };
+        batch.push(format!("id={at} {key}={} rest={at}", at * 7).as_bytes(), at * 1_000_000_000, meta);
+    }
+    store.append(batch).unwrap();
+    store
+}
+
+#[test]
+fn keys_become_the_same_names() {
+    let searches =
+        ["stats count(a_) as n count(\"a\u{2713}\") as m", "search a_=* | table _time a_", "search a_>100 | table id"];
+    let of_all = |search: &str| (format!("search * | {search}"), TimeRange::ALL);
+    compare_in(&unusual_keys(), &engine(), searches.into_iter().map(of_all));
+    let source = Arc::new(FixedSnapshot(unusual_keys().snapshot().segments));
+    let found = run_search(&engine(), &source, &of_all(searches[0]).0, TimeRange::ALL);
+    assert_eq!(found, ["m=0 | n=3"]);
 }
