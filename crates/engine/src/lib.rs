@@ -57,6 +57,7 @@ pub use quarry_eval::context::{SubsearchDefaults, TransactionLimits};
 pub use quarry_eval::costs::{CostFigures, CostReport, Costs, PruneFigures, ScanPart};
 pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::extract::examples;
+pub use quarry_eval::field_names::SeenNames;
 pub use quarry_eval::lookup::{AddressLocations, FillTable, Location, LookupSource, LookupTable, ModelFile, TableTime};
 pub use quarry_eval::messages::Messages;
 pub use quarry_eval::rows::{ColumnType, RowIter, compact, reverse, split_by_bytes};

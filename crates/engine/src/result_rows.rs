@@ -41,7 +41,7 @@ impl ResultRows {
         self.kept.spill()
     }
 
-    /// Column names in order of first appearance, including those of empty batches.
+    /// Column names, including those of empty batches.
     pub fn names(&self) -> &[String] {
         self.names.all()
     }

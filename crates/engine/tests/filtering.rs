@@ -5,6 +5,8 @@
 
 #[path = "filtering/constant_values.rs"]
 mod constant_values;
+#[path = "filtering/derived_values.rs"]
+mod derived_values;
 #[path = "filtering/escapes_by_host.rs"]
 mod escapes_by_host;
 #[path = "filtering/keyed_values.rs"]

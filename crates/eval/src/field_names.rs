@@ -9,6 +9,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use quarry_spl::ast::FieldPattern;
 
+use crate::rows::column_order::merge_columns;
+
 /// Fields that hold an event's metadata.
 pub const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
 
@@ -67,8 +69,8 @@ pub fn names_of(rows: &arrow::record_batch::RecordBatch) -> Vec<String> {
     rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
 }
 
-/// Column names in order of first appearance.
-#[derive(Default)]
+/// The column names of all batches, ordered as in a buffer that holds the batches.
+#[derive(Debug, Default)]
 pub struct SeenNames {
     names: Vec<String>,
     known: HashSet<String, FixedState>,
@@ -82,11 +84,12 @@ impl SeenNames {
         if self.last.as_ref() == Some(rows.schema_ref()) {
             return;
         }
-        for field in rows.schema_ref().fields() {
-            if !self.known.contains(field.name()) {
-                self.known.insert(field.name().clone());
-                self.names.push(field.name().clone());
-            }
+        let batch: Vec<&str> = rows.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+        if batch.iter().any(|name| !self.known.contains(*name)) {
+            let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
+            let names = merge_columns(&known, &batch, |a, b| a < b).into_iter().map(str::to_owned).collect();
+            self.names = names;
+            self.known.extend(batch.into_iter().map(str::to_owned));
         }
         self.last = Some(rows.schema());
     }

@@ -11,6 +11,7 @@
 
 mod build;
 mod cancellable_sort;
+pub(crate) mod column_order;
 mod column_type;
 mod decode;
 mod distinct_memo;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::{ArrayRef, Int64Array, StringViewBuilder, TimestampNanosecondArray};
+use arrow::array::{Array, ArrayRef, Int64Array, StringViewBuilder, TimestampNanosecondArray};
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -428,10 +428,26 @@ impl EventScan {
             None => rows,
         };
         *left += read - rows.num_rows();
-        self.requested_columns(&match self.keeps_numbers {
+        let rows = self.requested_columns(&match self.keeps_numbers {
             true => rows::decode_rows_except_numbers(&rows)?,
             false => rows::decode_rows(&rows)?,
-        })
+        })?;
+        if self.projection.includes_unnamed() { self.found_columns(&rows) } else { Ok(rows) }
+    }
+
+    /// The rows of a search that reads fields without naming them: the fields that events have, sorted by name, after
+    /// the columns of every event. Which other columns there are, and their order, depends on how a page is stored.
+    fn found_columns(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let is_named = |name: &str| !self.projection.all && self.projection.names.iter().any(|named| named == name);
+        let has_value = |at: usize| rows.column(at).logical_null_count() < rows.num_rows();
+        let schema = rows.schema_ref();
+        let name = |at: usize| schema.field(at).name().as_str();
+        let (mut kept, mut found): (Vec<usize>, Vec<usize>) = (0..rows.num_columns())
+            .filter(|at| event_fields::is_intrinsic_field(name(*at)) || is_named(name(*at)) || has_value(*at))
+            .partition(|at| event_fields::is_intrinsic_field(name(*at)));
+        found.sort_by_key(|at| name(*at));
+        kept.append(&mut found);
+        Ok(rows.project(&kept)?)
     }
 
     /// The rows without columns that only the condition or a pushed-down command read.

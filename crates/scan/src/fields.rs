@@ -644,10 +644,7 @@ impl<'a> FieldExtractor<'a> {
                 if rules.auto_json && is_json() {
                     self.extract_json(text);
                 } else {
-                    auto_kv(text, &mut |name, value| match name.contains('-') {
-                        false => self.add(extracted_name(name), value, false),
-                        true => self.add(&clean_key(name), value, false),
-                    });
+                    auto_kv(text, &mut |name, value| self.add(extracted_name(&clean_key(name)), value, false));
                 }
             }
         }

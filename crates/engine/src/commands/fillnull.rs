@@ -7,7 +7,6 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
-use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{
     ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter, Value, is_hidden,
 };
@@ -86,7 +85,7 @@ impl RowCommand for FillFields {
     }
 }
 
-/// Fills every field; the set of fields is known only at the end.
+/// Fills every field that some row has; the set of fields is known only at the end.
 struct FillAll {
     value: String,
 }
@@ -95,13 +94,12 @@ impl Blocking for FillAll {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let kept = RowBuffer::collect("fillnull", rows, &context.dataflow)?;
         let value = self.value.clone();
+        let names = kept.valued_names();
         let filled = kept.into_unified_rows().map(move |batch| {
-            let batch = batch?;
-            let mut filled = NewColumns::of(batch.clone());
-            for (name, column) in names_of(&batch).iter().zip(batch.columns()) {
-                if !is_hidden(name) {
-                    filled.set(name, fill(column, &value));
-                }
+            let mut filled = NewColumns::of(batch?);
+            for name in names.iter().filter(|name| !is_hidden(name)) {
+                let column = filled.column(name);
+                filled.set(name, fill(&column, &value));
             }
             filled.finish()
         });

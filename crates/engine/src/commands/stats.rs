@@ -13,7 +13,6 @@ use quarry_eval::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, ha
 use quarry_eval::command::Reduce;
 use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::expr::ExprContext;
-use quarry_eval::field_names::names_of;
 use quarry_eval::rows::rank::ValueRanks;
 use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter, of_batches, sort_cancellable};
 use quarry_spl::ast::{Aggregate, EvalCommand, FieldPattern, NodeBuilder, StatsCommand};
@@ -159,8 +158,7 @@ pub(super) fn plan_for(
     rows: &RowBuffer,
     expressions: &ExprContext,
 ) -> Result<AggregatePlan, EngineError> {
-    let names = names_of(&RecordBatch::new_empty(rows.schema()));
-    AggregatePlan::new(&expand_wildcards(aggregates, by, &names), by.to_vec(), expressions)
+    AggregatePlan::new(&expand_wildcards(aggregates, by, &rows.valued_names()), by.to_vec(), expressions)
 }
 
 /// Writes a row's key from the first value of each field; false if a field is missing.

@@ -298,3 +298,39 @@ fn aliases_of_one_source_give_the_same_values() {
     let searches = all.map(|(condition, asked)| (format!("search {condition} | {asked}"), TimeRange::ALL));
     compare_in(&one_source(), &engine_of(ONE_SOURCE, ""), searches);
 }
+
+/// Two sources with the same fields, of which only one has the rule.
+fn two_sources() -> MemoryStore {
+    let store = MemoryStore::new("main");
+    let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
+    let metas = ["app", "other"].map(|sourcetype| {
+        batch.intern(&Metadata {
+            index: "main".into(),
+            host: "web1".into(),
+            source: "/var/log/app.log".into(),
+            sourcetype: sourcetype.into(),
+        })
+    });
+    for at in 0..200u32 {
+        let user = ["alice", "bob", "carol"][at as usize % 3];
+        let text =
+            if at % 7 == 0 { format!("id={at} path=/p{at}") } else { format!("id={at} user={user} path=/p{at}") };
+        batch.push(text.as_bytes(), i64::from(at) * 1_000_000_000, metas[at as usize % 2]);
+    }
+    store.append(batch).unwrap();
+    store
+}
+
+#[test]
+fn a_rule_for_values_of_a_field_applies_to_its_sourcetype() {
+    let searches = ["stats count by first, sourcetype", "stats dc(first) by sourcetype", "table _time first"];
+    let rules = [
+        "[app]\nEXTRACT-first = ^(?<first>..) in user\n",
+        "[app]\nEXTRACT-first = ^(?<first>..) in user\n[other]\nEXTRACT-first = ^(?<first>...) in path\n",
+        "[app]\nEXTRACT-first = ^(?<first>..) in user\n[other]\nEXTRACT-first = ^(?<first>..) in missing\n",
+    ];
+    for rules in rules {
+        let searches = searches.map(|search| (format!("search * | {search}"), TimeRange::ALL));
+        compare_in(&two_sources(), &engine_of(rules, ""), searches.into_iter());
+    }
+}

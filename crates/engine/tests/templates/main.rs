@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod all_fields;
 mod chains;
 mod conditions;
 mod derived_fields;

@@ -1,9 +1,9 @@
-//! Percentile sketch: exact for few distinct values, a t-digest beyond that.
+//! Percentile sketch: exact for few distinct values, bins of values beyond that.
 //!
 //! The exact phase stores each distinct value with its count, including values with more digits than a double. Beyond
-//! [`EXACT_VALUES_MAX`] values, neighbours are merged into centroids, which are small at the ends, so that extreme
-//! percentiles stay accurate. Source: Dunning and Ertl, "Computing extremely accurate quantiles using t-digests"
-//! (2019), scale function k1.
+//! [`POINTS_MAX`] values, doubles that differ only in their last bits share a bin. As many bits are ignored as it takes
+//! to have at most `POINTS_MAX` bins. This number depends only on the values, so that the sketch does not depend on the
+//! order in which values were added or sketches were merged.
 
 use std::cmp::Ordering;
 
@@ -13,35 +13,42 @@ use quarry_stdx::number::{f64_of, integer_part};
 
 use super::numbers::NumberParts;
 
-/// Maximum number of distinct values kept exactly.
-const EXACT_VALUES_MAX: usize = 10_000;
+/// Maximum number of distinct values kept exactly, and of bins.
+const POINTS_MAX: usize = 10_000;
 /// Values buffered before they are merged.
 const BUFFER_MAX: usize = 4_096;
-/// Size of the sketch: approximate number of centroids.
-const COMPRESSION: f64 = 400.0;
 
-/// Numbers per value in a serialized state: the value as a double, the excess of the exact value over the double, and
-/// the weight.
+/// Numbers per value or bin in a serialized state. Of a value: the double, the excess of the exact value over the
+/// double, and the weight. Of a bin: its smallest value, its largest value, and the weight.
 const STATE_POINT: usize = 3;
 
 /// A number that is not a double: the nearest double, and the difference in billionths.
 type LongNumber = (f64, i64);
 
+/// Values of which all bits except the ignored ones are equal.
+#[derive(Clone, Copy, Debug)]
+struct Bin {
+    low: f64,
+    high: f64,
+    weight: f64,
+}
+
 /// The sketch.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
-    /// Sorted values or centroids with their weights.
+    /// Sorted values with their weights; empty if there are bins.
     points: Vec<(f64, f64)>,
-    /// Like `points`, for values with more digits than a double; the last numbers are unsorted. Empty after points
-    /// were merged.
+    /// Like `points`, for values with more digits than a double; the last numbers are unsorted. Empty if there are bins.
     longs: Vec<(LongNumber, f64)>,
     /// Length of the sorted part of `longs`.
     longs_sorted: usize,
-    /// Values not yet merged into `points`.
+    /// Values not yet merged into `points` or `bins`.
     buffer: Vec<f64>,
-    /// Whether points were merged.
-    rounded: bool,
-    /// Whether points must never be merged.
+    /// Sorted bins.
+    bins: Vec<Bin>,
+    /// Number of last bits that bins ignore; 0 while values are exact.
+    ignored_bits: u32,
+    /// Whether there must never be bins.
     exact: bool,
 }
 
@@ -78,9 +85,15 @@ impl Digest {
     /// Adds another sketch in state form.
     pub fn merge_state(&mut self, state: &[f64]) {
         self.flush_buffer();
-        let Some((rounded, points)) = state.split_first() else { return };
+        let Some((ignored_bits, points)) = state.split_first() else { return };
         assert!(points.len().is_multiple_of(STATE_POINT), "a state has STATE_POINT numbers for each point");
-        self.rounded |= *rounded != 0.0;
+        if *ignored_bits != 0.0 {
+            self.start_bins();
+            self.ignored_bits = self.ignored_bits.max(*ignored_bits as u32);
+            let bins = points.chunks_exact(STATE_POINT);
+            self.bins.extend(bins.map(|bin| Bin { low: bin[0], high: bin[1], weight: bin[2] }));
+            return self.merge_bins();
+        }
         for point in points.chunks_exact(STATE_POINT) {
             match (point[0], point[1], point[2]) {
                 (value, 0.0, weight) => self.points.push((value, weight)),
@@ -96,45 +109,48 @@ impl Digest {
             + self.points.capacity() * size_of::<(f64, f64)>()
             + self.longs.capacity() * size_of::<(LongNumber, f64)>()
             + self.buffer.capacity() * size_of::<f64>()
+            + self.bins.capacity() * size_of::<Bin>()
     }
 
-    /// The serialized state: whether the sketch is rounded, then `STATE_POINT` numbers per value.
+    /// The serialized state: the number of ignored bits, then `STATE_POINT` numbers per value or bin.
     pub fn into_state(mut self) -> Vec<f64> {
         self.flush_buffer();
         assert!(
-            self.buffer.is_empty() && !(self.exact && self.rounded),
-            "a complete state of exact values is not rounded"
+            self.buffer.is_empty() && !(self.exact && self.is_rounded()),
+            "a complete state of exact values has no bins"
         );
-        assert!(!self.rounded || self.longs.is_empty(), "centroids are doubles");
-        let head = if self.rounded { 1.0 } else { 0.0 };
         let points = self.points.iter().flat_map(|(value, weight)| [*value, 0.0, *weight]);
         let longs = self.longs.iter().flat_map(|((value, rest), weight)| [*value, f64_of(*rest), *weight]);
-        std::iter::once(head).chain(points).chain(longs).collect()
+        let bins = self.bins.iter().flat_map(|bin| [bin.low, bin.high, bin.weight]);
+        std::iter::once(f64::from(self.ignored_bits)).chain(points).chain(longs).chain(bins).collect()
     }
 
-    /// The value below which `percent` of the numbers lie; `None` without numbers. A rounded sketch interpolates
+    /// The value below which `percent` of the numbers lie; `None` without numbers. In a bin, values are interpolated
     /// linearly.
     pub fn percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
         self.flush_buffer();
-        let weights = self.points.iter().map(|(_, weight)| weight).chain(self.longs.iter().map(|(_, weight)| weight));
-        let total: f64 = weights.sum();
+        let points = self.points.iter().map(|(_, weight)| weight);
+        let longs = self.longs.iter().map(|(_, weight)| weight);
+        let total: f64 = points.chain(longs).chain(self.bins.iter().map(|bin| &bin.weight)).sum();
         // The division comes last: 29 % of 100 is exactly 29, but 0.29 times 100 is less.
         let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
-        match method {
-            _ if self.rounded => self.interpolate(of(total)).map(Number::of_float),
-            PercentileMethod::NearestRank => self.exact_at(of(total).floor().min(total - 1.0)),
-            PercentileMethod::Interpolated => self.exact_at(of(total - 1.0)),
-        }
+        let rank = match method {
+            PercentileMethod::NearestRank => of(total).floor().min(total - 1.0),
+            PercentileMethod::Interpolated => of(total - 1.0),
+        };
+        if self.is_rounded() { self.interpolate(rank).map(Number::of_float) } else { self.exact_at(rank) }
     }
 
-    /// Like [`Digest::percentile`], but a rounded sketch returns the next point above instead of interpolating.
+    /// Like [`Digest::percentile`], but returns the largest value of a bin instead of interpolating.
     pub fn upper_percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
         let value = self.percentile(percent, method)?;
-        if !self.rounded {
-            return Some(value);
-        }
-        let above = self.points.iter().map(|(point, _)| *point).find(|point| *point >= value.as_f64());
+        let above = self.bins.iter().map(|bin| bin.high).find(|high| *high >= value.as_f64());
         Some(above.map_or(value, Number::of_float))
+    }
+
+    /// Whether values were merged into bins.
+    fn is_rounded(&self) -> bool {
+        self.ignored_bits > 0
     }
 
     /// Value at a rank, counted from 0; each value is repeated as often as its weight.
@@ -161,32 +177,41 @@ impl Digest {
         Some(below.plus(above.minus(below).times(Number::Float(part))))
     }
 
-    /// Value at a cumulative weight; half of a centroid's weight lies before it and half after it.
-    fn interpolate(&self, target: f64) -> Option<f64> {
-        let (first, last) = (self.points.first()?.0, self.points.last()?.0);
-        let mut before = 0.0;
-        let mut previous = (0.0, first);
-        for (value, weight) in &self.points {
-            let middle = before + weight / 2.0;
-            if target < middle {
-                let width = middle - previous.0;
-                let part = if width > 0.0 { (target - previous.0) / width } else { 0.0 };
-                return Some(previous.1 + (value - previous.1) * part);
+    /// Value at a rank, counted from 0, of the values in bins.
+    fn interpolate(&self, rank: f64) -> Option<f64> {
+        let between = |low: f64, high: f64, part: f64| low + (high - low) * part;
+        let mut first = 0.0;
+        let mut previous: Option<&Bin> = None;
+        for bin in &self.bins {
+            if rank < first {
+                let below = previous.map_or(bin.low, |bin| bin.high);
+                return Some(between(below, bin.low, rank + 1.0 - first));
             }
-            previous = (middle, *value);
-            before += weight;
+            let last = first + bin.weight - 1.0;
+            if rank <= last {
+                let part = if last > first { (rank - first) / (last - first) } else { 0.0 };
+                return Some(between(bin.low, bin.high, part));
+            }
+            first = last + 1.0;
+            previous = Some(bin);
         }
-        Some(last)
+        previous.map(|bin| bin.high)
     }
 
     fn flush_buffer(&mut self) {
-        if !self.buffer.is_empty() || self.longs.len() > self.longs_sorted {
+        if self.is_rounded() {
+            self.longs.drain(..).for_each(|((value, _), _)| self.buffer.push(value));
+            self.longs_sorted = 0;
+            if !self.buffer.is_empty() {
+                self.add_buffer_to_bins();
+            }
+        } else if !self.buffer.is_empty() || self.longs.len() > self.longs_sorted {
             self.points.extend(self.buffer.drain(..).map(|value| (value, 1.0)));
             self.merge_points();
         }
     }
 
-    /// Sorts points, merges equal points, and merges neighbours if there are too many points.
+    /// Sorts points, merges equal points, and replaces them by bins if there are too many points.
     fn merge_points(&mut self) {
         self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         self.points.dedup_by(|next, kept| {
@@ -205,42 +230,85 @@ impl Digest {
             same
         });
         self.longs_sorted = self.longs.len();
-        let is_full = self.rounded || self.points.len() + self.longs.len() > EXACT_VALUES_MAX;
-        if self.exact || !is_full {
-            return;
-        }
-        if !self.longs.is_empty() {
-            self.points.extend(self.longs.drain(..).map(|((value, _), weight)| (value, weight)));
-            self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-            self.longs_sorted = 0;
-        }
-        if f64_of(self.points.len()) > COMPRESSION {
-            self.compress();
+        let is_full = self.is_rounded() || self.points.len() + self.longs.len() > POINTS_MAX;
+        if is_full && !self.exact {
+            self.start_bins();
+            self.merge_bins();
         }
     }
 
-    fn compress(&mut self) {
-        assert!(!self.exact, "points of exact sketches are never merged");
-        let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
-        let mut kept: Vec<(f64, f64)> = Vec::with_capacity(integer_part(COMPRESSION));
-        let mut before = 0.0;
-        let mut limit = total * next_bound(0.0);
-        for (value, weight) in self.points.drain(..) {
-            match kept.last_mut() {
-                Some(last) if before + last.1 + weight <= limit => {
-                    last.0 += (value - last.0) * weight / (last.1 + weight);
-                    last.1 += weight;
+    /// Turns the points into bins, which are unsorted.
+    fn start_bins(&mut self) {
+        assert!(!self.exact, "exact sketches have no bins");
+        self.ignored_bits = self.ignored_bits.max(1);
+        let longs = std::mem::take(&mut self.longs).into_iter().map(|((value, _), weight)| (value, weight));
+        let points = std::mem::take(&mut self.points).into_iter().chain(longs);
+        self.bins.extend(points.map(|(value, weight)| Bin { low: value, high: value, weight }));
+        self.longs_sorted = 0;
+    }
+
+    /// Adds the buffered values to the bins. Most of them belong to bins that exist.
+    fn add_buffer_to_bins(&mut self) {
+        self.buffer.sort_unstable_by(f64::total_cmp);
+        let (mut at, bins) = (0, self.bins.len());
+        for value in self.buffer.drain(..) {
+            let key = sort_key(value) >> self.ignored_bits;
+            while at < bins && sort_key(self.bins[at].low) >> self.ignored_bits < key {
+                at += 1;
+            }
+            match self.bins.get_mut(at).filter(|bin| at < bins && sort_key(bin.low) >> self.ignored_bits == key) {
+                Some(bin) => {
+                    bin.low = bin.low.min(value);
+                    bin.high = bin.high.max(value);
+                    bin.weight += 1.0;
                 }
-                last => {
-                    before += last.map_or(0.0, |last| last.1);
-                    limit = total * next_bound(before / total);
-                    kept.push((value, weight));
-                }
+                None => self.bins.push(Bin { low: value, high: value, weight: 1.0 }),
             }
         }
-        self.points = kept;
-        self.rounded = true;
+        if self.bins.len() > bins {
+            self.merge_bins();
+        }
     }
+
+    /// Sorts bins and merges those of which the remaining bits are equal. Ignores more bits if there are too many bins.
+    fn merge_bins(&mut self) {
+        // The bins are one or two sorted runs, which a stable sort merges.
+        self.bins.sort_by_key(|bin| sort_key(bin.low));
+        self.merge_equal_bins();
+        // Neighbours share a bin if the highest bit in which they differ is ignored.
+        let mut differing = [0_usize; u64::BITS as usize + 1];
+        for pair in self.bins.windows(2) {
+            let bits = sort_key(pair[0].low) ^ sort_key(pair[1].low);
+            differing[(u64::BITS - bits.leading_zeros()) as usize] += 1;
+        }
+        let mut left = self.bins.len();
+        let needed = (0..u64::BITS).find(|bits| {
+            left -= differing[*bits as usize];
+            left <= POINTS_MAX
+        });
+        if let Some(bits) = needed.filter(|bits| *bits > self.ignored_bits) {
+            self.ignored_bits = bits;
+            self.merge_equal_bins();
+        }
+    }
+
+    fn merge_equal_bins(&mut self) {
+        let ignored = self.ignored_bits;
+        self.bins.dedup_by(|next, kept| {
+            let same = sort_key(next.low) >> ignored == sort_key(kept.low) >> ignored;
+            if same {
+                kept.high = kept.high.max(next.high);
+                kept.weight += next.weight;
+            }
+            same
+        });
+    }
+}
+
+/// A number that sorts as the double does; 0 and -0 have the same number.
+fn sort_key(value: f64) -> u64 {
+    let bits = (value + 0.0).to_bits();
+    if value < 0.0 { !bits } else { bits | 1 << (u64::BITS - 1) }
 }
 
 /// The value at a rank from 0.
@@ -255,14 +323,6 @@ fn value_at<T: Copy>(points: &[(T, f64)], rank: f64) -> Option<T> {
 
 fn compare(a: LongNumber, b: LongNumber) -> Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
-}
-
-/// The quantile at which a centroid that starts at `quantile` must end.
-fn next_bound(quantile: f64) -> f64 {
-    let scale = COMPRESSION / std::f64::consts::TAU;
-    let position = scale * (2.0 * quantile.clamp(0.0, 1.0) - 1.0).asin() + 1.0;
-    let bound = (position / scale).clamp(-std::f64::consts::FRAC_PI_2, std::f64::consts::FRAC_PI_2);
-    (bound.sin() + 1.0) / 2.0
 }
 
 #[cfg(test)]
@@ -322,6 +382,33 @@ mod tests {
             let expected = 200_000.0 * percent / 100.0;
             let found = percentile(&mut left, percent, NearestRank).unwrap();
             assert!((found - expected).abs() < 200_000.0 * 0.003, "{percent}: {found} is far from {expected}");
+        }
+    }
+
+    #[test]
+    fn estimates_depend_on_the_values_only() {
+        const COUNT: u32 = 50_000;
+        let value = |rank: u32| f64::from(rank).sqrt() - 100.0;
+        let state = |order: &dyn Fn(u32) -> u32, parts: u32| {
+            let mut digests = vec![Digest::new(false); parts as usize];
+            (0..COUNT).for_each(|at| digests[(at % parts) as usize].add(value(order(at))));
+            let mut merged = Digest::new(false);
+            digests.into_iter().for_each(|digest| merged.merge_state(&digest.into_state()));
+            merged.into_state()
+        };
+        let ascending = state(&|at| at, 1);
+        assert_eq!(ascending, state(&|at| COUNT - 1 - at, 1));
+        // Parts of 7,143 values are exact, parts of 16,667 values are not.
+        assert_eq!(ascending, state(&|at| at * 7_919 % COUNT, 7));
+        assert_eq!(ascending, state(&|at| at * 7_919 % COUNT, 3));
+        let mut digest = Digest::new(false);
+        digest.merge_state(&ascending);
+        for percent in [0, 1, 25, 50, 90, 99, 100] {
+            let exact = value((COUNT / 100 * percent).min(COUNT - 1));
+            for method in [NearestRank, Interpolated] {
+                let found = percentile(&mut digest, f64::from(percent), method).unwrap();
+                assert!((found - exact).abs() <= exact.abs() * 0.004, "{percent}: {found}, exactly {exact}");
+            }
         }
     }
 

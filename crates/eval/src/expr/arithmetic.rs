@@ -239,7 +239,7 @@ fn result_of(op: Arithmetic, a: &Operand, b: &Operand, row: usize) -> Option<Num
     decimal.or_else(|| a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b)))
 }
 
-/// The column for doubles and a constant; `None` if not all results are doubles.
+/// The column for doubles and a constant; `None` if not all results are finite doubles.
 fn double_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> Option<ArrayRef> {
     let array = match (a, b) {
         (Operand::Column(ColumnReader::Float(array)), Operand::Constant(Value::Int(_) | Value::Float(_)))
@@ -253,7 +253,7 @@ fn double_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> Optio
             continue;
         }
         match Value::from_number(known.of(array.value(row), || result_of(op, a, b, row))?) {
-            Value::Float(double) => results.push(Some(double)),
+            Value::Float(double) if double.is_finite() => results.push(Some(double)),
             _ => return None,
         }
     }

@@ -112,10 +112,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a number.
+    /// Adds a number. One that is not finite becomes a text: its text is not read as a number, so in a column of
+    /// numbers it would have other results than in a column of texts.
     #[inline]
     pub fn push_float(&mut self, value: f64) {
         match &mut self.column {
+            _ if !value.is_finite() => self.push_text(&Value::Float(value).text().unwrap_or_default()),
             TypedBuilder::Float(builder) => builder.append_value(value),
             _ => self.widen(BuilderType::Float, Value::Float(value)),
         }

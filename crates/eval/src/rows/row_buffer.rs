@@ -137,6 +137,11 @@ impl RowBuffer {
         self.unified.schema()
     }
 
+    /// Names of the columns with a value in some row ever added.
+    pub fn valued_names(&self) -> Vec<String> {
+        self.unified.valued_names()
+    }
+
     /// Whether some rows are in a file.
     #[cfg(test)]
     pub fn is_spilled(&self) -> bool {

@@ -29,6 +29,8 @@ fn the_builder_picks_the_narrowest_type() {
         (vec![Value::Float(0.5), Value::Int(3)], DataType::Float64, &["0.5", "3"]),
         (vec![Value::Int(i64::MAX), Value::Float(0.5)], DataType::Utf8View, &["9223372036854775807", "0.5"]),
         (vec![Value::Float(0.5), Value::Int(i64::MAX)], DataType::Utf8View, &["0.5", "9223372036854775807"]),
+        (vec![Value::Float(f64::NEG_INFINITY)], DataType::Utf8View, &["-inf"]),
+        (vec![Value::Float(0.5), Value::Float(f64::INFINITY)], DataType::Utf8View, &["0.5", "inf"]),
         (vec![Value::Int(1), Value::borrowed_text("007")], DataType::Utf8View, &["1", "007"]),
         (vec![Value::borrowed_text("a"), Value::Int(1), Value::Bool(true)], DataType::Utf8View, &["a", "1", "True"]),
         (vec![Value::Time(1_500_000_000), Value::Int(7)], DataType::Utf8View, &["1.5", "7"]),

@@ -11,6 +11,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::MAX_EXACT_INTEGER;
 use quarry_stdx::number::integer_part;
 
+use super::column_order::merge_columns;
 use super::mixed_column::{is_mixed_of, mixed_column};
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
@@ -32,11 +33,21 @@ pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
 /// The common schema of all batches so far.
 #[derive(Default)]
 pub(crate) struct Unified {
-    /// Name, type, and whether there are integers that a double cannot represent exactly.
-    fields: Vec<(String, DataType, bool)>,
+    fields: Vec<UnifiedField>,
+    /// The fields in the order of the common schema, by index.
+    order: Vec<usize>,
     indices: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
     /// The last schema and the indices of its fields, because most batches have the same schema.
     last: Option<(SchemaRef, Vec<usize>)>,
+}
+
+struct UnifiedField {
+    name: String,
+    kind: DataType,
+    /// Whether there are integers that a double cannot represent exactly.
+    wide: bool,
+    /// Whether some row has a value.
+    has_value: bool,
 }
 
 impl Unified {
@@ -45,44 +56,60 @@ impl Unified {
         let known = self.last.take().filter(|(schema, _)| schema == batch.schema_ref());
         let (schema, indices) = known.unwrap_or_else(|| self.indices_of(batch.schema()));
         for (at, array) in indices.iter().zip(batch.columns()) {
-            let (_, _, wide) = &mut self.fields[*at];
-            *wide |= has_wide_integers(array);
+            let field = &mut self.fields[*at];
+            field.wide |= has_wide_integers(array);
+            field.has_value = field.has_value || array.logical_null_count() < array.len();
         }
         self.last = Some((schema, indices));
     }
 
     fn indices_of(&mut self, schema: SchemaRef) -> (SchemaRef, Vec<usize>) {
+        let known = self.fields.len();
         let mut indices = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
             let at = match self.indices.get(field.name()) {
                 Some(at) => {
-                    let (_, kind, _) = &mut self.fields[*at];
+                    let kind = &mut self.fields[*at].kind;
                     *kind = promote(kind, field.data_type());
                     *at
                 }
                 None => {
-                    self.indices.insert(field.name().clone(), self.fields.len());
-                    self.fields.push((field.name().clone(), field.data_type().clone(), false));
+                    let (name, kind) = (field.name().clone(), field.data_type().clone());
+                    self.indices.insert(name.clone(), self.fields.len());
+                    self.fields.push(UnifiedField { name, kind, wide: false, has_value: false });
                     self.fields.len() - 1
                 }
             };
             indices.push(at);
         }
+        if self.fields.len() > known {
+            let name = |at: usize| &self.fields[at].name;
+            self.order = merge_columns(&self.order, &indices, |a, b| name(a) < name(b));
+        }
         (schema, indices)
     }
 
-    /// Columns in order of first appearance.
+    fn in_order(&self) -> impl Iterator<Item = &UnifiedField> {
+        self.order.iter().map(|at| &self.fields[*at])
+    }
+
+    /// The schema; its columns are in the order of [`merge_columns`].
     pub(crate) fn schema(&self) -> SchemaRef {
         // An integer beyond 2^53 would lose digits as a double, but not as text.
-        let typed = self.fields.iter().map(|(name, kind, wide)| {
+        let typed = self.in_order().map(|UnifiedField { name, kind, wide, .. }| {
             let kind = if *wide && *kind == DataType::Float64 { DataType::Utf8View } else { kind.clone() };
             Field::new(name, kind, true)
         });
         Arc::new(Schema::new(typed.collect::<Vec<_>>()))
     }
+
+    /// Names of the columns with a value in some row. Whether other columns exist depends on how rows were read.
+    pub(crate) fn valued_names(&self) -> Vec<String> {
+        self.in_order().filter(|field| field.has_value).map(|field| field.name.clone()).collect()
+    }
 }
 
-/// A common schema of all batches: its columns are in order of first appearance.
+/// A common schema of all batches, see [`Unified`].
 fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> SchemaRef {
     let mut unified = Unified::default();
     batches.into_iter().for_each(|batch| unified.add(batch));

@@ -66,19 +66,35 @@ pub(super) fn field_column(
 ) -> Result<Option<ArrayRef>, EngineError> {
     let own = located_column(field, rows, page)?;
     let Some(derived) = &field.derived else { return Ok(own) };
+    // The events of other sources have other rules, or none, even if they have the field that this rule reads.
+    let keys = keys_of_rows(field, rows, page)?;
+    let is_derived =
+        |row: u32| matches!(field.locations.get(keys[row as usize] as usize), Some(ValueLocation::Derived));
+    let some = Rows::Some(rows.iter().filter(|row| is_derived(*row)).collect());
+    let of_rows = if some.len() == rows.len() { rows } else { &some };
     let source = match derived {
+        _ if some.is_empty() => None,
         Derivation::Pattern(pattern) => match page.slab.stored_field(&pattern.rule.field) {
-            Some(source) => located_column(source, rows, page)?,
+            Some(source) => located_column(source, of_rows, page)?,
             None => None,
         },
-        Derivation::Lists { column } => Some(column_of_values(*column, rows, page)?),
+        Derivation::Lists { column } => Some(column_of_values(*column, of_rows, page)?),
     };
     let Some(source) = source else { return Ok(own) };
     let found = derived.derive_values(&source, &page.slab.derived_memo(derived))?;
-    assert_eq!(found.len(), rows.len(), "each derived value belongs to a row");
+    assert_eq!(found.len(), of_rows.len(), "each derived value belongs to a row");
     if found.null_count() == found.len() {
         return Ok(own);
     }
+    let found = match some.len() == rows.len() {
+        true => found,
+        false => {
+            let mut places = 0u32..;
+            let places: UInt32Array =
+                rows.iter().map(|row| if is_derived(row) { places.next() } else { None }).collect();
+            take(&found, &places, None)?
+        }
+    };
     Ok(Some(own.map_or_else(|| Arc::clone(&found), |own| coalesce(&own, &found))))
 }
 

@@ -158,7 +158,11 @@ impl ValueLocation {
 
     /// Whether the field has a value here only in some rows, so that in other rows it may come from elsewhere.
     pub(super) fn may_be_empty(&self) -> bool {
-        matches!(self, ValueLocation::Written(written) if !written.decoding.keeps_empty())
+        match self {
+            ValueLocation::Written(written) => !written.decoding.keeps_empty(),
+            ValueLocation::Nested(_) => true,
+            _ => false,
+        }
     }
 
     /// The variable that contains all values here, with JSON escapes.

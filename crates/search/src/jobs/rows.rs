@@ -6,7 +6,6 @@
 //!
 //! Not here: the lifetime of the file (dispatch), the presentation of rows (table).
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_engine::split_by_bytes;
+use quarry_engine::{SeenNames, split_by_bytes};
 use quarry_event::TimeRange;
 
 use crate::ResultTable;
@@ -53,8 +52,7 @@ pub(crate) struct JobRows {
     tail: Vec<RecordBatch>,
     tail_bytes: usize,
     rows: usize,
-    fields: Vec<String>,
-    known: HashSet<String>,
+    names: SeenNames,
     /// Whether the file is from an earlier process and its index has not been read yet.
     is_unread: bool,
     /// Number of fields of a file whose index has not been read yet.
@@ -83,8 +81,7 @@ impl JobRows {
             tail: Vec::new(),
             tail_bytes: 0,
             rows: 0,
-            fields: Vec::new(),
-            known: HashSet::new(),
+            names: SeenNames::default(),
             is_unread: false,
             unread_fields: 0,
             bytes_max: RESULT_BYTES_MAX,
@@ -132,11 +129,7 @@ impl JobRows {
 
     fn count_rows(&mut self, batch: &RecordBatch) {
         self.rows += batch.num_rows();
-        for field in batch.schema_ref().fields() {
-            if !field.name().starts_with("__") && self.known.insert(field.name().clone()) {
-                self.fields.push(field.name().clone());
-            }
-        }
+        self.names.add(batch);
     }
 
     /// Number of rows.
@@ -149,7 +142,7 @@ impl JobRows {
         match self.rows {
             0 => 0,
             _ if self.is_unread => self.unread_fields,
-            _ => count_fields(&self.fields),
+            _ => count_fields(self.names.all()),
         }
     }
 
@@ -224,7 +217,7 @@ impl JobRows {
             parts: self.parts[from.min(to)..to].to_vec(),
             tail: self.tail.clone(),
             tail_first: self.rows - self.tail.iter().map(RecordBatch::num_rows).sum::<usize>(),
-            fields: self.fields.clone().into(),
+            fields: self.names.all().iter().filter(|name| !name.starts_with("__")).cloned().collect(),
             offset,
             end,
             of_range: None,
@@ -289,7 +282,7 @@ impl RowsView {
         rows.window(offset, count)
     }
 
-    /// Column names of all rows that the job had at the time of the request, in order of first appearance.
+    /// Column names of all rows that the job had at the time of the request.
     pub fn fields(&self) -> &[String] {
         &self.fields
     }
