@@ -314,6 +314,14 @@ fn created(sid: &str, form: Form) -> Response {
 fn refusal(search: &TypedSearch, error: CreateError) -> ApiError {
     match error {
         CreateError::Search(error) => ApiError::from_typed_search(search, error),
+        error => job_refusal(error),
+    }
+}
+
+/// The refusal of a job whose search is not at fault.
+pub(super) fn job_refusal(error: CreateError) -> ApiError {
+    match error {
+        CreateError::Search(error) => ApiError::internal(error.to_string()),
         CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge => {
             ApiError::too_many(error.to_string())
         }

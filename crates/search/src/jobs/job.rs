@@ -185,7 +185,7 @@ pub struct SearchJob {
     pub(super) record: JobRecord,
     pub(super) is_events: bool,
     range: TimeRange,
-    zone: TimeZone,
+    pub(super) zone: TimeZone,
     changing: Mutex<MutableState>,
     pub(super) changed: Condvar,
     /// Stops the search; `None` for a job of an earlier process.
@@ -369,7 +369,7 @@ pub(super) enum JobFailure {
 }
 
 impl MutableState {
-    fn new(state: JobState, rows: JobRows, record: &JobRecord) -> MutableState {
+    pub(super) fn new(state: JobState, rows: JobRows, record: &JobRecord) -> MutableState {
         MutableState {
             state,
             failure: None,
@@ -463,9 +463,20 @@ impl SearchJob {
         };
         let is_events = facts["events"].as_bool().unwrap_or(false);
         let time = |name: &str| facts[name].as_i64();
-        Some(SearchJob {
-            is_events,
-            range: TimeRange { earliest: time("earliest_ns"), latest: time("latest_ns") },
+        let range = TimeRange { earliest: time("earliest_ns"), latest: time("latest_ns") };
+        let job = SearchJob::without_search(record, changing, (kept, clock));
+        Some(SearchJob { is_events, range, ..job })
+    }
+
+    /// A job with no running search; its rows are not events.
+    pub(super) fn without_search(
+        record: JobRecord,
+        changing: MutableState,
+        (job_store, clock): (Arc<JobStore>, SharedClock),
+    ) -> SearchJob {
+        SearchJob {
+            is_events: false,
+            range: TimeRange::default(),
             zone: TimeZone::UTC,
             changing: Mutex::new(changing),
             changed: Condvar::new(),
@@ -476,9 +487,9 @@ impl SearchJob {
             round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
-            job_store: kept,
+            job_store,
             clock,
-        })
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, MutableState> {
@@ -695,7 +706,7 @@ impl SearchJob {
         }
     }
 
-    fn add_rows(&self, rows: &RecordBatch) -> Result<Capacity, SearchError> {
+    pub(super) fn add_rows(&self, rows: &RecordBatch) -> Result<Capacity, SearchError> {
         let mut changing = self.lock();
         if changing.is_removed {
             // A new job of this name may own the folder by now.
@@ -711,7 +722,7 @@ impl SearchJob {
     }
 
     /// Ends the job. `is_partial` is true if some data that the search selects was not read.
-    fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, is_partial: bool, elapsed_ms: u64) {
+    pub(super) fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, is_partial: bool, elapsed_ms: u64) {
         if let Some(previews) = &self.previews {
             previews.end();
         }
