@@ -6,22 +6,17 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// The headers and their values.
-const HEADERS: [(header::HeaderName, HeaderValue); 3] = [
-    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    (header::X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN")),
-];
-/// Request headers on which an answer depends.
-const VARYING: HeaderValue = HeaderValue::from_static("Cookie, Authorization");
-
 /// Adds the headers that the endpoint has not set itself.
 pub(crate) async fn add_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers.entry(name).or_insert(value);
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "SAMEORIGIN"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    headers.append(header::VARY, VARYING);
+    headers.append(header::VARY, HeaderValue::from_static("Cookie, Authorization"));
     response
 }

@@ -321,8 +321,7 @@ pub(crate) fn table(
 mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    use quarry_spl::Span;
-    use quarry_spl::ast::{Aggregate, AggregateArg};
+    use quarry_spl::ast::{Aggregate, AggregateArg, Span};
     use quarry_stdx::Clock;
 
     use super::*;
@@ -363,22 +362,22 @@ mod tests {
         let count = Aggregate { function, arg, name, renamed: false, span: Span::default() };
         let outputs = Outputs::new(&[count], &[], &runner("*").context.expressions()).unwrap();
         let groups = batch_of([("count", ColumnBuilder::new(0).finish())], 0).unwrap();
-        let column = |at: usize| SeriesColumn { output: 0, name: at.to_string(), places: vec![None; 10] };
-        // Two rows per batch.
-        let columns = (0..BATCH_CELLS / 2).map(column).collect();
-        let pivot = SeriesColumns { rows: vec![String::new(); 10], columns, groups };
-        let order: Vec<usize> = (0..10).collect();
-        let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..10).map(|at| at.to_string())));
+        let column = |at: usize| SeriesColumn { output: 0, name: at.to_string(), places: vec![None; 320] };
+        // 64 rows per batch.
+        let columns = (0..BATCH_CELLS / 64).map(column).collect();
+        let pivot = SeriesColumns { rows: vec![String::new(); 320], columns, groups };
+        let order: Vec<usize> = (0..320).collect();
+        let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..320).map(|at| at.to_string())));
         let rows_of = |stop: &Stop| {
             let batches = table(("key".to_owned(), Arc::clone(&keys)), &pivot, &outputs, &order, stop)?;
             Ok::<_, EngineError>(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>())
         };
-        assert_eq!(rows_of(&Stop::default()).unwrap(), [2, 2, 2, 2, 2]);
+        assert_eq!(rows_of(&Stop::default()).unwrap(), [64, 64, 64, 64, 64]);
         let stop = Stop::default();
         stop.set_clock(Arc::new(ReadClock::default()));
         // Finalised at 0 ms; the work begins at 40 ms. It may go on at 80 and 120 ms, and ends at 160 ms.
         stop.finish_early();
-        assert_eq!(rows_of(&stop).unwrap(), [2, 2]);
+        assert_eq!(rows_of(&stop).unwrap(), [64, 64]);
         assert!(stop.was_cut());
         stop.cancel();
         assert!(rows_of(&stop).is_err());

@@ -61,16 +61,15 @@ impl Jobs {
         };
         let options = JobOptions { app: app.to_owned(), ..JobOptions::default() };
         let now = self.clock.now_ns();
-        let (sid, _beginning) = self.begin(None, &|sid| json!(options.record(sid, &params, now)))?;
+        let (sid, _beginning) = self.begin(None, &|sid: &str| json!(options.record(sid, &params, now)))?;
         let record = options.record(&sid, &params, now);
         let results = JobRows::new(self.job_store.rows_path(&sid)).with_bytes_max(bytes_max);
         let read = preview.events.len() as u64;
-        let changing = MutableState {
-            counts: Counts { scanned: read, matched: read, ..Counts::default() },
-            ..MutableState::new(JobState::Running, results, &record)
-        };
+        let mut changing = MutableState::new(JobState::Running, results, &record);
+        changing.counts = Counts { scanned: read, matched: read, ..Counts::default() };
         let context = (Arc::clone(&self.job_store), Arc::clone(&self.clock));
-        let job = SearchJob { is_events: true, zone, ..SearchJob::without_search(record, changing, context) };
+        let mut job = SearchJob::without_search(record, changing, context);
+        (job.is_events, job.zone) = (true, zone);
         let ended = job.add_rows(&rows).map(drop).map_err(JobFailure::from);
         job.end(ended, preview.notes, false, 0);
         let job = Arc::new(job);
