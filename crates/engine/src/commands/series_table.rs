@@ -319,13 +319,10 @@ pub(crate) fn table(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::atomic::{AtomicI64, Ordering};
-
     use quarry_spl::ast::{Aggregate, AggregateArg, Span};
-    use quarry_stdx::Clock;
 
     use super::*;
-    use crate::plan::tests::runner;
+    use crate::plan::tests::{ReadClock, runner};
 
     #[test]
     fn the_best_series_are_the_first_of_all_series_in_order() {
@@ -340,20 +337,6 @@ mod tests {
         }
         sorted.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]).then_with(|| text(a).cmp(&text(b))));
         assert_eq!(best_series(&names, &scores, false, 25), sorted[..25]);
-    }
-
-    /// A clock that advances by 40 ms whenever it is read.
-    #[derive(Debug, Default)]
-    struct ReadClock(AtomicI64);
-
-    impl Clock for ReadClock {
-        fn now_ns(&self) -> i64 {
-            self.elapsed_ns()
-        }
-
-        fn elapsed_ns(&self) -> i64 {
-            self.0.fetch_add(40_000_000, Ordering::Relaxed)
-        }
     }
 
     #[test]
