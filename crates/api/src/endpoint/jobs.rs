@@ -92,6 +92,7 @@ const CREATE_PARAMETERS: &[&str] = &[
     "f",
     "field_list",
     "hints",
+    "history",
     "preview",
 ];
 

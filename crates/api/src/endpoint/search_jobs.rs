@@ -38,6 +38,7 @@ use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch};
 use crate::outlet::{Chunks, ClientGone, Outlet};
+use crate::parameter_types::parse_flag;
 use crate::parameters::{Offset, Parameters};
 use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
@@ -65,6 +66,7 @@ pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "f",
     "field_list",
     "hints",
+    "history",
     "index_earliest",
     "index_latest",
     "time_format",
@@ -140,6 +142,7 @@ pub(super) fn params_of(
         permissions: Arc::clone(&caller.permissions),
         shape,
         now,
+        is_internal: parameters.get("history").and_then(parse_flag) == Some(false),
         ..SearchParams::default()
     })
 }
