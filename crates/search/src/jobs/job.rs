@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{CostReport, Costs, Previews, ScanProgress, SearchShape, Stopper};
-use quarry_event::time::NS_PER_SEC;
+use quarry_event::time::{NS_PER_SEC, parse_zone, zone_name};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
 use quarry_store::ReadStats;
@@ -465,7 +465,9 @@ impl SearchJob {
         let time = |name: &str| facts[name].as_i64();
         let range = TimeRange { earliest: time("earliest_ns"), latest: time("latest_ns") };
         let job = SearchJob::without_search(record, changing, (kept, clock));
-        Some(SearchJob { is_events, range, ..job })
+        // A job of an older version has no zone.
+        let zone = facts["zone"].as_str().and_then(parse_zone).unwrap_or(TimeZone::UTC);
+        Some(SearchJob { is_events, range, zone, ..job })
     }
 
     /// A job with no running search; its rows are not events.
@@ -783,7 +785,7 @@ impl SearchJob {
         let mut more = json!({
             "job": self.current_record(changing), "finalized": changing.is_finalized, "truncated": changing.is_truncated,
             "partial": changing.is_unread, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
-            "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
+            "zone": zone_name(&self.zone), "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
         changing.counts.record(&mut more);
         if !changing.costs.is_empty() {

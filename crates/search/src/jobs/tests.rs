@@ -543,7 +543,8 @@ fn a_previewed_file_is_a_finished_job_that_survives_a_restart() {
         events: vec![event(0, "one"), event(1, "two")],
         notes: vec!["only a part was read".to_owned()],
     };
-    let job = jobs.create_preview(&viewer("eva"), ("search", TimeZone::UTC), preview).unwrap();
+    let zone = quarry_event::time::parse_zone("+02:00").unwrap();
+    let job = jobs.create_preview(&viewer("eva"), ("search", zone), preview).unwrap();
     let sid = job.sid().to_owned();
     drop(jobs);
     let layers = quarry_conf::Layers::new([]);
@@ -554,6 +555,7 @@ fn a_previewed_file_is_a_finished_job_that_survives_a_restart() {
         assert_eq!((status.state, status.rows, status.is_events, status.matched), (JobState::Done, 2, true, 2));
         assert_eq!(status.event_times, Some((START * NS_PER_SEC, (START + 1) * NS_PER_SEC)));
         assert_eq!(status.messages, ["only a part was read"]);
+        assert_eq!(quarry_event::time::zone_name(job.zone()).as_deref(), Some("+02:00"));
         assert_eq!(status.record.search(), "search source=\"/a \\\"b\\\".log\"");
         let table = job.rows(0, 9).unwrap().tables(&TimeZone::UTC).next().unwrap().unwrap();
         let raw: Vec<String> = table.rows().map(|row| row.cell_by_name("_raw").join_values("").into_owned()).collect();
