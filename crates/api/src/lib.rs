@@ -20,6 +20,7 @@ mod oneshot_searches;
 mod outlet;
 mod parameter_types;
 mod parameters;
+mod response_headers;
 mod search_slots;
 mod state;
 mod suppressions;
@@ -81,5 +82,6 @@ fn endpoints(state: ApiState) -> Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(message::write_error_body))
         .layer(from_fn(compression::compress_response))
+        .layer(from_fn(response_headers::add_headers))
         .with_state(state)
 }

@@ -11,6 +11,7 @@ use quarry_engine::Explanation;
 use quarry_event::TimeNs;
 use quarry_inputs::file::WatchedFile;
 use quarry_search::SearchService;
+use quarry_search::jobs::FilePreview;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// A file to index once.
@@ -322,6 +323,8 @@ pub trait Node: Send + Sync {
     fn receive(&self, received: &ReceivedText) -> Result<(), Fault>;
     /// Previews a file; returns a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, Fault>;
+    /// Previews the events of a file, with these settings of props.conf for it in addition to those of the node.
+    fn preview_events(&self, path: &str, props: &[(String, String)]) -> Result<FilePreview, Fault>;
     /// Previews a text; returns a JSON object.
     fn preview_text(&self, request: &PreviewText) -> Result<String, Fault>;
     /// Explains a search as text or as a JSON object.

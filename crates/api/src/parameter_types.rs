@@ -61,6 +61,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("head", Count),
     ("hints", Flag),
     ("histogram", Flag),
+    ("history", Flag),
     ("implied_search", Flag),
     ("index_earliest", Time),
     ("index_latest", Time),

@@ -9,6 +9,7 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 use serde_json::Value;
 
+use crate::BODY_BYTES_MAX;
 use crate::message::{ApiError, RefusalForm};
 use crate::parameter_types::{ParameterType, UNLIMITED, parse_flag, type_of, value_error};
 
@@ -281,6 +282,12 @@ fn is_form(kind: &str) -> bool {
     kind.trim().to_ascii_lowercase().starts_with(FORM)
 }
 
+/// The compression of a body. Other values of the header, such as a character set, say nothing about the bytes.
+fn compression_of(headers: &HeaderMap) -> Option<&'static str> {
+    let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().ok()?.trim();
+    ["gzip", "deflate", "br", "zstd"].into_iter().find(|name| name.eq_ignore_ascii_case(encoding))
+}
+
 /// Parameters that include settings of a conf, whose names and values are not checked here.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(pub(crate) Parameters);
@@ -306,7 +313,18 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
     let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
     let is_of_quarry = request.uri().path().starts_with(OWN_PATHS);
-    let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
+    let encoding = compression_of(request.headers());
+    let body = Bytes::from_request(request, state).await.map_err(|refusal| match refusal.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            let text = format!("the body of the request is longer than {} MB, the maximum", BODY_BYTES_MAX >> 20);
+            ApiError::with_status(StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
+        }
+        _ => refusal.into_response(),
+    })?;
+    if let Some(encoding) = encoding.filter(|_| !body.is_empty()) {
+        let text = format!("parameters are sent as they are, not with Content-Encoding: {encoding}");
+        return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
+    }
     let is_form = kind.as_deref().is_none_or(is_form);
     let is_json = is_of_quarry && kind.as_deref().is_some_and(|kind| kind.trim().starts_with(JSON));
     if !body.is_empty() {
@@ -352,6 +370,15 @@ mod tests {
     async fn read(uri: &str, kind: &str, body: &str) -> Result<Parameters, StatusCode> {
         let request = Request::post(uri).header(header::CONTENT_TYPE, kind).body(Body::from(body.to_owned())).unwrap();
         Parameters::from_request(request, &()).await.map_err(|response| response.status())
+    }
+
+    #[tokio::test]
+    async fn compressed_forms_are_refused() {
+        for (encoding, status) in [("gzip", Some(StatusCode::UNSUPPORTED_MEDIA_TYPE)), ("utf-8", None)] {
+            let request = Request::post("/x").header(header::CONTENT_ENCODING, encoding).body(Body::from("a=1"));
+            let read = Parameters::from_request(request.unwrap(), &()).await;
+            assert_eq!(read.err().map(|response| response.status()), status, "{encoding}");
+        }
     }
 
     #[tokio::test]

@@ -75,6 +75,14 @@ impl Layers {
         layers
     }
 
+    /// These files, with another one that overrides them all.
+    #[must_use]
+    pub fn overridden_by(&self, source: &ConfSource) -> Layers {
+        let mut layers = self.clone();
+        layers.merge_source(source, |_, _| ());
+        layers
+    }
+
     /// Merges files without the built-in defaults.
     pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
         Layers::merge_sources(sources, &Readable::unrestricted())

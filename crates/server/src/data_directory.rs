@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_with_private};
 use quarry_conf::{
-    ConfWarning, Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules,
+    ConfSource, ConfWarning, Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules,
 };
 use quarry_engine::{DeletionRecord, IngestExpressions};
 use quarry_event::{EventBatch, TimeNs};
@@ -147,6 +147,11 @@ impl Settings {
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).with_zone(zone::machine());
         Settings { layers, view: None, own: None, readable: Arc::default(), props: Arc::new(props), clock }
+    }
+
+    /// This configuration with another conf file that overrides all others.
+    pub(crate) fn overridden_by(&self, source: &ConfSource) -> Settings {
+        Settings::of(self.layers.overridden_by(source))
     }
 
     /// Settings of a node's inputs.

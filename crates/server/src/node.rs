@@ -24,6 +24,7 @@ use quarry_inputs::Sink;
 use quarry_inputs::file::{AddProgress, OneshotOptions, Progress, Rotation, WatchedFile, absolute_text, add_file};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
+use quarry_search::jobs::FilePreview;
 use quarry_search::summaries::BuilderSignal;
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
@@ -198,6 +199,20 @@ fn modular_input(kind: ModularInputKind) -> ModularInput {
     ModularInput { scheme, app, title, description, is_xml, is_single, arguments }
 }
 
+/// The path of a file that can be previewed.
+fn previewable(path: &str) -> Result<&Path, Fault> {
+    let file = Path::new(path);
+    if !file.is_absolute() {
+        return Err(not_absolute(path));
+    }
+    // A pipe is refused, because it may stay silent forever and reading it consumes the data.
+    if file.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        let what = "is a pipe or a device; save its output to a file and preview that";
+        return Err(Fault::invalid(what).with_context(path));
+    }
+    Ok(file)
+}
+
 fn not_absolute(path: &str) -> Fault {
     Fault::invalid(format!("{path}: give an absolute path on the server's machine"))
 }
@@ -347,20 +362,20 @@ impl Node for LocalNode {
     }
 
     fn preview(&self, request: &PreviewFile) -> Result<String, Fault> {
-        let path = Path::new(&request.path);
-        if !path.is_absolute() {
-            return Err(not_absolute(&request.path));
-        }
-        // A pipe is refused, because it may stay silent forever and reading it consumes the data.
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            let what = "is a pipe or a device; save its output to a file and preview that";
-            return Err(Fault::invalid(what).with_context(&request.path));
-        }
+        let path = previewable(&request.path)?;
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::parse_request(request.zone.as_deref())?;
         let asked = preview::PreviewRequest { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
         let made = preview::preview_file(&asked, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
+    }
+
+    fn preview_events(&self, path: &str, props: &[(String, String)]) -> Result<FilePreview, Fault> {
+        let file = previewable(path)?;
+        let settings = self.settings().overridden_by(&preview::props_of_file(path, props)?);
+        let (sourcetype, host, zone, events) = (None, None, None, preview::EVENTS_MAX);
+        let asked = preview::PreviewRequest { path: file, sourcetype, host, zone, events };
+        Ok(preview::to_events(path.to_owned(), preview::preview_file(&asked, &settings)?))
     }
 
     fn preview_text(&self, request: &PreviewText) -> Result<String, Fault> {

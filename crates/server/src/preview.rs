@@ -1,15 +1,17 @@
 //! `quarry preview FILE`: the events that adding a file would produce, and why, without adding it.
 //!
-//! `POST /services/indexing/preview` returns the same object.
+//! `POST /services/indexing/preview` returns the same object, or creates a job with the events.
 
 use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
+use quarry_conf::{ConfSource, Layer};
 use quarry_event::time::NS_PER_SEC;
 use quarry_inputs::file::{Compression, OpenFile, absolute_text, content_skip_reason, sample_lines};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, PreviewText, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::format_iso_time;
+use quarry_search::jobs::{FilePreview as JobPreview, PreviewedEvent};
 use serde_json::{Value, json};
 
 use crate::cli::{PreviewArgs, PreviewForm};
@@ -26,7 +28,7 @@ const HEAD_BYTES: usize = 1 << 20;
 /// Default number of events shown.
 pub(crate) const EVENTS_DEFAULT: usize = 10;
 /// Maximum number of events shown.
-const EVENTS_MAX: usize = 10_000;
+pub(crate) const EVENTS_MAX: usize = 10_000;
 /// Columns shown per line without a terminal.
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
@@ -195,6 +197,33 @@ fn describe_zone(zone: WrittenZone) -> String {
             zone::display_name(&zone)
         }
     }
+}
+
+/// The settings of a request for a preview as a props.conf that applies to this file alone.
+pub(crate) fn props_of_file(path: &str, settings: &[(String, String)]) -> Result<ConfSource, Failure> {
+    let is_line = |text: &str| !text.contains(|character: char| character.is_control());
+    if let Some((name, _)) = settings.iter().find(|(name, value)| !is_line(name) || !is_line(value)) {
+        return Err(Failure::Usage(format!("props.{}: the value of a setting is one line", name.escape_debug())));
+    }
+    if !settings.is_empty() && (!is_line(path) || path.contains(']')) {
+        return Err(Failure::Usage(format!("{}: no stanza can name this file", path.escape_debug())));
+    }
+    let lines: String = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+    let (layer, file) = (Layer::SystemLocal, "request/props.conf".to_owned());
+    Ok(ConfSource { layer, app: None, file, text: format!("[source::{path}]\n{lines}") })
+}
+
+/// The preview as the rows of a job.
+pub(crate) fn to_events(path: String, made: FilePreview) -> JobPreview {
+    let event = |event: PreviewEvent| PreviewedEvent {
+        time: event.time,
+        raw: String::from_utf8_lossy(&event.raw).into_owned(),
+        lines: event.lines,
+        metadata: event.metadata,
+    };
+    let mut notes = made.notes;
+    notes.extend(made.preview.problem.iter().map(ToString::to_string));
+    JobPreview { path, events: made.preview.events.into_iter().map(event).collect(), notes }
 }
 
 /// The preview as a JSON object.

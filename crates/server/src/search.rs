@@ -269,6 +269,7 @@ impl Searcher {
                     zone: Some(zone.clone()),
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
+                    is_internal: true,
                     ..SearchParams::for_owner()
                 };
                 let table = service.run(params).ok()?.table;
@@ -310,6 +311,7 @@ pub(crate) fn server_probe_rows(
     let count = HINT_ROWS_MAX.to_string();
     let mut form =
         vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", count.as_str())];
+    form.push(("history", "0"));
     form.extend(earliest.map(|time| ("earliest_time", time)));
     form.extend(latest.map(|time| ("latest_time", time)));
     let zone = zone::name(zone);

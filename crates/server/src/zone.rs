@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
+pub(crate) use quarry_event::time::zone_name as name;
 use quarry_stdx::{Fault, log};
 
 use crate::failure::Failure;
@@ -50,17 +51,6 @@ pub(crate) fn parse_request(name: Option<&str>) -> Result<Option<TimeZone>, Faul
 
 fn resolve_zone(name: Option<&str>) -> Result<Option<TimeZone>, &str> {
     name.map(|name| parse_zone(name).ok_or(name)).transpose()
-}
-
-/// The name of a zone for other programs: `Europe/Berlin`, `+02:00`. A zone that is defined only by rules in `TZ` or
-/// `/etc/localtime` has no name.
-pub(crate) fn name(zone: &TimeZone) -> Option<String> {
-    let offset = || {
-        let seconds = zone.to_fixed_offset().ok()?.seconds();
-        let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs() / 60);
-        Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
-    };
-    zone.iana_name().map(str::to_owned).or_else(offset)
 }
 
 /// Display name of a zone.

@@ -176,6 +176,8 @@ const ROWS: Shape = Shape::Either(&[Shape::Named("Rows"), Shape::Named("RowsAsAr
 const EXPORT_LINE: Shape = Shape::Either(&[
     Shape::Named("ExportedRow"),
     Shape::Named("ExportedMessages"),
+    // The end of an answer without rows.
+    Shape::Object(&[("preview", Shape::Flag), ("lastrow", Shape::Flag)]),
     Shape::Named("RowsAsArrays"),
     Shape::Named("Columns"),
 ]);

@@ -140,17 +140,21 @@ const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("server/introspection/kvstore", &["replicasetstats"], NO_REPLICAS),
     ("shcluster", &["status"], NO_HEADS),
     ("shcluster/captain", &["artifacts", "info", "jobs", "members", "peers"], NO_HEADS),
-    ("shcluster/member", &["artifacts", "info", "members"], NO_HEADS),
+    ("shcluster/captain/kvmigrate", &["status"], NO_HEADS),
+    ("shcluster/member", &["artifacts", "consensus", "info", "members"], NO_HEADS),
 ];
-/// Changes of a cluster: folder, names in it, required capability, error.
+/// Changes of a cluster: folder, names in it, required capability, error. An entity can also be removed.
 const UNAVAILABLE_CHANGES: &[(&str, &[&str], &str, &str)] = &[
+    ("cluster/manager", &["redundancy"], EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/manager/buckets/{name}", BUCKET_CHANGES, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/manager/control/control", MANAGER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/manager/control/default", BUNDLE_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/master", &["redundancy"], EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/master/buckets/{name}", BUCKET_CHANGES, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/master/control/control", MANAGER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/master/control/default", BUNDLE_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/peer/control/control", PEER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
+    ("cluster/searchhead", &["searchheadconfig", ANY_SEARCH_HEAD], EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     ("cluster/slave/control/control", PEER_CONTROLS, EDIT_INDEXER_CLUSTER, NO_CLUSTER),
     (
         "shcluster/captain/control/control",
@@ -159,8 +163,11 @@ const UNAVAILABLE_CHANGES: &[(&str, &[&str], &str, &str)] = &[
         NO_HEADS,
     ),
     ("shcluster/captain/control/default", &["restart"], EDIT_SEARCH_HEAD_CLUSTERING, NO_HEADS),
+    ("shcluster/captain/kvmigrate", &["start", "stop"], EDIT_SEARCH_HEAD_CLUSTERING, NO_HEADS),
     ("shcluster/member/control/control", &["set_manual_detention"], EDIT_SEARCH_HEAD_CLUSTERING, NO_HEADS),
 ];
+/// An indexer cluster that a search head searches.
+const ANY_SEARCH_HEAD: &str = "searchheadconfig/{name}";
 /// Changes of a bucket of a cluster.
 const BUCKET_CHANGES: &[&str] = &["fix", "fix_corrupt_bucket", "freeze", "remove_all", "remove_from_peer"];
 /// Actions of the manager of an indexer cluster.
@@ -180,8 +187,19 @@ const BUNDLE_CONTROLS: &[&str] =
 const PEER_CONTROLS: &[&str] = &["decommission", "re-add-peer", "set_manual_detention"];
 
 /// Endpoints of the manager of an indexer cluster.
-const MANAGER_ENDPOINTS: &[&str] =
-    &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
+const MANAGER_ENDPOINTS: &[&str] = &[
+    "buckets",
+    "fixup",
+    "generation",
+    "ha_active_status",
+    "health",
+    "indexes",
+    "info",
+    "peers",
+    "redundancy",
+    "sites",
+    "status",
+];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, facts): &(&'static str, &'static [Fact])| {
@@ -221,14 +239,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         paths.map(move |path| Endpoint::new(Method::GET, path, access, what, get(refuse(why))))
     });
     let changes = UNAVAILABLE_CHANGES.iter().flat_map(|(folder, names, capability, why)| {
-        let row = move |name| {
+        let rows = move |name: &&str| {
             let (path, access) = (format!("{folder}/{name}"), Access::Capability(capability));
             // Reading the parameters sets the format of the error.
             let refuse = refuse(why);
             let serve = move |_: Parameters| refuse();
-            Endpoint::new(Method::POST, path, access, what, post(serve))
+            let removal = (*name == ANY_SEARCH_HEAD)
+                .then(|| Endpoint::new(Method::DELETE, path.clone(), access, what, delete(serve.clone())));
+            [Endpoint::new(Method::POST, path, access, what, post(serve))].into_iter().chain(removal)
         };
-        names.iter().map(row)
+        names.iter().flat_map(rows)
     });
     let unavailable = unavailable
         .chain(changes)
@@ -238,18 +258,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
         Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
-    let forget = delete(|parts: PathParts, _: Parameters| async move {
+    let absent = |parts: PathParts, _: Parameters| async move {
         let name = parts.get("name").cloned().unwrap_or_default();
         ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
+    };
+    let removals = REMOVALS.iter().map(|(path, access)| {
+        let what = "Answers that there is no entity of this name.";
+        Endpoint::new(Method::DELETE, format!("{path}/{{name}}"), *access, what, delete(absent)).refuses()
     });
-    let removals = [
-        (FIRED_ALERTS, Access::LoggedIn, "Answers that no alert has fired."),
-        (SAML_GROUPS, Access::Capability(CHANGE_AUTHENTICATION), "Answers that there are no groups."),
-    ];
-    let removals = removals.map(|(path, access, what)| {
-        Endpoint::new(Method::DELETE, format!("{path}/{{name}}"), access, what, forget.clone()).refuses()
+    let entity_changes = ENTITY_CHANGES.iter().map(|(path, capability)| {
+        let what = "Answers that there is no entity of this name.";
+        let access = Access::Capability(capability);
+        Endpoint::new(Method::POST, format!("{path}/{{name}}"), access, what, post(absent)).refuses()
     });
-    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain(removals).collect()
+    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain(removals).chain(entity_changes).collect()
 }
 
 /// Error of a request to restart the web interface.
@@ -269,6 +291,29 @@ const NO_MAINTENANCE: &str =
 const NO_POOLS: &str = "the node has no workload pools: it limits searches by the roles of their users";
 const NO_ROTATION: &str =
     "the key with which the node encrypts passwords cannot be replaced while passwords are encrypted with it";
+
+/// Collections whose entities clients may remove, although they have none.
+const REMOVALS: &[(&str, Access)] = &[
+    (SAML_GROUPS, Access::Capability(CHANGE_AUTHENTICATION)),
+    (FIRED_ALERTS, Access::LoggedIn),
+    ("authentication/providers/LDAP", Access::Capability(CHANGE_AUTHENTICATION)),
+    ("authentication/providers/SAML", Access::Capability(CHANGE_AUTHENTICATION)),
+    ("deployment/server/clients", Access::Capability(EDIT_DEPLOYMENT_SERVER)),
+    ("deployment/server/serverclasses", Access::Capability(EDIT_DEPLOYMENT_SERVER)),
+    ("licenser/licenses", Access::Capability(LICENSE_EDIT)),
+    ("search/distributed/peers", Access::Capability(EDIT_SEARCH_SERVER)),
+    ("workloads/pools", Access::Capability(EDIT_WORKLOAD_POOLS)),
+    ("workloads/rules", Access::Capability(EDIT_WORKLOAD_RULES)),
+];
+/// Collections whose entities clients may change, although they have none; with the required capability.
+const ENTITY_CHANGES: &[(&str, &str)] = &[
+    ("authentication/providers/LDAP", CHANGE_AUTHENTICATION),
+    ("authentication/providers/SAML", CHANGE_AUTHENTICATION),
+    ("deployment/server/applications", EDIT_DEPLOYMENT_SERVER),
+    ("search/distributed/peers", EDIT_SEARCH_SERVER),
+    ("workloads/pools", EDIT_WORKLOAD_POOLS),
+    ("workloads/rules", EDIT_WORKLOAD_RULES),
+];
 
 /// Unsupported actions: path, required capability, help text, reason.
 const REFUSALS: &[(&str, &str, &str, &str)] = &[
@@ -358,5 +403,7 @@ mod tests {
         assert!(UNAVAILABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(UNAVAILABLE_CHANGES.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(REFUSALS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(REMOVALS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(ENTITY_CHANGES.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

@@ -27,6 +27,7 @@ const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "field_list",
     "head",
     "hints",
+    "history",
     "id",
     "implied_search",
     "index_earliest",

@@ -37,7 +37,7 @@ use super::row_requests::{TIME_FORMATS, event_format, further_commands, is_sorte
 use super::run_blocking;
 use super::search_jobs::{
     AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
-    select_fields, service_of, wanted_fields, warning_messages, with_pipe,
+    select_fields, service_of, typed_search, wanted_fields, warning_messages, with_pipe,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -101,6 +101,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                     "histogram",
                     "earliest_time",
                     "latest_time",
+                    "search",
                     "time_format",
                     "zone",
                 ])
@@ -304,37 +305,45 @@ fn requested_page(parameters: &Parameters) -> Result<(Offset, usize, Vec<String>
     Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
 }
 
-/// Runs further commands over the rows of a job, in the request's namespace. `search` begins with a command, whose
-/// input is the rows of the job.
+/// Runs further commands over the rows of a job, in the request's namespace.
 async fn post_process(
     state: &ApiState,
     caller: &Caller,
     (job, place): (&Arc<SearchJob>, &PathParts),
     parameters: &Parameters,
-    TypedSearch { text, prefix }: TypedSearch,
+    search: TypedSearch,
 ) -> Result<Response, ApiError> {
+    let params = SearchParams { rows_max: Some(COUNT_MAX), ..params_over(job, caller, parameters, search)? };
+    let (offset, count, fields) = requested_page(parameters)?;
+    let service = service_of(state, caller, place).await?;
+    let shown = RowPresentation::page(mode_of(parameters)?, offset, count, fields).post_processed();
+    let shown = shown.formatted(event_format(parameters)?);
+    respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await
+}
+
+/// A search over the rows of a job; `search` begins with a command, whose input is these rows.
+fn params_over(
+    job: &SearchJob,
+    caller: &Caller,
+    parameters: &Parameters,
+    TypedSearch { text, prefix }: TypedSearch,
+) -> Result<SearchParams, ApiError> {
     if !job.state().is_over() {
         let name = if is_sorted(parameters) { "sort_key=" } else { "search=" };
         return Err(ApiError::bad_request(format!(
             "{name} needs the rows of a finished job: wait until the job is done, or omit {name}"
         )));
     }
-    let (offset, count, fields) = requested_page(parameters)?;
-    let params = SearchParams {
+    Ok(SearchParams {
         text,
         prefix,
         zone: Some(zone_of(parameters, job)?),
-        rows_max: Some(COUNT_MAX),
         permissions: Arc::clone(&caller.permissions),
         shape: SearchShape { job: Some(job.sid().to_owned()), ..SearchShape::default() },
         // The user's search is that of the job: reading its rows is no search of its own in the history.
         is_internal: true,
         ..SearchParams::default()
-    };
-    let service = service_of(state, caller, place).await?;
-    let shown = RowPresentation::page(mode_of(parameters)?, offset, count, fields).post_processed();
-    let shown = shown.formatted(event_format(parameters)?);
-    respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await
+    })
 }
 
 pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
@@ -537,8 +546,9 @@ fn timeline_xml(timeline: &Timeline, is_final: bool, time_text: impl Fn(TimeNs) 
     out
 }
 
-/// Field statistics of the job's rows, or of those in a time range: `f` selects fields, `top_count` limits their values,
-/// `min_freq` is the minimum share of rows with the field, and `histogram` adds counts by time.
+/// Field statistics of the job's rows, of those in a time range, or of those that the commands in `search` return: `f`
+/// selects fields, `top_count` limits their values, `min_freq` is the minimum share of rows with the field, and
+/// `histogram` adds counts by time.
 async fn summary(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -552,8 +562,25 @@ async fn summary(
     let range = requested_range(&parameters, state.auth.now(), &zone_of(&parameters, &job)?)?;
     let request = SummaryRequest { range, has_histograms: parameters.is_set("histogram") };
     let read = Arc::clone(&job);
-    let summary = run_blocking(move || read.summary(&request)).await?;
-    let mut summary = summary.map_err(|error| unreadable_rows(&job, &error))?;
+    let search = parameters.get("search").filter(|text| !text.trim().is_empty()).map(with_pipe);
+    let mut summary = match further_commands(&parameters, search, range)? {
+        None => {
+            let summary = run_blocking(move || read.summary(&request)).await?;
+            summary.map_err(|error| unreadable_rows(&job, &error))?
+        }
+        Some(search) => {
+            let params = params_over(&job, &caller, &parameters, search)?;
+            let typed = typed_search(&params);
+            let service = service_of(&state, &caller, &parts).await?;
+            let permit = state.acquire_slot(&caller, SlotPurpose::Search).await?;
+            let summary = run_blocking(move || {
+                let summary = read.summary_after(&service, params, &request);
+                drop(permit);
+                summary
+            });
+            summary.await?.map_err(|error| ApiError::from_typed_search(&typed, error))?
+        }
+    };
     let rows = f64_of(summary.rows);
     summary.fields.retain(|name, field| {
         (wanted.is_empty() || wanted.contains(name)) && f64_of(field.count) >= least * rows && field.count > 0

@@ -93,6 +93,7 @@ const CREATE_PARAMETERS: &[&str] = &[
     "f",
     "field_list",
     "hints",
+    "history",
     "preview",
 ];
 
@@ -313,15 +314,20 @@ fn created(sid: &str, form: Form) -> Response {
 }
 
 fn refusal(search: &TypedSearch, error: SearchError) -> ApiError {
-    match error {
+    job_refusal(error).unwrap_or_else(|error| ApiError::from_typed_search(search, error))
+}
+
+/// The refusal of a job whose search is not at fault; the error itself if the search is.
+pub(super) fn job_refusal(error: SearchError) -> Result<ApiError, SearchError> {
+    Ok(match error {
         SearchError::TooManyUnfinishedJobs { .. }
         | SearchError::TooManyJobs { .. }
         | SearchError::JobsTooLarge { .. } => ApiError::too_many(error.to_string()),
         SearchError::DiskQuota { .. } => ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
         SearchError::JobExists(sid) => ObjectError::Exists(sid).into(),
         SearchError::InvalidJobName(_) | SearchError::JobFolder(_) => Fault::from(error).into(),
-        error => ApiError::from_typed_search(search, error),
-    }
+        error => return Err(error),
+    })
 }
 
 /// Reads the job options of a request.

@@ -1,5 +1,10 @@
 //! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show the events into which a file on the server, or
 //! a text in the request, would be split.
+//!
+//! With `input.path`, `indexing/preview` creates a job with the events, as in Splunk, and answers with the ID of the
+//! job as a message; with `name`, it answers with the preview itself.
+
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -7,21 +12,28 @@ use axum::http::{Method, Uri};
 use axum::response::Response;
 use axum::routing::post;
 
-use super::answer_shape::AnswerShape;
+use super::answer_shape::{AnswerShape, MESSAGES};
+use super::jobs::{APP, job_refusal, message_response};
+use super::path_parts::PathParts;
 use super::row::{Access, EDIT_MONITOR, Endpoint, RequestBody};
+use super::search_jobs::service_of;
 use super::shape::Shape;
 use super::{json_response, run_blocking};
+use crate::atom::Form;
+use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, PreviewFile, PreviewText};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let (access, summary) = (Access::Capability(EDIT_MONITOR), "Previews the events of a file on the node's machine.");
+    let access = Access::Capability(EDIT_MONITOR);
+    let summary =
+        "Creates a job with the events of the file at input.path on the node's machine, or previews the file.";
     vec![
         Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
-            .needs(&["name"])
-            .takes(&["sourcetype", "zone", "count"])
-            .answers(PREVIEW),
+            .takes(&["input.path", "name", "sourcetype", "zone", "count"])
+            .takes_patterns(&["props.*"])
+            .answers(AnswerShape::JsonOrXml(PREVIEW_OR_SID)),
         Endpoint::new(
             Method::POST,
             "ingest/preview",
@@ -32,12 +44,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .in_quarry_api()
         .body(RequestBody::Bytes)
         .takes(&["source", "sourcetype", "zone", "count"])
-        .answers(PREVIEW),
+        .answers(AnswerShape::Json(PREVIEW)),
     ]
 }
 
+/// A preview, or the ID of the job with the events as the text of a message.
+const PREVIEW_OR_SID: Shape = Shape::Either(&[PREVIEW, MESSAGES]);
+
 /// The events of a file as they would be indexed.
-const PREVIEW: AnswerShape = AnswerShape::Json(Shape::Object(&[
+const PREVIEW: Shape = Shape::Object(&[
     ("file", Shape::Text),
     ("bytes", Shape::Count),
     ("zone", Shape::Text),
@@ -64,7 +79,10 @@ const PREVIEW: AnswerShape = AnswerShape::Json(Shape::Object(&[
         ])),
     ),
     ("props_conf", Shape::Nullable(&Shape::Text)),
-]));
+]);
+
+/// Prefix of the parameters that set settings of props.conf for the file.
+const PROPS: &str = "props.";
 
 /// Default source of a text.
 const SOURCE: &str = "preview";
@@ -86,9 +104,15 @@ async fn preview_text(State(state): State<ApiState>, uri: Uri, body: Bytes) -> R
     made.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-async fn preview(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+async fn preview(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let Some(name) = parameters.get("name") else { return create_job(state, place, caller, parameters).await };
     let request = PreviewFile {
-        path: parameters.required("name")?.to_owned(),
+        path: name.to_owned(),
         sourcetype: parameters.text("sourcetype"),
         zone: parameters.text("zone"),
         events: parameters.number("count")?,
@@ -96,4 +120,24 @@ async fn preview(State(state): State<ApiState>, parameters: Parameters) -> Resul
     let node = state.node.clone();
     let made = run_blocking(move || node.preview(&request)).await?;
     made.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+async fn create_job(
+    state: ApiState,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let path = parameters.required("input.path")?.to_owned();
+    let form = Form::of(parameters.get("output_mode"));
+    let zone = service_of(&state, &caller, &place).await?.zone();
+    let app = place.get("app").cloned().unwrap_or_else(|| APP.to_owned());
+    let of_props = |(name, value): (String, String)| Some((name.strip_prefix(PROPS)?.to_owned(), value));
+    let props: Vec<(String, String)> = parameters.into_pairs().into_iter().filter_map(of_props).collect();
+    let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
+    let created = run_blocking(move || {
+        let events = node.preview_events(&path, &props).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        jobs.create_preview(&caller.permissions, (&app, zone), events).map_err(|error| job_refusal(error).unwrap_or_else(|error| ApiError::internal(error.to_string())))
+    });
+    Ok(message_response(form, created.await??.sid()))
 }

@@ -59,6 +59,8 @@ const DISPATCH_PARAMETERS: &[&str] = &[
     "dispatch.buckets",
     "dispatch.max_count",
     "dispatch.max_time",
+    "dispatch.auto_cancel",
+    "dispatch.auto_pause",
     "dispatch.auto_finalize_ec",
     "dispatch.lookups",
     SAMPLE_RATIO,
@@ -66,6 +68,8 @@ const DISPATCH_PARAMETERS: &[&str] = &[
     "force_dispatch",
     "trigger_actions",
 ];
+/// Note of a job whose request asks for the actions of the search.
+const NO_ACTIONS: &str = "trigger_actions=1 has no effect: alert actions are not run yet";
 /// Prefix of arguments.
 const ARGUMENT_PREFIX: &str = "args.";
 
@@ -220,13 +224,20 @@ async fn dispatch(
         app: parts.get("app").cloned().unwrap_or_else(|| APP.to_owned()),
         status_buckets: number("dispatch.buckets")?.unwrap_or(0),
         ttl_s,
-        auto_cancel_s: 0,
-        time_max_s: number("dispatch.max_time")?.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+        auto_cancel_s: seconds_of(number("dispatch.auto_cancel")?),
+        auto_pause_s: seconds_of(number("dispatch.auto_pause")?),
+        time_max_s: seconds_of(number("dispatch.max_time")?),
         priority: PRIORITY,
+        notes: form.is_set("trigger_actions").then(|| NO_ACTIONS.to_owned()).into_iter().collect(),
         has_hints: true,
         ..JobOptions::default()
     };
     start_job(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
+}
+
+/// A number of seconds; 0 if absent.
+fn seconds_of(number: Option<usize>) -> i64 {
+    number.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
 /// The text of a saved search with arguments inserted: each from the request, or else as stored with the search.

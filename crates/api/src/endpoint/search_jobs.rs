@@ -38,6 +38,7 @@ use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::{ApiError, TypedSearch};
 use crate::outlet::{Chunks, ClientGone, Outlet};
+use crate::parameter_types::parse_flag;
 use crate::parameters::{Offset, Parameters};
 use crate::search_slots::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
@@ -65,6 +66,7 @@ pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "f",
     "field_list",
     "hints",
+    "history",
     "index_earliest",
     "index_latest",
     "time_format",
@@ -140,6 +142,7 @@ pub(super) fn params_of(
         permissions: Arc::clone(&caller.permissions),
         shape,
         now,
+        is_internal: parameters.get("history").and_then(parse_flag) == Some(false),
         ..SearchParams::default()
     })
 }
@@ -646,8 +649,8 @@ pub(super) fn send_collected(
     };
 }
 
-/// Sends messages after the last row, except in raw text, which has no place for messages. In XML, a document is sent
-/// even for a search without rows and messages.
+/// Sends messages after the last row, except in raw text, which has no place for messages. A search without rows is
+/// answered in XML with an empty document, and in JSON with a line that marks the end.
 pub(super) fn send_messages(
     messages: &[WireMessage],
     (offset, has_rows): (usize, bool),
@@ -656,11 +659,16 @@ pub(super) fn send_messages(
 ) -> Result<(), ClientGone> {
     let release_memory = &mut || {};
     match mode {
-        OutputMode::Json if !messages.is_empty() => {
-            let message = |(kind, text): &WireMessage| serde_json::json!({ "type": kind, "text": text });
-            let messages: Vec<_> = messages.iter().map(message).collect();
-            let line = serde_json::json!({ "preview": false, "messages": messages });
-            outlet.write(|out| out.push_str(&format!("{line}\n")), release_memory)?;
+        OutputMode::Json => {
+            if !has_rows {
+                outlet.write(|out| out.push_str("{\"preview\":false,\"lastrow\":true}\n"), release_memory)?;
+            }
+            if !messages.is_empty() {
+                let message = |(kind, text): &WireMessage| serde_json::json!({ "type": kind, "text": text });
+                let messages: Vec<_> = messages.iter().map(message).collect();
+                let line = serde_json::json!({ "preview": false, "messages": messages });
+                outlet.write(|out| out.push_str(&format!("{line}\n")), release_memory)?;
+            }
         }
         OutputMode::Xml if !messages.is_empty() || !has_rows => {
             let head = ResultsHead { offset, messages, ..ResultsHead::default() };

@@ -22,6 +22,7 @@ use super::search_call::SearchCall;
 use super::shape::Shape;
 use crate::atom::Form;
 use crate::message::{ApiError, TypedSearch, escape_xml};
+use crate::wire::{OutputMode, ResultsHead};
 
 /// Default number of completions.
 const COMPLETIONS_DEFAULT: usize = 50;
@@ -74,7 +75,7 @@ const PARSED: AnswerShape = AnswerShape::JsonOrXml(Shape::Object(&[
     ("reportsSearch", Shape::Text),
 ]));
 /// Completions of a prefix.
-const COMPLETIONS: AnswerShape = AnswerShape::Json(Shape::Object(&[(
+const COMPLETIONS: AnswerShape = AnswerShape::JsonOrXml(Shape::Object(&[(
     "results",
     Shape::List(&Shape::Object(&[("content", Shape::Text), ("count", Shape::Count), ("operator", Shape::Flag)])),
 )]));
@@ -216,6 +217,13 @@ async fn typeahead(request: SearchCall) -> Result<Response, ApiError> {
     let command = command.map_err(|fault| ApiError::bad_request(fault.to_string()))?;
     let params = request.params_of(SHOWN_SEARCH, make.pipeline(vec![command.into()]));
     let outcome = request.analyse(SHOWN_SEARCH, move |service| service.run(params)).await?;
+    if let Form::Atom = Form::of(parameters.get("output_mode")) {
+        let (mode, table, mut body) = (OutputMode::Xml, &outcome.table, String::new());
+        mode.write_head(&ResultsHead { fields: table.fields(), ..ResultsHead::default() }, &mut body);
+        table.rows().enumerate().for_each(|(at, row)| mode.write_row(row, at, at == 0, &mut body));
+        mode.write_end(&mut body);
+        return Ok(Form::Atom.answer(body));
+    }
     let cell = |row: &quarry_search::Row<'_>, name: &str| {
         let at = outcome.table.fields().iter().position(|field| field == name)?;
         Some(row.cell(at).join_values("\n").into_owned())

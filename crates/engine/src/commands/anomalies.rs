@@ -80,7 +80,12 @@ impl BlockingTable for Anomalies {
         let by: Vec<ColumnReader> = self.command.by.iter().map(|field| rows::reader(&all, &field.text)).collect();
         let mut windows: BTreeMap<Vec<String>, Window> = BTreeMap::new();
         let (mut column, mut kept) = (ColumnBuilder::new(all.num_rows()), Vec::with_capacity(all.num_rows()));
+        let work = context.stop.begin_work();
         for row in 0..all.num_rows() {
+            context.stop.check_cancelled()?;
+            if context.stop.should_end_rows(work) {
+                break;
+            }
             let key = by.iter().map(|reader| reader.value(row).into_text().unwrap_or_default().into_owned()).collect();
             let pieces = self.ngrams(texts.text(row, &mut scratch).unwrap_or_default());
             let window = windows.entry(key).or_default();
@@ -89,7 +94,7 @@ impl BlockingTable for Anomalies {
             column.push(Value::from_f64(unexpected));
             kept.push(self.command.label_only || unexpected >= self.command.threshold);
         }
-        let result = rows::with_column(&all, "unexpectedness", column.finish())?;
+        let result = rows::with_column(&all.slice(0, kept.len()), "unexpectedness", column.finish())?;
         Ok(vec![rows::filter(&result, &BooleanArray::from(kept))?])
     }
 }
@@ -128,5 +133,37 @@ impl Anomalies {
         pieces.sort_unstable();
         pieces.dedup();
         pieces
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use quarry_eval::rows::{batch_of, of_batches};
+    use quarry_spl::ast::Command;
+
+    use super::*;
+    use crate::plan::tests::{ReadClock, runner};
+
+    #[test]
+    fn a_finalised_search_scores_its_first_rows() {
+        let parsed = quarry_spl::parse("* | anomalies field=a labelonly=t");
+        let Command::Anomalies(command) = &parsed.pipeline.commands[1].command else { panic!("{parsed:?}") };
+        let context = runner("*").context;
+        let scored = || {
+            let mut column = ColumnBuilder::new(9);
+            (0..9).for_each(|_| column.push_text("text"));
+            let rows = of_batches(vec![batch_of([("a", column.finish())], 9).unwrap()]);
+            let made = BlockingTable::run(&Anomalies::new(command, None), rows, &context).unwrap();
+            made.iter().map(RecordBatch::num_rows).sum::<usize>()
+        };
+        assert_eq!(scored(), 9);
+        context.stop.set_clock(Arc::new(ReadClock::default()));
+        // Finalised at 0 ms; the work begins at 40 ms. It may go on at 80 and 120 ms, and ends at 160 ms.
+        context.stop.finish_early();
+        assert_eq!(scored(), 2);
+        assert!(context.stop.was_cut());
     }
 }

@@ -16,6 +16,10 @@ use super::field_texts::{FieldTexts, table_of, texts_of};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
+/// Number of rows between two checks whether to end.
+const CHECKED_ROWS: usize = 256;
+/// Approximate overhead of a counted combination, in bytes.
+const ITEMS_OVERHEAD_BYTES: usize = 64;
 /// Maximum number of fields of a rule.
 const RULE_FIELDS_MAX: usize = 6;
 
@@ -41,14 +45,26 @@ impl BlockingTable for Arules {
         }
         let fields = texts_of(&all, &chosen, "arules")?;
         let mut counts: BTreeMap<Items<'_>, usize> = BTreeMap::new();
+        let (mut account, mut bytes) = (context.dataflow.account("arules"), 0);
+        let start = context.stop.begin_work();
         for row in 0..all.num_rows() {
+            if row.is_multiple_of(CHECKED_ROWS) {
+                account.set(bytes)?;
+                context.stop.check_cancelled()?;
+                if context.stop.should_end_work(start) {
+                    break;
+                }
+            }
             for set in 1u32..1 << fields.len() {
                 let members = (0..fields.len()).filter(|at| set >> at & 1 == 1);
                 let items: Option<Items<'_>> =
                     members.map(|at| Some((at, fields[at].texts[row].as_deref()?))).collect();
-                if let Some(items) = items {
-                    *counts.entry(items).or_default() += 1;
-                }
+                let Some(items) = items else { continue };
+                let count = counts.entry(items).or_insert_with_key(|items| {
+                    bytes += ITEMS_OVERHEAD_BYTES + size_of_val(items.as_slice());
+                    0
+                });
+                *count += 1;
             }
         }
         let names = [
@@ -95,5 +111,40 @@ impl Arules {
             }
         }
         rules
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use quarry_eval::rows::{self, ColumnBuilder, batch_of, of_batches};
+    use quarry_spl::ast::Command;
+
+    use super::*;
+    use crate::plan::tests::{ReadClock, runner};
+
+    #[test]
+    fn a_finalised_search_has_the_rules_of_its_first_rows() {
+        let parsed = quarry_spl::parse("* | arules a b");
+        let Command::Arules(command) = &parsed.pipeline.commands[1].command else { panic!("{parsed:?}") };
+        let context = runner("*").context;
+        let support = || {
+            let columns = ["a", "b"].map(|name| {
+                let mut column = ColumnBuilder::new(4 * CHECKED_ROWS);
+                (0..4 * CHECKED_ROWS).for_each(|_| column.push_text("x"));
+                (name, column.finish())
+            });
+            let batch = batch_of(columns, 4 * CHECKED_ROWS).unwrap();
+            let made = BlockingTable::run(&Arules(command.clone()), of_batches(vec![batch]), &context).unwrap();
+            rows::reader(&made[0], "Overall support").number(0)
+        };
+        assert_eq!(support(), Some((4 * CHECKED_ROWS) as f64));
+        context.stop.set_clock(Arc::new(ReadClock::default()));
+        // Finalised at 0 ms; the work begins at 40 ms. It may go on at 80 and 120 ms, and ends at 160 ms.
+        context.stop.finish_early();
+        assert_eq!(support(), Some((2 * CHECKED_ROWS) as f64));
+        assert!(context.stop.was_cut());
     }
 }

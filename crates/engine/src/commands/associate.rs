@@ -21,6 +21,9 @@ impl Execute for AssociateCommand {
     }
 }
 
+/// Number of rows between two checks whether to end.
+const CHECKED_ROWS: usize = 4_096;
+
 struct Associate(AssociateCommand);
 
 /// Entropy of this distribution in bits.
@@ -28,6 +31,30 @@ fn entropy(counts: &BTreeMap<&str, usize>) -> f64 {
     let all: usize = counts.values().sum();
     let share = |count: &usize| f64_of(*count) / f64_of(all);
     counts.values().map(|count| -share(count) * share(count).log2()).sum::<f64>().abs()
+}
+
+/// Frequencies of the values of a field, in all rows and by the value of another field.
+struct Pair<'t> {
+    whole: BTreeMap<&'t str, usize>,
+    given: BTreeMap<&'t str, BTreeMap<&'t str, usize>>,
+}
+
+impl<'t> Pair<'t> {
+    /// Counts the values of `target`; `None` if the search ended before all rows were counted.
+    fn count(reference: &'t FieldTexts, target: &'t FieldTexts, should_end: &dyn Fn() -> bool) -> Option<Pair<'t>> {
+        let mut pair = Pair { whole: BTreeMap::new(), given: BTreeMap::new() };
+        for (row, (value, target_value)) in reference.texts.iter().zip(&target.texts).enumerate() {
+            if row.is_multiple_of(CHECKED_ROWS) && should_end() {
+                return None;
+            }
+            let Some(target_value) = target_value else { continue };
+            *pair.whole.entry(target_value).or_default() += 1;
+            if let Some(value) = value {
+                *pair.given.entry(value).or_default().entry(target_value).or_default() += 1;
+            }
+        }
+        Some(pair)
+    }
 }
 
 impl BlockingTable for Associate {
@@ -41,14 +68,14 @@ impl BlockingTable for Associate {
         let fields = texts_of(&all, &chosen, "associate")?;
         let mut found: Vec<(f64, Vec<Value<'static>>)> = Vec::new();
         let start = context.stop.begin_work();
+        let should_end = || context.stop.should_end_work(start);
         'fields: for reference in &fields {
             for target in fields.iter().filter(|target| target.name != reference.name) {
-                if context.stop.should_end_work(start) {
-                    break 'fields;
-                }
-                self.associate_pair(reference, target, all.num_rows(), &mut found);
+                let Some(pair) = Pair::count(reference, target, &should_end) else { break 'fields };
+                self.associate_pair((reference, target), pair, all.num_rows(), &mut found);
             }
         }
+        context.stop.check_cancelled()?;
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let names = [
             "Reference_Key",
@@ -68,20 +95,11 @@ impl Associate {
     /// Values of one field that predict another field.
     fn associate_pair(
         &self,
-        reference: &FieldTexts,
-        target: &FieldTexts,
+        (reference, target): (&FieldTexts, &FieldTexts),
+        Pair { whole, given }: Pair<'_>,
         rows: usize,
         found: &mut Vec<(f64, Vec<Value<'static>>)>,
     ) {
-        let mut whole: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut given: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-        for (value, target_value) in reference.texts.iter().zip(&target.texts) {
-            let Some(target_value) = target_value else { continue };
-            *whole.entry(target_value).or_default() += 1;
-            if let Some(value) = value {
-                *given.entry(value).or_default().entry(target_value).or_default() += 1;
-            }
-        }
         let before = entropy(&whole);
         for (value, counts) in given {
             let support: usize = counts.values().sum();
@@ -109,5 +127,24 @@ impl Associate {
             ];
             found.push((before - after, row));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_pair_whose_count_is_cut_is_left_out() {
+        let field = |name: &str| FieldTexts { name: name.to_owned(), texts: vec![Some("x".into()); 2 * CHECKED_ROWS] };
+        let (reference, target) = (field("a"), field("b"));
+        let count = |calls: usize| {
+            let left = Cell::new(calls);
+            Pair::count(&reference, &target, &|| left.replace(left.get().saturating_sub(1)) == 0)
+        };
+        assert!(count(0).is_none() && count(1).is_none());
+        assert_eq!(count(2).map(|pair| pair.whole["x"]), Some(2 * CHECKED_ROWS));
     }
 }

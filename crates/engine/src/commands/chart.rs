@@ -92,7 +92,7 @@ impl Reduce for Chart {
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = display_key(row, &keys.finish());
-        Ok(of_batches(vec![table((row.clone(), keys), &pivot, &self.outputs, &order)?]))
+        Ok(of_batches(table((row.clone(), keys), &pivot, &self.outputs, &order, &context.stop)?))
     }
 }
 

@@ -33,11 +33,20 @@ impl BlockingTable for Correlate {
             let either = pairs().filter(|(a, b)| a.is_some() || b.is_some()).count();
             if either == 0 { 0.0 } else { f64_of(both) / f64_of(either) }
         };
-        let table = fields.iter().map(|row| {
-            let cells = fields.iter().map(|column| Value::owned_text(format!("{:.2}", share(row, column))));
-            std::iter::once(Value::owned_text(row.name.clone())).chain(cells).collect()
-        });
+        let start = context.stop.begin_work();
+        let mut table: Vec<Vec<Value<'static>>> = Vec::new();
+        'fields: for row in &fields {
+            let mut cells = vec![Value::owned_text(row.name.clone())];
+            for column in &fields {
+                if context.stop.should_end_work(start) {
+                    break 'fields;
+                }
+                cells.push(Value::owned_text(format!("{:.2}", share(row, column))));
+            }
+            table.push(cells);
+        }
+        context.stop.check_cancelled()?;
         let names: Vec<&str> = std::iter::once("RowField").chain(chosen.iter().copied()).collect();
-        table_of(&names, table.collect()).map(|table| vec![table])
+        table_of(&names, table).map(|table| vec![table])
     }
 }

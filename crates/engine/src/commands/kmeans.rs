@@ -22,6 +22,9 @@ impl Execute for KMeansCommand {
     }
 }
 
+/// Number of points between two checks whether to end.
+const CHECKED_POINTS: usize = 4_096;
+
 struct KMeans(KMeansCommand);
 
 /// Whether to end with the best clusters so far.
@@ -30,9 +33,9 @@ type ShouldEnd<'a> = &'a dyn Fn() -> bool;
 /// A grouping of points.
 struct Clustering {
     centres: Vec<Vec<f64>>,
-    /// Group of each point.
+    /// Group of each point; only of the first points if the search ended before all points had a group.
     members: Vec<usize>,
-    /// Sum of the distances to the centres.
+    /// Sum of the distances to the centres; infinite before all points have a group.
     distortion: f64,
 }
 
@@ -80,8 +83,12 @@ impl KMeans {
         let (low, high) = self.0.groups;
         let (mut counts, mut sums, mut rows) = (ColumnBuilder::new(0), ColumnBuilder::new(0), 0);
         for count in low..=high {
+            let grouping = self.best_clustering(points, count, should_end);
+            if grouping.members.len() < points.len() {
+                break;
+            }
             counts.push_int(count as i64);
-            sums.push(Value::from_f64(self.best_clustering(points, count, should_end).distortion));
+            sums.push(Value::from_f64(grouping.distortion));
             rows += 1;
             if should_end() {
                 break;
@@ -145,17 +152,18 @@ impl KMeans {
         let first = start * points.len() / self.0.starts.min(points.len()).max(1);
         let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];
         let mut nearest: Vec<f64> = points.iter().map(|point| self.distance(point, points[first])).collect();
-        while centres.len() < count {
+        while centres.len() < count && !should_end() {
             let farthest = (0..points.len()).max_by(|a, b| nearest[*a].total_cmp(&nearest[*b])).unwrap_or(0);
             for (near, point) in nearest.iter_mut().zip(points) {
                 *near = near.min(self.distance(point, points[farthest]));
             }
             centres.push(points[farthest].to_vec());
         }
-        let mut grouping = Clustering { centres, members: vec![0; points.len()], distortion: 0.0 };
+        let members = Vec::with_capacity(points.len());
+        let mut grouping = Clustering { centres, members, distortion: f64::INFINITY };
         for _ in 0..self.0.rounds {
-            let moved = self.iterate(points, &mut grouping);
-            if moved <= self.0.tolerance || should_end() {
+            let moved = self.iterate(points, &mut grouping, should_end);
+            if moved.is_none_or(|moved| moved <= self.0.tolerance) {
                 break;
             }
         }
@@ -163,27 +171,34 @@ impl KMeans {
     }
 
     /// Assigns each point to its nearest centre and moves each centre to the mean of its points; returns how far the
-    /// centres moved.
-    fn iterate(&self, points: &[&[f64]], grouping: &mut Clustering) -> f64 {
+    /// centres moved, or `None` if the search ended before all points were assigned.
+    fn iterate(&self, points: &[&[f64]], grouping: &mut Clustering, should_end: ShouldEnd<'_>) -> Option<f64> {
         let width = points[0].len();
         let mut sums = vec![(vec![0.0; width], 0usize); grouping.centres.len()];
-        grouping.distortion = 0.0;
-        for (point, member) in points.iter().zip(&mut grouping.members) {
+        let mut distortion = 0.0;
+        for (at, point) in points.iter().enumerate() {
+            if at.is_multiple_of(CHECKED_POINTS) && should_end() {
+                return None;
+            }
             let distances = grouping.centres.iter().map(|centre| self.distance(point, centre)).enumerate();
             let nearest = distances.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0));
-            *member = nearest.0;
-            grouping.distortion += nearest.1;
+            match grouping.members.get_mut(at) {
+                Some(member) => *member = nearest.0,
+                None => grouping.members.push(nearest.0),
+            }
+            distortion += nearest.1;
             let (sum, count) = &mut sums[nearest.0];
             sum.iter_mut().zip(*point).for_each(|(sum, number)| *sum += number);
             *count += 1;
         }
+        grouping.distortion = distortion;
         let mut moved = 0.0;
         for (centre, (sum, count)) in grouping.centres.iter_mut().zip(sums).filter(|(_, (_, count))| *count > 0) {
             let middle: Vec<f64> = sum.iter().map(|sum| sum / f64_of(count)).collect();
             moved += self.distance(centre, &middle);
             *centre = middle;
         }
-        moved
+        Some(moved)
     }
 
     fn distance(&self, a: &[f64], b: &[f64]) -> f64 {
@@ -203,14 +218,44 @@ impl KMeans {
 
 /// Numbers the clusters in order of their first point.
 fn renumber(grouping: Clustering) -> Clustering {
-    let mut order: Vec<usize> = Vec::new();
-    for member in &grouping.members {
-        if !order.contains(member) {
-            order.push(*member);
-        }
-    }
-    let members = grouping.members.iter().map(|member| order.iter().position(|at| at == member).unwrap_or(0));
-    let members = members.collect();
+    let (mut order, mut numbers) = (Vec::new(), vec![None; grouping.centres.len()]);
+    let number_of = |member: usize| {
+        *numbers[member].get_or_insert_with(|| {
+            order.push(member);
+            order.len() - 1
+        })
+    };
+    let members = grouping.members.into_iter().map(number_of).collect();
     let centres = order.iter().map(|at| grouping.centres[*at].clone()).collect();
     Clustering { centres, members, distortion: grouping.distortion }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use std::cell::Cell;
+
+    use quarry_spl::ast::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_search_that_ends_leaves_points_without_a_group_or_in_their_last_one() {
+        let parsed = quarry_spl::parse("* | kmeans k=2 reps=3 number");
+        let Command::KMeans(command) = &parsed.pipeline.commands[1].command else { panic!("{parsed:?}") };
+        let command = KMeans(command.clone());
+        let numbers: Vec<f64> = (0..3 * CHECKED_POINTS).map(|at| if at % 2 == 0 { 0.0 } else { 9.0 }).collect();
+        let points: Vec<&[f64]> = numbers.chunks(1).collect();
+        let cluster = |calls: usize| {
+            let left = Cell::new(calls);
+            command.best_clustering(&points, 2, &|| left.replace(left.get().saturating_sub(1)) == 0)
+        };
+        // One check before the second centre, and one per 4,096 points of a pass.
+        for (calls, grouped) in [(0, 0), (1, 0), (2, CHECKED_POINTS), (3, 2 * CHECKED_POINTS), (4, points.len())] {
+            let made = cluster(calls);
+            assert_eq!(made.members.len(), grouped, "{calls}");
+            assert!(made.members.iter().enumerate().all(|(at, member)| *member == at % 2), "{calls}");
+        }
+        assert_eq!((cluster(usize::MAX).centres, cluster(4).distortion), (vec![vec![0.0], vec![9.0]], 0.0));
+    }
 }

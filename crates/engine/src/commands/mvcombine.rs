@@ -24,6 +24,9 @@ impl Execute for MvCombineCommand {
     }
 }
 
+/// Number of rows between two checks whether to end.
+const CHECKED_ROWS: usize = 4_096;
+
 impl Blocking for MvCombineCommand {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let all = rows_in_memory("mvcombine", rows, context)?;
@@ -36,7 +39,14 @@ impl Blocking for MvCombineCommand {
         let mut keys = KeyTable::default();
         let (mut first, mut gathered): (Vec<u32>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
         let mut key = Vec::new();
+        let work = context.stop.begin_work();
         for row in 0..all.num_rows() {
+            if row.is_multiple_of(CHECKED_ROWS) {
+                context.stop.check_cancelled()?;
+                if context.stop.should_end_rows(work) {
+                    break;
+                }
+            }
             row_key(&readers, values.is_null(row), row, &mut key);
             let at = keys.intern(&key) as usize;
             // Rows without the field are not combined.
@@ -89,4 +99,34 @@ fn with_delimiter(rows: &RecordBatch, name: &str, delimiter: &str) -> Result<Rec
     });
     let schema = Arc::new(Schema::new(noted.collect::<Vec<_>>()));
     Ok(RecordBatch::try_new(schema, rows.columns().to_vec())?)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use quarry_eval::rows::batch_of;
+    use quarry_spl::ast::Command;
+
+    use super::*;
+    use crate::plan::tests::{ReadClock, runner};
+
+    #[test]
+    fn a_finalised_search_combines_its_first_rows() {
+        let parsed = quarry_spl::parse("* | mvcombine a");
+        let Command::MvCombine(command) = &parsed.pipeline.commands[1].command else { panic!("{parsed:?}") };
+        let context = runner("*").context;
+        let combined = || {
+            let mut column = ColumnBuilder::new(4 * CHECKED_ROWS);
+            (0..4 * CHECKED_ROWS).for_each(|_| column.push_text("x"));
+            let batch = batch_of([("a", column.finish())], 4 * CHECKED_ROWS).unwrap();
+            let made = command.run(of_batches(vec![batch]), &context).unwrap().next().unwrap().unwrap();
+            (made.num_rows(), rows::reader(&made, "a").values(0).count())
+        };
+        assert_eq!(combined(), (1, 4 * CHECKED_ROWS));
+        context.stop.set_clock(Arc::new(ReadClock::default()));
+        // Finalised at 0 ms; the work begins at 40 ms. It may go on at 80 and 120 ms, and ends at 160 ms.
+        context.stop.finish_early();
+        assert_eq!(combined(), (1, 2 * CHECKED_ROWS));
+        assert!(context.stop.was_cut());
+    }
 }

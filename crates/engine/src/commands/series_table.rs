@@ -11,7 +11,7 @@ use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::running_state::RunningState;
 use quarry_eval::aggregate::{AggregatePlan, FunctionBody, Series};
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, DependsOn, SeriesOptions, SeriesTest, StatsFunction};
@@ -26,6 +26,8 @@ pub(crate) const SERIES: &str = "__series";
 const NULL_SERIES: &str = "\u{0}null";
 /// Value of [`SERIES`] for merged series.
 const OTHER_SERIES: &str = "\u{0}other";
+/// Number of cells of a batch, between which a table can end early.
+const BATCH_CELLS: usize = 1 << 18;
 /// Maximum number of cells of a table.
 const CELLS_MAX: usize = 20_000_000;
 
@@ -89,6 +91,7 @@ impl SeriesTable<'_> {
             let what = "the table of rows and series is too large".to_owned();
             return Err(EngineError::Limit { what, limit: "cells", value: CELLS_MAX as u64 });
         }
+        context.stop.check_cancelled()?;
         let mut places = vec![vec![None; keys.len()]; names.len()];
         for (group, (row, series)) in row_of.iter().zip(&series_of).enumerate() {
             if let Some(series) = series {
@@ -285,26 +288,41 @@ fn span_start(text: &str) -> Option<f64> {
     parse_number(&text[..dash])
 }
 
-/// Builds a table from a row column and cells.
+/// Builds a table from a row column and cells, in batches of at most [`BATCH_CELLS`] cells. If the search was finalised,
+/// the table may end early; its rows are complete.
 pub(crate) fn table(
-    row_column: (String, ArrayRef),
+    (key, keys): (String, ArrayRef),
     pivot: &SeriesColumns,
     outputs: &Outputs,
     order: &[usize],
-) -> Result<RecordBatch, EngineError> {
-    let mut columns = vec![row_column];
-    for column in &pivot.columns {
-        let output = &outputs.columns()[column.output];
-        let places: Vec<Option<u32>> = order.iter().map(|row| column.places.get(*row).copied().flatten()).collect();
-        let values = rows::column_or_null(&pivot.groups, &output.column);
-        columns.push((column.name.clone(), cells(&values, &places, output.is_zero_when_missing)));
+    stop: &Stop,
+) -> Result<Vec<RecordBatch>, EngineError> {
+    let (work, batch_rows) = (stop.begin_work(), (BATCH_CELLS / pivot.columns.len().max(1)).max(1));
+    let mut batches = Vec::new();
+    for (number, part) in order.chunks(batch_rows).enumerate() {
+        stop.check_cancelled()?;
+        if stop.should_end_rows(work) {
+            break;
+        }
+        let mut columns = vec![(key.clone(), keys.slice(number * batch_rows, part.len()))];
+        for column in &pivot.columns {
+            let output = &outputs.columns()[column.output];
+            let places: Vec<Option<u32>> = part.iter().map(|row| column.places.get(*row).copied().flatten()).collect();
+            let values = rows::column_or_null(&pivot.groups, &output.column);
+            columns.push((column.name.clone(), cells(&values, &places, output.is_zero_when_missing)));
+        }
+        batches.push(batch_of(columns, part.len())?);
     }
-    batch_of(columns, order.len())
+    Ok(batches)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use quarry_spl::ast::{Aggregate, AggregateArg, Span};
+
     use super::*;
+    use crate::plan::tests::{ReadClock, runner};
 
     #[test]
     fn the_best_series_are_the_first_of_all_series_in_order() {
@@ -319,5 +337,32 @@ mod tests {
         }
         sorted.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]).then_with(|| text(a).cmp(&text(b))));
         assert_eq!(best_series(&names, &scores, false, 25), sorted[..25]);
+    }
+
+    #[test]
+    fn a_wide_table_of_a_finalised_search_ends_between_rows() {
+        let (function, arg, name) = (StatsFunction::Count, AggregateArg::Rows, "count".to_owned());
+        let count = Aggregate { function, arg, name, renamed: false, span: Span::default() };
+        let outputs = Outputs::new(&[count], &[], &runner("*").context.expressions()).unwrap();
+        let groups = batch_of([("count", ColumnBuilder::new(0).finish())], 0).unwrap();
+        let column = |at: usize| SeriesColumn { output: 0, name: at.to_string(), places: vec![None; 320] };
+        // 64 rows per batch.
+        let columns = (0..BATCH_CELLS / 64).map(column).collect();
+        let pivot = SeriesColumns { rows: vec![String::new(); 320], columns, groups };
+        let order: Vec<usize> = (0..320).collect();
+        let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..320).map(|at| at.to_string())));
+        let rows_of = |stop: &Stop| {
+            let batches = table(("key".to_owned(), Arc::clone(&keys)), &pivot, &outputs, &order, stop)?;
+            Ok::<_, EngineError>(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>())
+        };
+        assert_eq!(rows_of(&Stop::default()).unwrap(), [64, 64, 64, 64, 64]);
+        let stop = Stop::default();
+        stop.set_clock(Arc::new(ReadClock::default()));
+        // Finalised at 0 ms; the work begins at 40 ms. It may go on at 80 and 120 ms, and ends at 160 ms.
+        stop.finish_early();
+        assert_eq!(rows_of(&stop).unwrap(), [64, 64]);
+        assert!(stop.was_cut());
+        stop.cancel();
+        assert!(rows_of(&stop).is_err());
     }
 }

@@ -223,6 +223,6 @@ impl Reduce for TimeChart {
             starts.iter().map(|start| times.binary_search(start).map_or(missing, |at| seen[at].1)).collect();
         let column: ArrayRef = Arc::new(TimestampNanosecondArray::from(starts));
         debug_assert_eq!(column.len(), order.len());
-        Ok(of_batches(vec![table(("_time".to_owned(), column), &pivot, &self.outputs, &order)?]))
+        Ok(of_batches(table(("_time".to_owned(), column), &pivot, &self.outputs, &order, &context.stop)?))
     }
 }

@@ -1,12 +1,14 @@
 //! Planner passes: each search, followed by the plan that they make of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_event::TimeRange;
 use quarry_scan::plan::RowLimit;
 use quarry_spl::ast::Command;
+use quarry_stdx::Clock;
 use quarry_store::MemoryStore;
 use quarry_testworld::OneTable;
 
@@ -24,6 +26,20 @@ struct KnownObjects;
 impl KnowledgeSource for KnownObjects {
     fn saved_search(&self, name: &str) -> Option<String> {
         (name == "daily").then(|| "index=other disk | stats count by host".to_owned())
+    }
+}
+
+/// A clock that advances by 40 ms whenever it is read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadClock(AtomicI64);
+
+impl Clock for ReadClock {
+    fn now_ns(&self) -> i64 {
+        self.elapsed_ns()
+    }
+
+    fn elapsed_ns(&self) -> i64 {
+        self.0.fetch_add(40_000_000, Ordering::Relaxed)
     }
 }
 

@@ -20,7 +20,7 @@ pub use modifier::{Snap, apply_modifier, modifier_text, parse_epoch, parse_time}
 pub use span::{Span, SpanFloor, SpanUnit};
 pub use strftime::{equal_text_range, strftime, strftime_into, strftime_out_of_range, strftime_unit};
 pub use strptime::{DateTimeParts, Format, ResolveContext, strptime};
-pub use zone::{fixed_zone, parse_zone, utc_offset_secs};
+pub use zone::{fixed_zone, parse_zone, utc_offset_secs, zone_name};
 
 use crate::value::write_nanos;
 

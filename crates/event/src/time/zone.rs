@@ -27,6 +27,17 @@ pub fn parse_zone(name: &str) -> Option<TimeZone> {
     known.or_else(|| zone_offset(name.as_bytes()).map(fixed_zone))
 }
 
+/// The name of a zone, which [`parse_zone`] reads: `Europe/Berlin`, `+02:00`. A zone that is defined only by rules in
+/// `TZ` or `/etc/localtime` has no name.
+pub fn zone_name(zone: &TimeZone) -> Option<String> {
+    let offset = || {
+        let seconds = zone.to_fixed_offset().ok()?.seconds();
+        let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs() / 60);
+        Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
+    };
+    zone.iana_name().map(str::to_owned).or_else(offset)
+}
+
 /// Offset of a time zone at an instant, in seconds east of UTC.
 pub fn utc_offset_secs(time: TimeNs, zone: &TimeZone) -> i32 {
     offset_at(time, zone) as i32
@@ -34,7 +45,7 @@ pub fn utc_offset_secs(time: TimeNs, zone: &TimeZone) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_zone;
+    use super::{parse_zone, zone_name};
     use crate::time::strftime;
 
     #[test]
@@ -47,6 +58,9 @@ mod tests {
         assert_eq!(offset("GMT+10:00").as_deref(), Some("+1000"));
         assert_eq!(offset("UTC-3").as_deref(), Some("-0300"));
         assert_eq!(offset("-0530").as_deref(), Some("-0530"));
+        for (name, shown) in [("Europe/Berlin", "Europe/Berlin"), ("-0530", "-05:30"), ("CEST", "+02:00")] {
+            assert_eq!(parse_zone(name).and_then(|zone| zone_name(&zone)).as_deref(), Some(shown));
+        }
         assert_eq!(offset("Middle/Earth"), None);
         assert_eq!(offset(""), None);
     }

@@ -29,6 +29,7 @@ use self::probe::{BoundedProbes, DynProbes};
 pub use self::columns::AnswerColumns;
 pub use self::indexes::unknown_indexes;
 pub use self::outcome::{NO_SPAN, SearchOutcome};
+pub(crate) use self::probe::quote;
 pub use self::probe::{HintRow, Probes};
 
 /// Maximum number of small searches for the hints of one search.

@@ -121,7 +121,7 @@ pub(super) fn event_counts_by(
 }
 
 /// A text as a quoted SPL string.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{CostReport, Costs, Previews, ScanProgress, SearchShape, Stopper};
-use quarry_event::time::NS_PER_SEC;
+use quarry_event::time::{NS_PER_SEC, parse_zone, zone_name};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::number::f64_of;
 use quarry_stdx::{SharedClock, log};
@@ -187,7 +187,7 @@ pub struct SearchJob {
     pub(super) record: JobRecord,
     pub(super) is_events: bool,
     range: TimeRange,
-    zone: TimeZone,
+    pub(super) zone: TimeZone,
     changing: Mutex<MutableState>,
     pub(super) changed: Condvar,
     /// Stops the search; `None` for a job of an earlier process.
@@ -371,7 +371,7 @@ pub(super) enum JobFailure {
 }
 
 impl MutableState {
-    fn new(state: JobState, rows: JobRows, record: &JobRecord) -> MutableState {
+    pub(super) fn new(state: JobState, rows: JobRows, record: &JobRecord) -> MutableState {
         MutableState {
             state,
             failure: None,
@@ -465,9 +465,22 @@ impl SearchJob {
         };
         let is_events = facts["events"].as_bool().unwrap_or(false);
         let time = |name: &str| facts[name].as_i64();
-        Some(SearchJob {
-            is_events,
-            range: TimeRange { earliest: time("earliest_ns"), latest: time("latest_ns") },
+        let range = TimeRange { earliest: time("earliest_ns"), latest: time("latest_ns") };
+        let job = SearchJob::without_search(record, changing, (kept, clock));
+        // A job of an older version has no zone.
+        let zone = facts["zone"].as_str().and_then(parse_zone).unwrap_or(TimeZone::UTC);
+        Some(SearchJob { is_events, range, zone, ..job })
+    }
+
+    /// A job with no running search; its rows are not events.
+    pub(super) fn without_search(
+        record: JobRecord,
+        changing: MutableState,
+        (job_store, clock): (Arc<JobStore>, SharedClock),
+    ) -> SearchJob {
+        SearchJob {
+            is_events: false,
+            range: TimeRange::default(),
             zone: TimeZone::UTC,
             changing: Mutex::new(changing),
             changed: Condvar::new(),
@@ -478,9 +491,9 @@ impl SearchJob {
             round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
-            job_store: kept,
+            job_store,
             clock,
-        })
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, MutableState> {
@@ -697,7 +710,7 @@ impl SearchJob {
         }
     }
 
-    fn add_rows(&self, rows: &RecordBatch) -> Result<Capacity, SearchError> {
+    pub(super) fn add_rows(&self, rows: &RecordBatch) -> Result<Capacity, SearchError> {
         let mut changing = self.lock();
         if changing.is_removed {
             // A new job of this name may own the folder by now.
@@ -713,7 +726,7 @@ impl SearchJob {
     }
 
     /// Ends the job. `is_partial` is true if some data that the search selects was not read.
-    fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, is_partial: bool, elapsed_ms: u64) {
+    pub(super) fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, is_partial: bool, elapsed_ms: u64) {
         if let Some(previews) = &self.previews {
             previews.end();
         }
@@ -774,7 +787,7 @@ impl SearchJob {
         let mut more = json!({
             "job": self.current_record(changing), "finalized": changing.is_finalized, "truncated": changing.is_truncated,
             "partial": changing.is_unread, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
-            "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
+            "zone": zone_name(&self.zone), "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
         changing.counts.record(&mut more);
         if !changing.costs.is_empty() {

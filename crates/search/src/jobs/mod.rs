@@ -14,6 +14,7 @@ mod costs;
 mod counts;
 mod edits;
 mod ending;
+mod file_previews;
 mod job;
 mod pauses;
 mod record;
@@ -33,6 +34,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{ErrorKind, Fault, SharedClock};
 
 pub use self::edits::{CUSTOM_BYTES_MAX, CUSTOM_FIELDS_MAX, check_custom_fields};
+pub use self::file_previews::{FilePreview, PreviewedEvent};
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
 pub use self::record::{BaseTexts, JobOptions, JobRecord, SearchLevel};
 pub use self::rounds::ROUND_ROWS_MAX;

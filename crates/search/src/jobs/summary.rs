@@ -12,10 +12,12 @@ use quarry_event::value::parse_exact_number;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::number::f64_of;
 
+use super::SearchJob;
 use super::rows::RowsView;
 use super::timeline::Timeline;
 use crate::Cell;
 use crate::error::SearchError;
+use crate::service::{SearchParams, SearchService};
 
 /// Maximum number of distinct values counted per field.
 const VALUES_MAX: usize = 10_000;
@@ -212,13 +214,37 @@ impl SummaryRequest {
             Some(range) => view.within(range, 0, usize::MAX),
             None => view,
         };
-        let mut counted = RunningSummary { has_histograms: self.has_histograms, ..RunningSummary::default() };
+        let mut counted = self.begin();
         counted.add(&view, zone)?;
+        Ok(self.finish(counted, times))
+    }
+
+    fn begin(&self) -> RunningSummary {
+        RunningSummary { has_histograms: self.has_histograms, ..RunningSummary::default() }
+    }
+
+    fn finish(&self, counted: RunningSummary, times: Option<(TimeNs, TimeNs)>) -> JobSummary {
         let fields = counted.fields.into_iter().map(|(name, counted)| (name, counted.finish())).collect();
         let range = self.range.unwrap_or(TimeRange::ALL);
         let times = times.map(|(first, last)| {
             (range.earliest.map_or(first, |bound| first.max(bound)), range.latest.map_or(last, |bound| last.min(bound)))
         });
-        Ok(JobSummary { rows: counted.rows, times: times.filter(|(first, last)| first <= last), fields })
+        JobSummary { rows: counted.rows, times: times.filter(|(first, last)| first <= last), fields }
+    }
+}
+
+impl SearchJob {
+    /// Field statistics of the rows that a search over the rows of this job returns.
+    pub fn summary_after(
+        &self,
+        service: &SearchService,
+        params: SearchParams,
+        request: &SummaryRequest,
+    ) -> Result<JobSummary, SearchError> {
+        let (mut running, mut counted) = (service.start(params)?, request.begin());
+        while let Some(rows) = running.next_rows()? {
+            counted.add(&RowsView::from_batches(&[rows], 0, usize::MAX), &self.zone)?;
+        }
+        Ok(request.finish(counted, self.timeline().bounds()))
     }
 }

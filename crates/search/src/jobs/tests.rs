@@ -198,6 +198,15 @@ fn events_are_paged_with_timeline_and_fields() {
     let part = job.summary(&SummaryRequest { range: Some(range), ..SummaryRequest::default() }).unwrap();
     assert!((1..=9).contains(&part.rows) && part.fields["kind"].histogram.is_none());
     assert_eq!(kind.values, [FieldValue { value: "k1".to_owned(), count: status.rows as u64 }]);
+    let further = SearchParams {
+        text: "| search number<100 | fields number".to_owned(),
+        permissions: viewer("eva"),
+        shape: SearchShape { job: Some(job.sid().to_owned()), ..SearchShape::default() },
+        ..SearchParams::default()
+    };
+    let searched = job.summary_after(&world.service, further, &SummaryRequest::default()).unwrap();
+    // 1, 4, … 97
+    assert_eq!((searched.rows, searched.fields["number"].count, searched.fields.get("kind").is_none()), (33, 33, true));
     let number = &summary.fields["number"];
     assert_eq!((number.numbers, number.min, number.is_exact), (status.rows as u64, 1.0, true));
     let pages: Vec<String> =
@@ -515,5 +524,41 @@ fn a_job_is_finalised_after_a_number_of_matching_events() {
                  | fields kind] | stats count";
     for unlimited in [run("search index=main number<4000", Some(5_000)), run(inner, Some(5_000))] {
         assert!(!unlimited.is_finalized && unlimited.messages.is_empty(), "{unlimited:?}");
+    }
+}
+
+#[test]
+fn a_previewed_file_is_a_finished_job_that_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let World { jobs, clock, .. } = World::new(folder.path());
+    let metadata = Metadata { index: "main".into(), host: "h".into(), source: "/a.log".into(), sourcetype: "t".into() };
+    let event = |at: i64, raw: &str| PreviewedEvent {
+        time: (START + at) * NS_PER_SEC,
+        raw: raw.to_owned(),
+        lines: 1,
+        metadata: metadata.clone(),
+    };
+    let preview = FilePreview {
+        path: "/a \"b\".log".to_owned(),
+        events: vec![event(0, "one"), event(1, "two")],
+        notes: vec!["only a part was read".to_owned()],
+    };
+    let zone = quarry_event::time::parse_zone("+02:00").unwrap();
+    let job = jobs.create_preview(&viewer("eva"), ("search", zone), preview).unwrap();
+    let sid = job.sid().to_owned();
+    drop(jobs);
+    let layers = quarry_conf::Layers::new([]);
+    let kept = Arc::new(JobStore::for_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock));
+    let later = Jobs::new(kept, clock).get(&sid, &viewer("eva")).unwrap();
+    for job in [job, later] {
+        let status = job.status();
+        assert_eq!((status.state, status.rows, status.is_events, status.matched), (JobState::Done, 2, true, 2));
+        assert_eq!(status.event_times, Some((START * NS_PER_SEC, (START + 1) * NS_PER_SEC)));
+        assert_eq!(status.messages, ["only a part was read"]);
+        assert_eq!(quarry_event::time::zone_name(job.zone()).as_deref(), Some("+02:00"));
+        assert_eq!(status.record.search(), "search source=\"/a \\\"b\\\".log\"");
+        let table = job.rows(0, 9).unwrap().tables(&TimeZone::UTC).next().unwrap().unwrap();
+        let raw: Vec<String> = table.rows().map(|row| row.cell_by_name("_raw").join_values("").into_owned()).collect();
+        assert_eq!(raw, ["one", "two"]);
     }
 }
