@@ -221,7 +221,8 @@ fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Fa
     if matches!(events, "" | "0") {
         return Ok(());
     }
-    let warning = format!("index {name} contains {events} events, which are removed with it permanently");
+    let events = if events == "1" { "1 event, which is".to_owned() } else { format!("{events} events, which are") };
+    let warning = format!("index {name} contains {events} removed with it permanently");
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!("{warning}: confirm it with --yes")));
     }
