@@ -14,6 +14,8 @@ use quarry_stdx::log;
 use crate::cli::BtoolArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
+use crate::input_indexes;
+use crate::knowledge_faults::knowledge_faults;
 use crate::output::pager::Pager;
 
 /// Word that, in place of the name of a conf, runs the check.
@@ -53,6 +55,8 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     faults.extend(MonitorSettings::read_all(&settings.layers).1);
     faults.extend(NetworkInputSettings::new(&settings.layers).faults());
     faults.extend(input_faults(data_dir, &settings.layers));
+    faults.extend(input_indexes::faults(&settings.layers));
+    faults.extend(knowledge_faults(&settings.layers));
     faults.extend(pipeline_faults(&settings));
     let mut out = std::io::stdout().lock();
     for fault in &faults {

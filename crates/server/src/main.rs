@@ -23,6 +23,7 @@ mod help;
 mod identity;
 mod input_indexes;
 mod interrupt;
+mod knowledge_faults;
 mod live_inputs;
 mod manual;
 mod node;

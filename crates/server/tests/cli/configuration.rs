@@ -35,6 +35,29 @@ fn settings_that_would_store_other_texts_are_faults() {
 }
 
 #[test]
+fn knowledge_without_effect_is_a_fault() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
+    conf("props.conf", "[x]\nLOOKUP-z = gone f OUTPUT g\n");
+    conf("transforms.conf", "[odd]\nREGEX = (a\n[even]\nREGEX = (a)\n");
+    conf("eventtypes.conf", "[e]\nsearch = a | stats count\n[f]\nsearch = `m` (\n[g]\nsearch = a OR b\n");
+    conf("macros.conf", "[m(1)]\nargs = x, y\ndefinition = $x$\n[n(2)]\nargs = x,y\ndefinition = $x$\n");
+    conf("inputs.conf", "[monitor:///no/such/log]\nindex = Web\n");
+    let checked = place.run(&["btool", "check"]);
+    assert_eq!((checked.code, checked.out.lines().count()), (2, 5), "{checked:?}");
+    for fault in [
+        "props.conf:2: [x] LOOKUP-z: transforms.conf has no stanza [gone]",
+        "transforms.conf:2: [odd] REGEX: ",
+        "eventtypes.conf:2: [e] search: ",
+        "macros.conf:2: [m(1)] args: names 2 arguments",
+        "inputs.conf [monitor:///no/such/log]: index Web: a name must consist of",
+    ] {
+        assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
+    }
+}
+
+#[test]
 fn faults_are_listed_and_reported_once() {
     let place = Place::new();
     assert_eq!(place.run(&["btool", "check"]).expect_success(), "no faults found\n");
