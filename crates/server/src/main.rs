@@ -16,6 +16,7 @@ mod datamodel;
 mod demo;
 mod disk_activity;
 mod dispatch;
+mod edited_files;
 mod failure;
 mod follow;
 mod forward;

@@ -1,6 +1,7 @@
 //! Configuration errors are reported once, and listed by `btool check`.
 
-use crate::support::Place;
+use crate::server::Server;
+use crate::support::{Place, wait_until};
 
 #[test]
 fn settings_that_would_store_other_texts_are_faults() {
@@ -55,6 +56,21 @@ fn knowledge_without_effect_is_a_fault() {
     ] {
         assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
     }
+}
+
+#[test]
+fn knowledge_edited_by_hand_applies_while_a_server_runs() {
+    let place = Place::new();
+    let log = place.write("a.log", "one\ntwo\n");
+    place.run(&["add", "oneshot", &log]).expect_success();
+    let server = Server::start(&place);
+    let searched = || place.run(&["search", "`m` | stats count", "-o", "csv"]);
+    assert_eq!(searched().code, 3);
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("macros.conf"), "[m]\ndefinition = two\n").unwrap();
+    assert!(wait_until(|| searched().out == "count\n1\n"));
+    drop(server);
 }
 
 #[test]
