@@ -53,6 +53,7 @@ mod splunk_verbs;
 mod terminal;
 mod user_verbs;
 mod volume_verbs;
+mod watched_paths;
 mod zone;
 
 use std::io::Write;

@@ -41,6 +41,7 @@ use crate::node::LocalNode;
 use crate::open_node::{OpenNode, ServerEntries, THREAD_STACK_BYTES};
 use crate::restart::{Restart, StopFlags};
 use crate::server_client::Remote;
+use crate::watched_paths;
 
 /// Interval at which idle slabs are sealed and expired buckets and results are removed.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
@@ -103,7 +104,9 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
             "this node shares users, knowledge objects and documents of collections; jobs and sessions stay on the node that has them",
         );
     }
-    input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
+    let layers = &node.ingest.settings.layers;
+    let notes = input_indexes::notes(layers, &node.ingest.store).into_iter().chain(watched_paths::notes(layers));
+    notes.for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
     let current = Box::new(move || of_builder.search());
