@@ -82,9 +82,6 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     if matches!(client, NodeClient::InProcess(_)) {
         warn_port_in_use(*verb, kind, name.as_deref());
     }
-    if kind.word == SAVED_SEARCH && form.contains(&("is_scheduled", "1")) {
-        log::note("schedules do not run yet: the search runs when it is dispatched");
-    }
     if kind.word == "monitor" && request.node.uri.is_none() {
         name.iter().filter(|name| is_missing(name)).for_each(|name| {
             log::note(format!("{name} does not exist yet; it is watched once it does"));

@@ -270,7 +270,7 @@ fn unexpected_effects_of_changes_are_reported() {
         (&["add", "tcp", &port], "a program listens on port"),
         (
             &["add", "saved-search", "s", "-search", "x", "-cron_schedule", "0 * * * *", "-is_scheduled", "1"],
-            "schedules do not run yet",
+            "Scheduled searches do not run yet",
         ),
     ] {
         let ran = place.run(arguments);
