@@ -519,6 +519,9 @@ pub(crate) struct BtoolArgs {
     /// Show the file of each setting.
     #[arg(long)]
     pub(crate) debug: bool,
+    /// Only settings in effect that come from the files of this app.
+    #[arg(long, value_name = "APP")]
+    pub(crate) app: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

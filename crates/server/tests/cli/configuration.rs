@@ -59,6 +59,16 @@ fn knowledge_without_effect_is_a_fault() {
 }
 
 #[test]
+fn btool_shows_the_settings_of_an_app() {
+    let place = Place::new();
+    let local = place.data().join("etc/apps/shop/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("props.conf"), "[a]\nKV_MODE = json\n").unwrap();
+    assert_eq!(place.run(&["btool", "props", "list", "--app=shop"]).expect_success(), "[a]\nKV_MODE = json\n");
+    assert_eq!(place.run(&["btool", "props", "list", "--app=other"]).expect_success(), "");
+}
+
+#[test]
 fn knowledge_edited_by_hand_applies_while_a_server_runs() {
     let place = Place::new();
     let log = place.write("a.log", "one\ntwo\n");
