@@ -30,7 +30,7 @@ pub mod warning;
 
 pub use check::stanza_kinds::suggest_input;
 pub use default_files::builtin_sources;
-pub use layers::{BtoolRow, ConfSource, Layer, Layers, MergedConf, MergedStanza};
+pub use layers::{BtoolRow, ConfSource, Layer, Layers, MergedConf, MergedSetting, MergedStanza};
 pub use namespace::{Namespace, Sharing, View};
 pub use object_access::{ObjectAccess, Readable, Reader, Readership};
 pub use permissions::Permissions;

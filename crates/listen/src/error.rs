@@ -15,7 +15,7 @@ pub enum ListenError {
     )]
     TokensInClear(SocketAddr),
     /// The port cannot be opened, for example because its address is in use or not local.
-    #[error("{name}: cannot listen on {address}: {source}{}", advice(source, setting))]
+    #[error("{name}: cannot listen on {address}: {source}{}", port_advice(source, setting))]
     Address {
         /// The service of the port.
         name: String,
@@ -55,11 +55,19 @@ pub enum ListenError {
     AckNumbers(Fault),
 }
 
-/// Suggests a remedy if another program uses the port.
-fn advice(error: &io::Error, setting: &str) -> String {
+/// The remedy for a port that an option or setting names.
+fn port_advice(error: &io::Error, setting: &str) -> String {
+    advice(error, &format!("another program listens there: stop it, or name another port with {setting}"))
+}
+
+/// Suggests a remedy for a port that cannot be opened; `in_use` applies if another program uses the port.
+pub(crate) fn advice(error: &io::Error, in_use: &str) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            format!("; another program listens there: stop it, or name another port with {setting}")
+        io::ErrorKind::AddrInUse => format!("; {in_use}"),
+        io::ErrorKind::PermissionDenied => {
+            "; a port below 1024 requires root or the capability CAP_NET_BIND_SERVICE (AmbientCapabilities in a systemd \
+             unit)"
+                .to_owned()
         }
         _ => String::new(),
     }
@@ -72,5 +80,18 @@ impl HasKind for ListenError {
             ListenError::Tls(fault) | ListenError::AckNumbers(fault) => fault.kind(),
             ListenError::Address { .. } | ListenError::UnknownSender { .. } => ErrorKind::Unavailable,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_depends_on_the_error() {
+        let advice = |kind: io::ErrorKind| advice(&kind.into(), "stop the other program");
+        assert_eq!(advice(io::ErrorKind::AddrInUse), "; stop the other program");
+        assert!(advice(io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
+        assert_eq!(advice(io::ErrorKind::AddrNotAvailable), "");
     }
 }

@@ -86,11 +86,15 @@ pub struct PipelineCounters {
 }
 
 impl PipelineCounters {
-    /// Remark about dates that can be read in two ways, if the source has any.
-    pub fn date_remark(&self) -> Option<&'static str> {
-        let text = "dates are read with the month first (05/11 is May 11), but the order of day and month is \
-                    ambiguous: if the day comes first, set TIME_FORMAT in props.conf";
-        (self.ambiguous_dates > 0).then_some(text)
+    /// Remarks about dates that can be read in two ways and about text that is not stored, if the source has any.
+    pub fn remark(&self) -> Option<String> {
+        let dates = "dates are read with the month first (05/11 is May 11), but the order of day and month is \
+                     ambiguous: if the day comes first, set TIME_FORMAT in props.conf";
+        let cut = "lines longer than TRUNCATE are cut, and the rest of them is not stored: set TRUNCATE in props.conf \
+                   to a larger number of bytes, or to 0 for 16 MB";
+        let counted = [(self.ambiguous_dates, dates), (self.truncated_lines, cut)];
+        let remarks: Vec<&str> = counted.iter().filter(|(count, _)| *count > 0).map(|(_, text)| *text).collect();
+        (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }
 

@@ -32,8 +32,8 @@ pub struct Preview {
     pub events_seen: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// Remark about dates that can be read in two ways, if there are any.
-    pub about_dates: Option<&'static str>,
+    /// Remarks about ambiguous dates and about lines that were cut, if there are any.
+    pub remark: Option<String>,
 }
 
 /// An event with the reason for its time.
@@ -108,7 +108,7 @@ pub fn preview(
         settings,
         events_seen: counters.events,
         bad_timestamps: counters.bad_timestamps,
-        about_dates: counters.date_remark(),
+        remark: counters.remark(),
     })
 }
 

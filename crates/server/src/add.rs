@@ -565,7 +565,10 @@ impl Total {
             self.truncated_lines,
             if self.truncated_lines == 1 { "line cut to TRUNCATE" } else { "lines cut to TRUNCATE" },
         );
-        say(self.dropped_events, "events dropped by rules");
+        say(
+            self.dropped_events,
+            if self.dropped_events == 1 { "event dropped by rules" } else { "events dropped by rules" },
+        );
         say(self.binary as u64, &format!("{} skipped as binary", plural(self.binary)));
         say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.list_names()));
         let skipped = self.skipped.count;

@@ -14,8 +14,12 @@ use quarry_stdx::log;
 use crate::cli::BtoolArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
+use crate::input_indexes;
+use crate::knowledge_faults::knowledge_faults;
 use crate::output::pager::Pager;
 
+/// Folder of the data directory with the apps.
+const APPS_FOLDER: &str = "etc/apps";
 /// Word that, in place of the name of a conf, runs the check.
 const CHECK: &str = "check";
 
@@ -53,6 +57,8 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     faults.extend(MonitorSettings::read_all(&settings.layers).1);
     faults.extend(NetworkInputSettings::new(&settings.layers).faults());
     faults.extend(input_faults(data_dir, &settings.layers));
+    faults.extend(input_indexes::faults(&settings.layers));
+    faults.extend(knowledge_faults(&settings.layers));
     faults.extend(pipeline_faults(&settings));
     let mut out = std::io::stdout().lock();
     for fault in &faults {
@@ -99,11 +105,15 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
     if !layers.conf_names().any(|known| known == conf) {
         return report_nothing_set(conf, data_dir);
     }
-    let rows = layers.btool(conf, arguments.stanza.as_deref());
+    let mut rows = layers.btool(conf, arguments.stanza.as_deref());
     let place = |file: &str, line: u32| if line > 0 { format!("{file}:{line}") } else { file.to_owned() };
     let width = rows.iter().map(|row| place(row.file, row.line).chars().count()).max().unwrap_or(0);
     if let Some(requested) = arguments.stanza.as_deref().filter(|_| rows.is_empty()) {
         return Err(no_stanza(&layers, conf, requested));
+    }
+    if let Some(app) = &arguments.app {
+        let folder = format!("/{APPS_FOLDER}/{app}/");
+        rows.retain(|row| row.file.contains(&folder));
     }
     let mut out = Pager::open(true);
     let mut stanza = None;

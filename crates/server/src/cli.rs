@@ -131,10 +131,10 @@ pub(crate) struct OneshotArgs {
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
     /// Host field; this machine's name by default.
-    #[arg(long)]
+    #[arg(long, alias = "hostname")]
     pub(crate) host: Option<String>,
     /// Source field; the file's path by default.
-    #[arg(long)]
+    #[arg(long, alias = "rename-source")]
     pub(crate) source: Option<String>,
     /// Index the files even if the same bytes were indexed before.
     #[arg(long)]
@@ -519,6 +519,9 @@ pub(crate) struct BtoolArgs {
     /// Show the file of each setting.
     #[arg(long)]
     pub(crate) debug: bool,
+    /// Only settings in effect that come from the files of this app.
+    #[arg(long, value_name = "APP")]
+    pub(crate) app: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -22,6 +22,7 @@ use crate::cli::ForwardArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::serve::{parse_address, stop_signal};
+use crate::watched_paths;
 
 /// Folder of the queue, relative to the data directory.
 const QUEUE_FOLDER: &str = "forward";
@@ -54,6 +55,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
         let text = "no indexer to send to: write [tcpout] defaultGroup = NAME and [tcpout:NAME] server = host:9997 to";
         return Err(Failure::Usage(format!("{text} {}", file.display())));
     }
+    watched_paths::notes(&settings.layers).iter().for_each(log::note);
     let (routes, spool) = open(data_dir, &outputs, &settings)?;
     private_folder::make_private(data_dir);
     let outlet = Outlet::new(Arc::clone(&spool), routes);

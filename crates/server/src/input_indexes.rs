@@ -1,7 +1,9 @@
-//! Notes on inputs whose index does not exist: the first event creates the index, perhaps by mistake.
+//! Notes on inputs whose index does not exist, which the first event creates, perhaps by mistake; and errors of inputs
+//! whose index cannot receive events.
 
 use std::collections::BTreeSet;
 
+use quarry_conf::settings::indexes::IndexNames;
 use quarry_conf::{IndexesConf, Layers, MergedStanza, parse_bool};
 use quarry_store::Store;
 
@@ -19,16 +21,30 @@ pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
     missing_index_notes(layers, &known.collect::<Vec<_>>())
 }
 
+/// Errors of the inputs whose index cannot receive events, one for each such index.
+pub(crate) fn faults(layers: &Layers) -> Vec<String> {
+    let configured = IndexNames::new(layers);
+    let fault =
+        |(stanza, index): (&str, &str)| Some(format!("inputs.conf [{stanza}]: {}", configured.check(index).err()?));
+    named_indexes(layers).into_iter().filter_map(fault).collect()
+}
+
 fn missing_index_notes(layers: &Layers, known: &[String]) -> Vec<String> {
+    let configured = IndexNames::new(layers);
+    let note = |(stanza, index): (&str, &str)| {
+        let note = new_index_note(index, known, CREATED_BY_FIRST_EVENT)?;
+        let text = configured.check(index).err().map_or(note, |fault| fault.to_string());
+        Some(format!("inputs.conf [{stanza}]: {text}"))
+    };
+    named_indexes(layers).into_iter().filter_map(note).collect()
+}
+
+/// The indexes that enabled inputs name, each with the first stanza that names it.
+fn named_indexes(layers: &Layers) -> Vec<(&str, &str)> {
     let mut seen = BTreeSet::new();
-    let mut notes = Vec::new();
-    for stanza in layers.conf("inputs").stanzas().iter().filter(|stanza| !is_disabled(stanza)) {
-        for index in indexes_of(stanza).filter(|index| seen.insert((*index).to_owned())) {
-            let note = new_index_note(index, known, CREATED_BY_FIRST_EVENT);
-            notes.extend(note.map(|note| format!("inputs.conf [{}]: {note}", stanza.name)));
-        }
-    }
-    notes
+    let stanzas = layers.conf("inputs").stanzas().iter().filter(|stanza| !is_disabled(stanza));
+    let named = stanzas.flat_map(|stanza| indexes_of(stanza).map(move |index| (stanza.name.as_str(), index)));
+    named.filter(|(_, index)| seen.insert(*index)).collect()
 }
 
 fn is_disabled(stanza: &MergedStanza) -> bool {
@@ -51,14 +67,16 @@ mod tests {
     #[test]
     fn each_index_that_does_not_exist_is_reported_once() {
         let text = "[http://shop]\ntoken = abc\nindex = shpo\nindexes = shop, audit ,shpo\n[monitor:///a]\nindex = audit\n\
-                    [udp://514]\nindex = off\ndisabled = true\n[tcp://1]\nindex = default\n";
+                    [udp://514]\nindex = off\ndisabled = true\n[tcp://1]\nindex = default\n[http://x]\nindex = Shop\n";
         let file = "etc/system/local/inputs.conf".to_owned();
         let layers = Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }]);
         let known = ["main", "shop"].map(str::to_owned);
         let expected = [
             "inputs.conf [http://shop]: there is no index `shpo`: it is created when the first event arrives; did you mean `shop`?",
             "inputs.conf [http://shop]: there is no index `audit`: it is created when the first event arrives",
+            "inputs.conf [http://x]: index Shop: a name must consist of lower-case letters, digits, _ and -, and must not begin with -",
         ];
+        assert_eq!(faults(&layers), expected[2..]);
         assert_eq!(missing_index_notes(&layers, &known), expected);
     }
 }

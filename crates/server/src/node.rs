@@ -2,7 +2,7 @@
 //!
 //! Files of several requests are distributed over the pipeline sets of the store, each file to the least busy set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileTypeExt;
@@ -143,6 +143,17 @@ impl LocalNode {
         self.summary_signal.notify_configuration_changed();
         self.reread_settings();
         self.input_changes.apply_and_wait();
+    }
+
+    /// Applies edits of knowledge objects in these confs.
+    pub(crate) fn record_edits(&self, confs: &BTreeSet<String>) {
+        if !confs.is_empty() {
+            for conf in confs {
+                self.namespaces.mark_conf_changed(conf);
+            }
+            self.summary_signal.notify_configuration_changed();
+            self.reread_settings();
+        }
     }
 
     fn reread_settings(&self) {

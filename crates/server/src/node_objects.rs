@@ -82,9 +82,6 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     if matches!(client, NodeClient::InProcess(_)) {
         warn_port_in_use(*verb, kind, name.as_deref());
     }
-    if kind.word == SAVED_SEARCH && form.contains(&("is_scheduled", "1")) {
-        log::note("schedules do not run yet: the search runs when it is dispatched");
-    }
     if kind.word == "monitor" && request.node.uri.is_none() {
         name.iter().filter(|name| is_missing(name)).for_each(|name| {
             log::note(format!("{name} does not exist yet; it is watched once it does"));
@@ -221,7 +218,8 @@ fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Fa
     if matches!(events, "" | "0") {
         return Ok(());
     }
-    let warning = format!("index {name} contains {events} events, which are removed with it permanently");
+    let events = if events == "1" { "1 event, which is".to_owned() } else { format!("{events} events, which are") };
+    let warning = format!("index {name} contains {events} removed with it permanently");
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!("{warning}: confirm it with --yes")));
     }

@@ -139,7 +139,7 @@ fn preview_head(
     let (zone, zone_reason) = zone_of(request, settings, &info, &preview);
     let mut notes = zone_notes(settings, &info, &preview, context.now);
     notes.extend(settings.sourcetype_faults(&preview.sourcetype).iter().map(|fault| format!("warning: {fault}")));
-    notes.extend(preview.about_dates.iter().map(|told| format!("note: {told}")));
+    notes.extend(preview.remark.iter().map(|told| format!("note: {told}")));
     let bytes = text.head.len();
     if !text.is_whole {
         notes.push(format!("only the first {bytes} bytes were read"));

@@ -33,6 +33,7 @@ use tokio::task::JoinHandle;
 
 use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
+use crate::edited_files::KnowledgeFiles;
 use crate::failure::Failure;
 use crate::input_indexes;
 use crate::live_inputs::{Inputs, LiveInputs};
@@ -40,10 +41,11 @@ use crate::node::LocalNode;
 use crate::open_node::{OpenNode, ServerEntries, THREAD_STACK_BYTES};
 use crate::restart::{Restart, StopFlags};
 use crate::server_client::Remote;
+use crate::watched_paths;
 
 /// Interval at which idle slabs are sealed and expired buckets and results are removed.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
-/// Interval at which abandoned searches are ended and expired jobs are removed.
+/// Interval at which abandoned searches are ended, expired jobs are removed, and edits of conf files are looked for.
 const JOB_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which shared files are checked for changes by other nodes.
 const SHARED_FILES_POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -102,7 +104,9 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
             "this node shares users, knowledge objects and documents of collections; jobs and sessions stay on the node that has them",
         );
     }
-    input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
+    let layers = &node.ingest.settings.layers;
+    let notes = input_indexes::notes(layers, &node.ingest.store).into_iter().chain(watched_paths::notes(layers));
+    notes.for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
     let current = Box::new(move || of_builder.search());
@@ -210,7 +214,8 @@ async fn serve(
     let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
     let auth = Arc::clone(&state.auth);
-    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs)));
+    let files = KnowledgeFiles::new(data_dir);
+    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs), Arc::clone(&node), files));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let stop = signal_or_restart(stop, Arc::clone(&node), state.clone());
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));
@@ -340,13 +345,20 @@ async fn follow_other_nodes(
     }
 }
 
-/// Periodically ends abandoned searches and removes expired jobs.
-async fn maintain_jobs(jobs: Arc<Jobs>) {
+/// Periodically ends abandoned searches, removes expired jobs, and applies edits of knowledge objects by hand.
+async fn maintain_jobs(jobs: Arc<Jobs>, node: Arc<LocalNode>, files: KnowledgeFiles) {
+    let files = Arc::new(Mutex::new(files));
     loop {
         tokio::time::sleep(JOB_MAINTENANCE_INTERVAL).await;
-        let jobs = Arc::clone(&jobs);
+        let (jobs, node, files) = (Arc::clone(&jobs), Arc::clone(&node), Arc::clone(&files));
         // If the round fails, the next round tries again.
-        drop(tokio::task::spawn_blocking(move || jobs.enforce_lifetimes()).await);
+        drop(
+            tokio::task::spawn_blocking(move || {
+                jobs.enforce_lifetimes();
+                node.record_edits(&files.lock().unwrap_or_else(PoisonError::into_inner).take_edited());
+            })
+            .await,
+        );
     }
 }
 

@@ -111,10 +111,20 @@ fn may_be_misspelt(command: &Command, text: &str) -> bool {
     let is_name = word.len() >= NAME_MIN && word.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_');
     let mut arguments = command.get_arguments();
     is_name
-        && !arguments.any(|argument| {
-            let takes_text = argument.is_positional() && argument.is_allow_hyphen_values_set();
-            takes_text || argument.get_short().is_some_and(|letter| name.starts_with(letter))
-        })
+        && !arguments.any(|argument| argument.is_positional() && argument.is_allow_hyphen_values_set())
+        && !may_be_short(command, name)
+}
+
+/// True if letters can be short options without values, followed by at most one with its value.
+fn may_be_short(command: &Command, letters: &str) -> bool {
+    for letter in letters.chars() {
+        match command.get_arguments().find(|option| option.get_short() == Some(letter)) {
+            None => return false,
+            Some(option) if option.get_action().takes_values() => return true,
+            Some(_) => {}
+        }
+    }
+    true
 }
 
 /// True if a word is a Boolean, which Splunk's switches accept as a value.
@@ -152,6 +162,9 @@ mod tests {
             ("search -- -maxout 5", "search -- -maxout 5"),
             ("add oneshot x -sourcetyp y", "add oneshot x --sourcetyp y"),
             ("add oneshot x -5", "add oneshot x -5"),
+            ("add oneshot x -hostname y -rename-source z", "add oneshot x --hostname=y --rename-source=z"),
+            ("add oneshot x -hosts y", "add oneshot x --hosts y"),
+            ("add oneshot -h", "add oneshot -h"),
             ("add oneshot x -sourcetype", "add oneshot x --sourcetype"),
         ] {
             assert_eq!(read(typed), meant, "{typed}");

@@ -7,6 +7,7 @@
 //! [`quarry_apps::objects`] implements visibility and permissions. Not here: other actions of saved searches
 //! ([`super::saved_searches`]), conf files by name ([`super::configurations`]).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -49,6 +50,9 @@ pub(super) const SERVER_CONF: &str = "server";
 
 /// The collection of saved searches.
 const SAVED_SEARCHES: &str = "saved/searches";
+/// The message about a change of a saved search with a schedule.
+const SCHEDULED: &str =
+    "Scheduled searches do not run yet: the search runs when it is dispatched, and its alert does not fire.";
 
 /// Finds a collection by the path of a request.
 type ResolveKind = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
@@ -380,12 +384,12 @@ impl Request {
     async fn answer(&self, state: &ApiState, object: &ConfObject) -> Result<Response, ApiError> {
         let form = Form::of(self.parameters.get("output_mode"));
         // The change has made the cached search services invalid, so only an entity with a schedule needs a new one.
-        let kind = match schedule_of(object) {
-            Some(_) => self.kind_with_times(state, &Parameters::default()).await?,
-            None => self.kind.clone(),
+        let (kind, scheduled) = match schedule_of(object) {
+            Some(_) => (self.kind_with_times(state, &Parameters::default()).await?, Some(Cow::Borrowed(SCHEDULED))),
+            None => (self.kind.clone(), None),
         };
         let feed = Feed::of(kind.title.clone(), format!("/services/{}", kind.path), vec![entry(&kind, object)]);
-        Ok(Feed { notice: kind.notice.about(state, &object.name), ..feed }.answer(form))
+        Ok(Feed { notice: kind.notice.about(state, &object.name).or(scheduled), ..feed }.answer(form))
     }
 }
 

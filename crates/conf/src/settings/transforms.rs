@@ -136,11 +136,16 @@ pub fn missing_rules(layers: &Layers) -> Vec<String> {
     let mut missing = Vec::new();
     for stanza in layers.conf("props").stanzas() {
         for (key, setting) in &stanza.settings {
-            if !["TRANSFORMS-", "RULESET-", "REPORT-"].iter().any(|prefix| key.starts_with(prefix)) {
-                continue;
-            }
-            let names = setting.value.split(',').map(str::trim).filter(|name| !name.is_empty());
-            let unknown = names.filter(|name| transforms.stanza(name).is_none());
+            let is_rule = ["TRANSFORMS-", "RULESET-", "REPORT-"].iter().any(|prefix| key.starts_with(prefix));
+            let names: Vec<&str> = match () {
+                () if is_rule => setting.value.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
+                // A lookup may also be named by its file.
+                () if key.starts_with("LOOKUP-") => {
+                    setting.value.split_whitespace().take(1).filter(|name| !name.contains(['.', '"'])).collect()
+                }
+                () => continue,
+            };
+            let unknown = names.into_iter().filter(|name| transforms.stanza(name).is_none());
             missing.extend(unknown.map(|name| {
                 let (file, line, stanza) = (&setting.file, setting.line, &stanza.name);
                 format!("{file}:{line}: [{stanza}] {key}: transforms.conf has no stanza [{name}]; the reference has no effect")
@@ -356,13 +361,14 @@ mod tests {
 
     #[test]
     fn missing_rules_are_reported() {
-        let props = "[a]\nTRANSFORMS-x = there, typo\nREPORT-y = gone\nEXTRACT-z = (?<z>.)\n";
+        let props = "[a]\nTRANSFORMS-x = there, typo\nREPORT-y = gone\nEXTRACT-z = (?<z>.)\n\
+                     LOOKUP-a = lost f OUTPUT g\nLOOKUP-b = there f\nLOOKUP-c = a.csv f\n";
         let layers = Layers::new([local("props", props), local("transforms", "[there]\nREGEX = .\n")]);
         let missing = super::missing_rules(&layers);
-        assert_eq!(missing.len(), 2, "{missing:?}");
-        assert!(
-            missing.iter().any(|text| text.contains("[typo]")) && missing.iter().any(|text| text.contains("[gone]"))
-        );
+        assert_eq!(missing.len(), 3, "{missing:?}");
+        for name in ["[typo]", "[gone]", "[lost]"] {
+            assert!(missing.iter().any(|text| text.contains(name)), "{name}: {missing:?}");
+        }
         assert_eq!(super::missing_rules(&Layers::new([])), Vec::<String>::new());
     }
 

@@ -14,6 +14,8 @@ use super::open::Handle;
 
 /// Text has at most one control character per this many bytes.
 const BYTES_PER_CONTROL_CHAR: usize = 20;
+/// In UTF-16 text that is mostly ASCII, at most one of this many units has a high byte other than 0.
+const UTF16_ZERO_SHARE: usize = 4;
 /// Byte-order marks of UTF-16.
 const UTF16_BYTE_ORDER_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
@@ -22,6 +24,8 @@ const UTF16_BYTE_ORDER_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 pub enum SkipReason {
     /// The file is binary.
     Binary,
+    /// The file is text in the named encoding, which only a byte-order mark or `CHARSET` tells reliably.
+    Utf16(&'static str),
     /// The file is an unsupported archive or compression format.
     Archive(UnsupportedFormat),
 }
@@ -31,6 +35,11 @@ impl fmt::Display for SkipReason {
         match self {
             SkipReason::Binary => out.write_str(
                 "this is binary data and is skipped; NO_BINARY_CHECK = true in its stanza of props.conf reads it anyway",
+            ),
+            SkipReason::Utf16(charset) => write!(
+                out,
+                "this looks like {charset} without a byte-order mark and is skipped; CHARSET = {charset} in its stanza of \
+                 props.conf reads it"
             ),
             SkipReason::Archive(archive) => archive.fmt(out),
         }
@@ -56,7 +65,19 @@ pub fn content_skip_reason(head: &[u8], info: &SourceInfo, props: &PropsResolver
         return None;
     }
     let head = &head[..head.len().min(SAMPLE_BYTES)];
-    unsupported_format(head).map(SkipReason::Archive).or_else(|| is_binary(head).then_some(SkipReason::Binary))
+    let binary = || is_binary(head).then(|| utf16_charset(head).map_or(SkipReason::Binary, SkipReason::Utf16));
+    unsupported_format(head).map(SkipReason::Archive).or_else(binary)
+}
+
+/// The byte order of UTF-16 text that is mostly ASCII: every second byte is usually 0, and no other byte is.
+fn utf16_charset(head: &[u8]) -> Option<&'static str> {
+    let units = head.len() / 2;
+    let zeros = |first: usize| head.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count();
+    match (zeros(0), zeros(1)) {
+        (0, high) if high * UTF16_ZERO_SHARE >= units * (UTF16_ZERO_SHARE - 1) => Some("UTF-16LE"),
+        (high, 0) if high * UTF16_ZERO_SHARE >= units * (UTF16_ZERO_SHARE - 1) => Some("UTF-16BE"),
+        _ => None,
+    }
 }
 
 fn is_binary(head: &[u8]) -> bool {
@@ -76,7 +97,7 @@ fn is_binary(head: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_binary;
+    use super::{is_binary, utf16_charset};
 
     #[test]
     fn text_in_any_encoding_is_not_binary_but_programs_are() {
@@ -89,7 +110,17 @@ mod tests {
         }
         let random: Vec<u8> = (0..=255).cycle().take(4096).collect();
         for other in [&b"\x7fELF\x02\x01\x01\0\0\0\0\0"[..], &random] {
-            assert!(is_binary(other), "{other:?}");
+            assert!(is_binary(other) && utf16_charset(other).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn utf16_without_a_byte_order_mark_is_recognised() {
+        let encoded =
+            |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> { "one ü 日本\n".encode_utf16().flat_map(bytes).collect() };
+        for (text, charset) in [(encoded(u16::to_le_bytes), "UTF-16LE"), (encoded(u16::to_be_bytes), "UTF-16BE")] {
+            assert!(is_binary(&text));
+            assert_eq!(utf16_charset(&text), Some(charset));
         }
     }
 }

@@ -170,8 +170,8 @@ pub(crate) fn add_handle(
     if offset == 0 {
         match skip_reason(handle, &info_of(&builder.path, options), props).map_err(wrong)? {
             None => {}
-            Some(SkipReason::Binary) => {
-                let warnings = vec![SkipReason::Binary.to_string()];
+            Some(reason @ (SkipReason::Binary | SkipReason::Utf16(_))) => {
+                let warnings = vec![reason.to_string()];
                 return Ok(FileReport { is_skipped_as_binary: true, warnings, ..FileReport::default() });
             }
             Some(archive) => return Err(wrong(std::io::Error::other(archive.to_string()))),

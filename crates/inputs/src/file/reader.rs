@@ -120,7 +120,7 @@ impl FileReader<'_> {
             self.warnings.push("bytes after the compressed content are not gzip and are ignored".to_owned());
         }
         self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
-        self.warnings.extend(self.pipeline.counters().date_remark().map(str::to_owned));
+        self.warnings.extend(self.pipeline.counters().remark());
         let state = self.state(bytes);
         // The receiver is gone only after adding was interrupted or the sink failed, and the sink's error is reported.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));

@@ -227,7 +227,7 @@ impl<'a> Receiver<'a> {
         if let Some(reason) = pipeline.refused_index() {
             self.destination.store.warn(reason);
         }
-        if let Some(notice) = pipeline.counters().date_remark() {
+        if let Some(notice) = pipeline.counters().remark() {
             self.destination.store.warn(&format!("raw events of HEC token {}: {notice}", self.token.name));
         }
         taken += usize_of(pipeline.counters().dropped_events);

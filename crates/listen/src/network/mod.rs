@@ -32,7 +32,7 @@ use quarry_pipeline::EventTyping;
 use quarry_stdx::log;
 use tokio::sync::{mpsc, watch};
 
-use crate::error::ListenError;
+use crate::error::{ListenError, advice};
 use crate::tls;
 use limits::Limits;
 pub use limits::raise_open_files;
@@ -238,13 +238,8 @@ impl Listeners {
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
         let bound = bound.map_err(|error| {
-            stanza_error(
-                &stanza,
-                format!(
-                    "cannot listen on {address}: {error}; stop the process that listens there, or change or \
-                 disable the stanza in inputs.conf"
-                ),
-            )
+            let in_use = "stop the process that listens there, or change or disable the stanza in inputs.conf";
+            stanza_error(&stanza, format!("cannot listen on {address}: {error}{}", advice(&error, in_use)))
         })?;
         log::info(format!("quarry receives events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));

@@ -266,6 +266,7 @@ fn a_huge_line_costs_little_memory() {
     pipeline.finish(&mut out);
     assert_eq!((out.len(), out.raw(0).len()), (1, 10_000));
     assert_eq!(pipeline.counters().truncated_lines, 1);
+    assert!(pipeline.counters().remark().is_some_and(|remark| remark.starts_with("lines longer than TRUNCATE")));
     assert_eq!(pipeline.safe_offset(), 1_600 << 16);
     assert!(most <= 64 << 10, "{most}");
 }

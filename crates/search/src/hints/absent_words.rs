@@ -10,6 +10,12 @@ use super::probe::{DynProbes, find_index, finds_event};
 /// Maximum number of words, or of groups of alternatives, that are searched for.
 const PROBED_WORDS_MAX: usize = 6;
 
+/// Beginning of a word that must be a whole term.
+const TERM: &str = "TERM(";
+/// Advice for such a word that occurs only as a part of terms.
+const WITHOUT_TERM: &str =
+    "`=`, `:`, `.` and `/` do not end a term: leave TERM out, or write the whole term, as in TERM(host=web1)";
+
 /// Hints about words that no event of the searched indexes and time range contains; `scope` is a condition on the
 /// indexes.
 pub(super) fn absent_word_notes(
@@ -54,6 +60,14 @@ pub(super) fn absent_word_notes(
             notes.push(note(absent).with_hint(hint));
             break;
         }
+        if written.iter().any(|typed| typed.starts_with(TERM)) {
+            let words: Vec<&str> = group.iter().map(|word| word.text.as_str()).collect();
+            if finds_event(&format!("{scope} ({})", words.join(" OR ")), ask) == Some(true) {
+                let part = format!("events contain {} only as a part of a term", quoted.join(" or "));
+                notes.push(note(part).with_hint(WITHOUT_TERM));
+                continue;
+            }
+        }
         let has_plain = group.iter().zip(&written).any(|(word, typed)| !word.quoted && word.text == *typed);
         let inside: Vec<String> = written.iter().map(|typed| format!("*{}*", typed.trim_matches('*'))).collect();
         let inside = inside.join(" OR ");
@@ -77,7 +91,7 @@ pub(super) fn absent_word_notes(
 fn written_form(text: &str, word: &SearchPattern) -> Option<String> {
     let plain = text.get(word.span.start..word.span.end)?;
     let before = text.get(..word.span.start)?;
-    let function = ["CASE(", "TERM("].into_iter().find(|function| before.ends_with(function));
+    let function = ["CASE(", TERM].into_iter().find(|function| before.ends_with(function));
     Some(function.map_or_else(|| plain.to_owned(), |function| format!("{function}{plain})")))
 }
 

@@ -54,13 +54,7 @@ pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnost
 /// because the index may exist.
 pub(super) fn missing_index_notes(asked: &[&SearchPattern], known: &[&str], ask: DynProbes<'_>) -> Vec<Diagnostic> {
     let mut notes = super::absent_values::missing_value_notes("index", asked, known, ask);
-    if notes.is_empty() {
-        return notes;
-    }
-    let is_limited =
-        |row: &HintRow| row.get("roles").is_some_and(|roles| roles.split_whitespace().all(|role| role != ADMIN));
-    let searcher = ask.rows(CURRENT_USER_SEARCH).and_then(|rows| rows.into_iter().next()).filter(is_limited);
-    if let Some(name) = searcher.as_ref().and_then(|row| row.get("username")) {
+    if let Some(name) = (!notes.is_empty()).then(|| limited_user(ask)).flatten() {
         for note in &mut notes {
             note.message.push_str(&format!(" that {name} may search"));
         }
@@ -68,16 +62,33 @@ pub(super) fn missing_index_notes(asked: &[&SearchPattern], known: &[&str], ask:
     notes
 }
 
-/// Hints about the indexes of a search, if none of them holds an event.
-pub(super) fn empty_index_notes(asked: &[&SearchPattern], counts: &BTreeMap<String, u64>) -> Vec<Diagnostic> {
-    if asked.iter().any(|index| counts.get(&index.text).is_some_and(|count| *count > 0)) {
+/// Name of the current user, if none of their roles is [`ADMIN`].
+fn limited_user(ask: DynProbes<'_>) -> Option<String> {
+    let row = ask.rows(CURRENT_USER_SEARCH)?.into_iter().next()?;
+    let is_limited = row.get("roles").is_some_and(|roles| roles.split_whitespace().all(|role| role != ADMIN));
+    row.get("username").filter(|_| is_limited).cloned()
+}
+
+/// Hints about the indexes of a search, if none of them holds an event. Events that the roles of the user hide are not
+/// in `counts`.
+pub(super) fn empty_index_notes(
+    asked: &[&SearchPattern],
+    counts: &BTreeMap<String, u64>,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
+    if asked.is_empty() || asked.iter().any(|index| counts.get(&index.text).is_some_and(|count| *count > 0)) {
         return Vec::new();
     }
     let others = counts.iter().filter(|(name, count)| **count > 0 && !name.starts_with('_'));
     let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+    let limited = limited_user(ask);
     let note = |index: &&SearchPattern| {
-        let remark = Diagnostic::warning(format!("index `{}` holds no events", index.text), index.span);
+        let for_whom = limited.as_ref().map_or_else(String::new, |name| format!(" that {name} may find"));
+        let remark = Diagnostic::warning(format!("index `{}` holds no events{for_whom}", index.text), index.span);
         remark.with_hint(match others.as_slice() {
+            _ if limited.is_some() => {
+                "roles may restrict the events (srchFilter) and the time (srchTimeWin)".to_owned()
+            }
             [] => format!("add some: `quarry add oneshot FILE --index {}`", index.text),
             others => format!("events are in {}", list_names(others)),
         })
@@ -150,7 +161,7 @@ mod tests {
         let commands = quarry_spl::parse(text).pipeline.commands;
         let asked = required_values(&commands, "index");
         let counts = event_counts(&asked, &mut ask).unwrap();
-        let mut notes = empty_index_notes(&asked, &counts);
+        let mut notes = empty_index_notes(&asked, &counts, &mut ask);
         if !unknown_indexes(&commands, &mut ask).is_empty() {
             notes = unknown_indexes(&commands, &mut ask);
         }
@@ -175,5 +186,8 @@ mod tests {
         }
         let of_others = "there is no index `payroll` that eva may search (character 7); existing indexes: main, web";
         assert_eq!(hint_texts("index=payroll", true, "webber user"), [of_others]);
+        let hidden = "index `web` holds no events that eva may find (character 7); roles may restrict the events \
+                      (srchFilter) and the time (srchTimeWin)";
+        assert_eq!(hint_texts("index=web", true, "webber user"), [hidden]);
     }
 }

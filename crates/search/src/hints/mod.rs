@@ -93,7 +93,7 @@ fn missing_data_notes(
     if !wrong.is_empty() || is_done {
         return wrong;
     }
-    let bare = notes_without_rows(found, &asked_indexes, &counts);
+    let bare = notes_without_rows(found, &asked_indexes, &counts, ask);
     if found.rows == 0 && !bare.is_empty() {
         return bare;
     }
@@ -136,10 +136,11 @@ fn notes_without_rows(
     found: &SearchOutcome<'_>,
     asked: &[&SearchPattern],
     counts: &BTreeMap<String, u64>,
+    ask: DynProbes<'_>,
 ) -> Vec<Diagnostic> {
     match found.is_filtered {
         true => vec![Diagnostic::warning(FILTERED, NO_SPAN)],
-        false => indexes::empty_index_notes(asked, counts),
+        false => indexes::empty_index_notes(asked, counts, ask),
     }
 }
 

@@ -22,6 +22,7 @@ fn hint_texts(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
         } else if search.contains("lower('user')=\"eva\"") {
             vec![row(&[("user", "EVA")])]
         } else if search.contains("lower(")
+            || search.contains("TERM(")
             || (search.contains("nosuch") && !search.contains("*nosuch*") && !search.contains("OR error"))
         {
             Vec::new()
@@ -82,6 +83,8 @@ fn absent_words_are_reported_before_fields() {
     assert_eq!(hint_texts("error (nosuch OR nosuch2)", 0, &[]), [either]);
     assert_eq!(hint_texts("nosuch OR error", 0, &[]), Vec::<String>::new());
     assert_eq!(hint_texts("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);
+    let part = hint_texts("TERM(1.2.3.4) error", 0, &[]);
+    assert!(part.len() == 1 && part[0].starts_with("events contain `1.2.3.4` only as a part of a term"), "{part:?}");
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(crate) struct ObjectKind {
     pub(crate) options: &'static [(&'static str, &'static str)],
     /// Columns shown by `list`.
     pub(crate) columns: &'static [&'static str],
+    /// Whether `-source` is the name if no other name is given, as in Splunk's `add monitor -source PATH`.
+    pub(crate) is_named_by_source: bool,
     /// Whether the objects belong to an app.
     pub(crate) is_in_app: bool,
     /// Verbs that the kind supports.
@@ -61,6 +63,7 @@ const INPUT: ObjectKind = ObjectKind {
     parameters: &[],
     options: &[],
     columns: &["name", "index", "sourcetype", "host", "disabled"],
+    is_named_by_source: false,
     is_in_app: true,
     verbs: ALL,
 };
@@ -74,7 +77,9 @@ pub(crate) static KINDS: &[ObjectKind] = &[
         name: "PATH",
         path: "data/inputs/monitor",
         settings: ("inputs", "monitor://"),
+        is_named_by_source: true,
         options: &[
+            ("hostname", "host"),
             ("hostregex", "host_regex"),
             ("hostsegmentnum", "host_segment"),
             ("rename-source", "source"),
@@ -88,6 +93,7 @@ pub(crate) static KINDS: &[ObjectKind] = &[
         name: "[ADDRESS:]PORT",
         path: "data/inputs/tcp/raw",
         settings: ("inputs", "tcp://"),
+        is_named_by_source: true,
         options: &[("remotehost", "restrictToHost"), ("resolvehost", "connection_host")],
         ..INPUT
     },
@@ -97,6 +103,7 @@ pub(crate) static KINDS: &[ObjectKind] = &[
         name: "[ADDRESS:]PORT",
         path: "data/inputs/udp",
         settings: ("inputs", "udp://"),
+        is_named_by_source: true,
         options: &[("remotehost", "restrictToHost"), ("resolvehost", "connection_host")],
         ..INPUT
     },

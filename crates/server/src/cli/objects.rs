@@ -11,6 +11,8 @@ use super::{BucketArgs, ListForm, NamespaceArgs, NodeArgs, OneshotArgs};
 const POSITION: &str = "NAME";
 /// Option with the name of an object, as in Splunk for saved searches.
 const NAME: &str = "name";
+/// Option with the source of the events, or with the name of an input, as in Splunk.
+const SOURCE: &str = "source";
 /// Flag that confirms a removal.
 const YES: &str = "yes";
 /// Option for settings that have no option of their own.
@@ -101,7 +103,12 @@ impl ObjectRequest {
             true => BucketArgs::from_arg_matches(matches)?.output,
             false => ListForm::Table,
         };
-        let (name, node) = (text(POSITION).or_else(|| text(NAME)), NodeArgs::from_arg_matches(matches)?);
+        let mut name = text(POSITION).or_else(|| text(NAME));
+        if name.is_none() && kind.is_named_by_source {
+            let source = settings.iter().position(|(key, _)| key == SOURCE);
+            name = source.map(|at| settings.remove(at).1);
+        }
+        let node = NodeArgs::from_arg_matches(matches)?;
         let is_confirmed = matches.try_get_one::<bool>(YES).ok().flatten() == Some(&true);
         Ok(ObjectRequest { verb, kind, name, settings, namespace, node, output, is_confirmed })
     }
@@ -122,7 +129,8 @@ fn command_of(verb: ObjectVerb, kind: &'static ObjectKind) -> Command {
         true => BucketArgs::augment_args(command.arg(name)),
         false => {
             let option = Arg::new(NAME).long(NAME).value_name(kind.name).hide(true).conflicts_with(POSITION);
-            command.arg(name.required_unless_present(NAME)).arg(option)
+            let others = if kind.is_named_by_source && verb.takes_settings() { &[NAME, SOURCE][..] } else { &[NAME] };
+            command.arg(name.required_unless_present_any(others)).arg(option)
         }
     };
     if verb.takes_settings() {

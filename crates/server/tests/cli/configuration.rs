@@ -1,6 +1,7 @@
 //! Configuration errors are reported once, and listed by `btool check`.
 
-use crate::support::Place;
+use crate::server::Server;
+use crate::support::{Place, wait_until};
 
 #[test]
 fn settings_that_would_store_other_texts_are_faults() {
@@ -32,6 +33,54 @@ fn settings_that_would_store_other_texts_are_faults() {
         assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
     }
     assert!(!checked.out.contains("SEDCMD-b") && !checked.out.contains("5140"), "{}", checked.out);
+}
+
+#[test]
+fn knowledge_without_effect_is_a_fault() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
+    conf("props.conf", "[x]\nLOOKUP-z = gone f OUTPUT g\n");
+    conf("transforms.conf", "[odd]\nREGEX = (a\n[even]\nREGEX = (a)\n");
+    conf("eventtypes.conf", "[e]\nsearch = a | stats count\n[f]\nsearch = `m` (\n[g]\nsearch = a OR b\n");
+    conf("macros.conf", "[m(1)]\nargs = x, y\ndefinition = $x$\n[n(2)]\nargs = x,y\ndefinition = $x$\n");
+    conf("inputs.conf", "[monitor:///no/such/log]\nindex = Web\n");
+    let checked = place.run(&["btool", "check"]);
+    assert_eq!((checked.code, checked.out.lines().count()), (2, 5), "{checked:?}");
+    for fault in [
+        "props.conf:2: [x] LOOKUP-z: transforms.conf has no stanza [gone]",
+        "transforms.conf:2: [odd] REGEX: ",
+        "eventtypes.conf:2: [e] search: ",
+        "macros.conf:2: [m(1)] args: names 2 arguments",
+        "inputs.conf [monitor:///no/such/log]: index Web: a name must consist of",
+    ] {
+        assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
+    }
+}
+
+#[test]
+fn btool_shows_the_settings_of_an_app() {
+    let place = Place::new();
+    let local = place.data().join("etc/apps/shop/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("props.conf"), "[a]\nKV_MODE = json\n").unwrap();
+    assert_eq!(place.run(&["btool", "props", "list", "--app=shop"]).expect_success(), "[a]\nKV_MODE = json\n");
+    assert_eq!(place.run(&["btool", "props", "list", "--app=other"]).expect_success(), "");
+}
+
+#[test]
+fn knowledge_edited_by_hand_applies_while_a_server_runs() {
+    let place = Place::new();
+    let log = place.write("a.log", "one\ntwo\n");
+    place.run(&["add", "oneshot", &log]).expect_success();
+    let server = Server::start(&place);
+    let searched = || place.run(&["search", "`m` | stats count", "-o", "csv"]);
+    assert_eq!(searched().code, 3);
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("macros.conf"), "[m]\ndefinition = two\n").unwrap();
+    assert!(wait_until(|| searched().out == "count\n1\n"));
+    drop(server);
 }
 
 #[test]

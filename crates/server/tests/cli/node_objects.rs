@@ -151,6 +151,21 @@ fn paths_are_absolute_and_a_missing_one_is_reported() {
     drop(server);
 }
 
+/// `-source` is the path, and `-rename-source` the source of the events.
+#[test]
+fn files_and_monitors_are_added_with_splunk_options() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    place.run(&["add", "oneshot", &log, "-hostname", "h1", "-rename-source", "s1"]).expect_success();
+    let counted = place.run(&["search", "* | stats count by host source", "-o", "csv"]).expect_success();
+    assert_eq!(counted, "host,source,count\nh1,s1,3\n");
+    place.run(&["add", "monitor", "-source", &log, "-hostname", "h2"]).expect_success();
+    let listed = place.run(&["list", "monitor", "-o", "csv"]).expect_success();
+    assert!(listed.contains(&log) && listed.contains("h2"), "{listed}");
+    let nameless = place.run(&["add", "monitor", "-index", "main"]);
+    assert_eq!((nameless.code, nameless.err.contains("<PATH>")), (2, true), "{nameless:?}");
+}
+
 #[test]
 fn a_user_is_added_by_either_verb_and_a_missing_data_folder_is_reported() {
     let place = Place::new();
@@ -255,7 +270,7 @@ fn unexpected_effects_of_changes_are_reported() {
         (&["add", "tcp", &port], "a program listens on port"),
         (
             &["add", "saved-search", "s", "-search", "x", "-cron_schedule", "0 * * * *", "-is_scheduled", "1"],
-            "schedules do not run yet",
+            "Scheduled searches do not run yet",
         ),
     ] {
         let ran = place.run(arguments);

@@ -166,7 +166,10 @@ impl Parser<'_> {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);
         let mut remark = self.suggest(remark, &option.name, known.names.iter().copied());
-        if remark.hint.is_none() && !known.names.is_empty() {
+        if remark.hint.is_none() && option.name == "span" {
+            let command = known.command;
+            remark = remark.with_hint(format!("write `bin _time span=... | {command} ...`, or use timechart"));
+        } else if remark.hint.is_none() && !known.names.is_empty() {
             let names: Vec<String> = known.names.iter().map(|name| format!("{name}=")).collect();
             remark = remark.with_hint(format!("{} has {}", known.command, names.join(", ")));
         }

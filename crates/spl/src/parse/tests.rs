@@ -151,6 +151,11 @@ fn faults_have_a_position_and_a_hint() {
         ),
         ("a | timechart spam=1h count", "timechart: unknown option `spam`", Some("did you mean `span`?")),
         (
+            "a | stats count by _time span=1h",
+            "stats: unknown option `span`",
+            Some("write `bin _time span=... | stats ...`, or use timechart"),
+        ),
+        (
             "a | rex \"(x)\"",
             "rex: the regular expression has no named group",
             Some("name what to extract: (?<field>...)"),

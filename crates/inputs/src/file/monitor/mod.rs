@@ -197,12 +197,12 @@ impl Monitor {
         self.report_if_new(job, error.to_string());
     }
 
-    /// Adds the bytes and events read from a file since `before` to the statistics, and reports dates whose order is
-    /// ambiguous.
+    /// Adds the bytes and events read from a file since `before` to the statistics, and reports ambiguous
+    /// dates and lines that were cut.
     fn record_read(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
         self.roster.record_offset(job.number, tail.delivered_offset());
-        if let Some(reported) = tail.date_warning() {
+        if let Some(reported) = tail.remark() {
             self.report_if_new(job, format!("{}: {reported}", job.path.display()));
         }
     }

@@ -1,7 +1,7 @@
 //! A compiled `[monitor://]` or `[batch://]` stanza: matches paths and sets the metadata of their events.
 //!
-//! `*` matches any part of one segment, `...` any number of folders. Scanning begins at the longest prefix of the path
-//! without wildcards.
+//! `*` matches any part of one segment, `...` any number of folders. If the last segment has no wildcard, it may name a
+//! file or a folder, whose files then match. Scanning begins at the longest prefix of the path without wildcards.
 
 use std::path::{Path, PathBuf};
 
@@ -25,8 +25,10 @@ pub(crate) struct Stanza {
     whitelist: Option<Pattern>,
     blacklist: Option<Pattern>,
     host_regex: Option<Pattern>,
-    /// Maximum depth of files below `root`; `None` means unlimited.
+    /// Maximum depth below `root` of folders with matching files; `None` means unlimited.
     depth_max: Option<usize>,
+    /// Depth below `root` from which on only folders that match `whole`, or are below one that does, have such files.
+    whole_depth: Option<usize>,
 }
 
 impl Stanza {
@@ -41,33 +43,40 @@ impl Stanza {
             root => root,
         });
         let wild = &segments[plain..];
-        let depth_max = match () {
-            () if wild.is_empty() => (!settings.recursive).then_some(0),
-            () if wild.iter().any(|segment| segment.contains("...")) => None,
-            () => Some(wild.len() - 1),
+        let any_depth = wild.iter().any(|segment| segment.contains("..."));
+        // The last segment may be the name of a folder.
+        let may_be_folder = !wild.last().is_some_and(is_wild);
+        let depth_max = match may_be_folder {
+            true if settings.recursive || any_depth => None,
+            true => Some(wild.len()),
+            false => (!any_depth).then(|| wild.len() - 1),
+        };
+        let whole_depth = (may_be_folder && !any_depth && !wild.is_empty()).then_some(wild.len());
+        let below = match may_be_folder {
+            true if settings.recursive => "(?:/.*)?$",
+            true => "(?:/[^/]*)?$",
+            false => "$",
         };
         let compiled =
             |pattern: &Option<String>| pattern.as_ref().map(|pattern| compile(&settings.path, pattern)).transpose();
-        let whole = (!wild.is_empty()).then(|| compile(&settings.path, &full_path_pattern(path))).transpose()?;
+        let whole = (!wild.is_empty()).then(|| compile(&settings.path, &full_path_pattern(path, below))).transpose()?;
         let (whitelist, blacklist) = (compiled(&settings.whitelist)?, compiled(&settings.blacklist)?);
         let host_regex = compiled(&settings.host_regex)?;
-        Ok(Stanza { root, whole, whitelist, blacklist, host_regex, depth_max, settings })
+        Ok(Stanza { root, whole, whitelist, blacklist, host_regex, depth_max, whole_depth, settings })
     }
 
     /// Whether the stanza matches a file with this path.
     pub(crate) fn matches_path(&self, path: &Path) -> bool {
-        let bytes = path.as_os_str().as_encoded_bytes();
-        let is_match =
-            |pattern: &Option<Pattern>, without| pattern.as_ref().map_or(without, |pattern| pattern.is_match(bytes));
         path.starts_with(&self.root)
-            && is_match(&self.whole, true)
-            && is_match(&self.whitelist, true)
-            && !is_match(&self.blacklist, false)
+            && is_match(self.whole.as_ref(), path, true)
+            && is_match(self.whitelist.as_ref(), path, true)
+            && !is_match(self.blacklist.as_ref(), path, false)
     }
 
-    /// Whether matching files may be in a folder `depth` levels below the root.
-    pub(crate) fn may_descend(&self, depth: usize) -> bool {
+    /// Whether matching files may be in a folder, which is `depth` levels below the root.
+    pub(crate) fn may_descend(&self, folder: &Path, depth: usize) -> bool {
         self.depth_max.is_none_or(|max| depth <= max)
+            && (self.whole_depth.is_none_or(|from| depth < from) || is_match(self.whole.as_ref(), folder, true))
     }
 
     /// `host` of a file's events, if the stanza sets one.
@@ -95,6 +104,11 @@ impl Stanza {
     }
 }
 
+/// Whether a path matches a pattern; `without` is the answer if there is none.
+fn is_match(pattern: Option<&Pattern>, path: &Path, without: bool) -> bool {
+    pattern.map_or(without, |pattern| pattern.is_match(path.as_os_str().as_encoded_bytes()))
+}
+
 fn compile(path: &str, pattern: &str) -> Result<Pattern, InputError> {
     let bad = |fault: Fault| {
         let pattern = format!("[monitor://{path}] {pattern}");
@@ -103,8 +117,8 @@ fn compile(path: &str, pattern: &str) -> Result<Pattern, InputError> {
     Pattern::new(pattern).map_err(bad)
 }
 
-/// The pattern for the whole path.
-fn full_path_pattern(path: &str) -> String {
+/// The pattern for the whole path; `below` matches what may follow it.
+fn full_path_pattern(path: &str, below: &str) -> String {
     let mut pattern = "^".to_owned();
     let mut rest = path;
     while let Some(char) = rest.chars().next() {
@@ -124,7 +138,7 @@ fn full_path_pattern(path: &str) -> String {
             rest = &rest[char.len_utf8()..];
         }
     }
-    pattern.push('$');
+    pattern.push_str(below);
     pattern
 }
 
@@ -151,6 +165,15 @@ mod tests {
             ("/var/.../*.log", "", &["/var/a.log", "/var/x/y/a.log"], &["/var/a.txt", "/other/a.log"]),
             ("/a/*/logs/x+(1).txt", "", &["/a/b/logs/x+(1).txt"], &["/a/b/c/logs/x+(1).txt", "/a/b/logs/xx(1).txt"]),
             (
+                "/a/*/logs",
+                "",
+                &["/a/b/logs", "/a/b/logs/x", "/a/b/logs/c/x"],
+                &["/a/logs/x", "/a/b/logs2/x", "/a/b/c/x"],
+            ),
+            ("/a/*/logs/", "recursive = 0", &["/a/b/logs/x"], &["/a/b/logs/c/x"]),
+            ("/a/.../logs", "", &["/a/logs/x", "/a/b/c/logs/d/x"], &["/a/b/x"]),
+            ("/a/logs*", "", &["/a/logs1"], &["/a/logs1/x"]),
+            (
                 "/var/log",
                 "whitelist = \\.log$\nblacklist = debug",
                 &["/var/log/a.log"],
@@ -167,8 +190,27 @@ mod tests {
                 .for_each(|path| assert!(!stanza.matches_path(Path::new(path)), "{} {path}", stanza.settings.path));
         }
         assert_eq!(stanza("/var/log/*/x/*.log", "").root, Path::new("/var/log"));
-        assert!(stanza("/v/*/*.log", "").may_descend(1) && !stanza("/v/*/*.log", "").may_descend(2));
-        assert!(!stanza("/v", "recursive = 0").may_descend(1) && stanza("/v/.../a", "").may_descend(30));
+    }
+
+    #[test]
+    fn only_folders_that_may_have_matching_files_are_scanned() {
+        let cases: &[(&str, &str, &[&str], &[&str])] = &[
+            ("/v", "", &["/v", "/v/a/b"], &[]),
+            ("/v", "recursive = 0", &["/v"], &["/v/a"]),
+            ("/v/*/*.log", "", &["/v", "/v/a"], &["/v/a/b"]),
+            ("/v/*/logs", "", &["/v", "/v/a", "/v/a/logs", "/v/a/logs/b"], &["/v/a/b", "/v/a/b/logs"]),
+            ("/v/*/logs", "recursive = 0", &["/v/a/logs"], &["/v/a/logs/b"]),
+            ("/v/.../a", "", &["/v/b/c/d/e/f"], &[]),
+        ];
+        for (path, settings, scanned, left) in cases {
+            let stanza = stanza(path, settings);
+            let depth = |folder: &Path| folder.strip_prefix("/v").unwrap().components().count();
+            for (folders, expected) in [(scanned, true), (left, false)] {
+                for folder in folders.iter().map(Path::new) {
+                    assert_eq!(stanza.may_descend(folder, depth(folder)), expected, "{path} {settings} {folder:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -456,9 +456,9 @@ impl Tail {
         Ok(())
     }
 
-    /// Warning about ambiguous dates, if the file has any.
-    pub(crate) fn date_warning(&self) -> Option<&'static str> {
-        self.pipeline.counters().date_remark()
+    /// Remarks about ambiguous dates and about lines that were cut, if the file has any.
+    pub(crate) fn remark(&self) -> Option<String> {
+        self.pipeline.counters().remark()
     }
 
     fn read_error(&self, error: &io::Error) -> InputError {

@@ -432,6 +432,19 @@ fn dates_of_an_unknown_order_are_reported() {
     }
 }
 
+#[test]
+fn lines_that_are_cut_are_reported_once() {
+    let mut world = World::new("");
+    for _ in 0..2 {
+        world.append("a.log", &format!("{}\n", "x".repeat(10_001)));
+        world.wait(10.0);
+    }
+    assert_eq!(world.events(), ["x".repeat(10_000), "x".repeat(10_000)]);
+    let told = world.told.lock().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("a.log: lines longer than TRUNCATE are cut"), "{told:?}");
+}
+
 /// Operations on files.
 #[derive(Clone, Debug)]
 enum Step {

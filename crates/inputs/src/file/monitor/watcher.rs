@@ -126,7 +126,7 @@ impl<'a> Watcher<'a> {
             }
             let Ok(below) = path.strip_prefix(&stanza.root) else { continue };
             let depth = below.components().count();
-            if stanza.may_descend(depth) && self.is_followed(stanza, path) {
+            if stanza.may_descend(path, depth) && self.is_followed(stanza, path) {
                 self.scan_folder(at, path, depth, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
             }
         }
@@ -153,7 +153,7 @@ impl<'a> Watcher<'a> {
             let Ok(metadata) = path.metadata() else { continue };
             if metadata.is_dir() {
                 let node = Inode::of(&metadata);
-                if stanza.may_descend(depth + 1) && self.is_followed(stanza, &path) && above.insert(node) {
+                if stanza.may_descend(&path, depth + 1) && self.is_followed(stanza, &path) && above.insert(node) {
                     self.scan_folder(at, &path, depth + 1, above);
                     above.remove(&node);
                 }
