@@ -69,7 +69,7 @@ pub fn multi_type() -> DataType {
     DataType::List(multi_item())
 }
 
-/// The item field of a multivalue column.
+/// The Arrow field of the items of a multivalue column.
 pub fn multi_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8View, true))
 }

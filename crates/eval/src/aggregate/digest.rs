@@ -23,7 +23,7 @@ const COMPRESSION: f64 = 400.0;
 /// the weight.
 const STATE_POINT: usize = 3;
 
-/// A number that is not a double: the nearest double, and the difference in billionths.
+/// A number that no double represents: the nearest double, and the difference in billionths.
 type LongNumber = (f64, i64);
 
 /// The sketch.
@@ -31,8 +31,8 @@ type LongNumber = (f64, i64);
 pub struct Digest {
     /// Sorted values or centroids with their weights.
     points: Vec<(f64, f64)>,
-    /// Like `points`, for values with more digits than a double; the last numbers are unsorted. Empty after points
-    /// were merged.
+    /// Like `points`, for values with more digits than a double; those after `longs_sorted` are unsorted. Empty after
+    /// points were merged.
     longs: Vec<(LongNumber, f64)>,
     /// Length of the sorted part of `longs`.
     longs_sorted: usize,
@@ -74,7 +74,7 @@ impl Digest {
         }
     }
 
-    /// Adds another sketch in state form.
+    /// Adds another sketch, given as its serialized state.
     pub fn merge_state(&mut self, state: &[f64]) {
         self.flush_buffer();
         let Some((rounded, points)) = state.split_first() else { return };

@@ -46,7 +46,7 @@ pub(crate) struct Input<'a> {
 
 /// Accumulates one state column of an aggregate.
 pub(crate) trait Fold: AnyFold + Send + Sync {
-    /// Takes a batch.
+    /// Adds the values of a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
     /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to numbers
     /// of this fold, all below `total`.

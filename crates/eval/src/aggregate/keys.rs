@@ -22,7 +22,7 @@ const INITIAL_SLOTS: usize = 4;
 const SLOTS_PER_FREE: usize = 4;
 /// Number of keys prefetched before the first is looked up.
 const PREFETCH_KEYS: usize = 256;
-/// Record of a free slot.
+/// Value of `record` in a free slot.
 const FREE_SLOT: u32 = u32::MAX;
 
 /// A slot of the hash table.

@@ -264,7 +264,7 @@ fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: FunctionBody) -> V
             multivalue(all)
         }
         FunctionBody::Mode => {
-            // The smallest text in case of a tie, as `stats` decides.
+            // In case of a tie, the smallest text wins, as in `stats`.
             let best = tally.iter().enumerate().max_by(|a, b| a.1.cmp(b.1).then(keys.key(b.0).cmp(keys.key(a.0))));
             text(best.map(|(at, _)| owned(at)))
         }

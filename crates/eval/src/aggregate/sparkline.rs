@@ -204,7 +204,7 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, value_of: Option<PointValue>
     };
     let mut width = groups.iter().map(|group| group.width).max().unwrap_or(1).max(1);
     let span_of = |start: i64, width: i64| start.div_euclid(width);
-    // A few points may be far apart.
+    // Even a few points may span a longer range than a sparkline may have.
     let most = points_max(groups.iter().any(|group| group.given)) as i64;
     while span_of(last, width) - span_of(first, width) >= most {
         width *= 2;

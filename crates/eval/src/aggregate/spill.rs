@@ -3,8 +3,8 @@
 //! A batch of states is partitioned by a hash of its group keys into [`PARTITIONS`] partitions, which are kept in
 //! memory or in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a
 //! [`Folder`] of its own, one at a time. A partition that does not fit is spilled again with another hash. Some time
-//! after the search was finalised, no further partition is merged, so that the result has complete groups, but not
-//! all.
+//! after the search was finalised, no further partition is merged: the result then lacks groups, but each of its groups
+//! is complete.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;

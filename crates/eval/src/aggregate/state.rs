@@ -160,7 +160,7 @@ impl fmt::Display for StateColumn {
     }
 }
 
-/// The item field of lists of numbers.
+/// The Arrow field of the items of a number list.
 pub(crate) fn number_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Float64, true))
 }

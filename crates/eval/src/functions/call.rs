@@ -126,7 +126,7 @@ impl Function {
             (ResultType::Any, _) | (_, Value::Null) | (ResultType::Boolean, Value::Bool(_)) => true,
             (ResultType::Number, Value::Int(_) | Value::Float(_) | Value::Time(_)) => true,
             (ResultType::Text, Value::Text(_) | Value::Multi(_)) => true,
-            // A number with significant trailing digits, such as 2.00.
+            // A number such as 2.00 is a text, because its trailing zeros are significant.
             (ResultType::Number, Value::Text(text)) => quarry_event::value::parse_number(text).is_some(),
             (ResultType::Boolean | ResultType::Number | ResultType::Text, _) => false,
         }

@@ -384,7 +384,7 @@ pub struct Planner {
     firsts: ByteSet,
     /// One byte of each equivalence class of the automaton.
     every_class: Vec<u8>,
-    /// Cached results of attempts passing variables.
+    /// Cached results of the steps of attempts over variables.
     pass_cache: attempts::PassCache,
     /// Whether an attempt in this state has matched, whatever text follows.
     decided: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
