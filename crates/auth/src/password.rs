@@ -7,7 +7,7 @@ use crate::{AuthError, UserRecord};
 
 /// Maximum memory that a stored hash may require, in KiB; limited because the file may be edited by hand.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
-/// Maximum number of passes over the memory.
+/// Maximum number of passes over its memory that a stored hash may require; hashes that require more are refused.
 const PASSES_MAX: u32 = 16;
 /// Length of new hashes in bytes.
 const OUTPUT_BYTES: usize = 32;

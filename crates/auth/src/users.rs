@@ -168,7 +168,7 @@ pub fn apply_change(
     match (change, at) {
         (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
-            // Checked as stored: `Nobody` is the reserved name, too.
+            // The name is checked in the case in which it is stored: `Nobody` is reserved, too.
             let name = name.to_lowercase();
             check_name(&name)?;
             let roles = known_names(roles, known);
