@@ -165,7 +165,8 @@ fn salvage_damaged(
         damage::create_placeholder(path, damage)?;
     }
     let mut segments = Vec::new();
-    // Newest first, so that the oldest loss is found again if a crash comes before all segments are replaced.
+    // The newest segment is replaced first, so that the oldest loss is found again if a crash comes before all are
+    // replaced.
     for (damage, segment, read) in damaged.iter().rev() {
         damage::save_damage(catalog, damage)?;
         segments.extend(replace(segment, read)?);

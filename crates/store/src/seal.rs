@@ -33,7 +33,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 const GROUP_SLABS_MAX: usize = 256;
 /// Maximum total text of slabs sealed together, in bytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
-/// Maximum number of names tried for the objects of one bucket.
+/// Maximum number of names tried for the objects of one bucket; then the seal fails.
 const NAME_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Reason why a slab was not sealed.
@@ -216,7 +216,7 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
 
 /// Records the names of the objects to be written. A slab that an earlier attempt has already sealed gets `None`.
 fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<Option<BucketRow>>, StoreError> {
-    // Settles an earlier attempt whose commit had no answer.
+    // This settles an earlier attempt whose commit had no answer.
     drop(shared.begin_commit()?);
     let mut rows: Vec<BucketRow> = {
         let state = shared.state();

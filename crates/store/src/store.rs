@@ -487,8 +487,7 @@ impl Store {
         let is_of_head = |key: &CheckpointKey, length: usize| {
             length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity
         };
-        // Done before the checkpoints are collected, because an append that is missing from them must not be stored
-        // later.
+        // This precedes the collection of the checkpoints, because an append that they lack must not be stored later.
         self.shared.gaps.accept_new_appends(is_of_head);
         // Pending checkpoints are read first: a checkpoint that moves to the catalog in the meantime is then found
         // there.

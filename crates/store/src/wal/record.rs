@@ -113,7 +113,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let mut cursor = Cursor(frame);
     let body_bytes = cursor.u32()? as usize;
-    // Checked first, because this check is cheap and rejects most positions when a damaged log is searched for records.
+    // These fields are checked first, because that is cheap and rejects most positions when a damaged log is searched
+    // for records.
     if cursor.u32()? != 0 || body_bytes > bytes.len() - FRAME_BYTES {
         return None;
     }
@@ -203,8 +204,8 @@ fn encode_back(
     }
 }
 
-/// Appends row, name and value of each field. A short name is copied with its length, as a fixed number of bytes without
-/// a function call; the bytes after it are then cut off.
+/// Appends row, name and value of each field. A short name is copied with its length, as a fixed number of bytes
+/// without a function call; the bytes after it are then removed.
 fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
     let names: Vec<NamePiece> = fields.names().iter().map(|name| NamePiece::of(name)).collect();
     for field in fields.iter() {
