@@ -14,7 +14,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of the first head on the management port, and of the body of a request whose client has not authenticated,
 /// such as a login.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(20);
-/// The connection limit of the port, divided by this, limits handshakes and unauthenticated connections together;
+/// Divisor of the port's connection limit that gives the limit of handshakes and unauthenticated connections together;
 /// beyond it, one of them is closed.
 const UNAUTHENTICATED_DIVISOR: usize = 2;
 /// Authenticated clients leave this fraction (1/n) of the port's connections, but at most [`RESERVED_MAX`], to other

@@ -241,7 +241,7 @@ impl Shared {
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
                     biased;
-                    // A connection that is to be closed must free its slot, even if data has arrived.
+                    // A connection that is to be closed must free its permit, even if data has arrived.
                     () = waiter.close_requested() => return,
                     begun = tokio::time::timeout(self.bounds.first_head_wait, detect_protocol(&stream)) => begun,
                     _ = stopping.wait_for(|stopping| *stopping) => return,
