@@ -228,7 +228,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // Never drops the unrestricted service of all apps or the requested service.
+        // The unrestricted service of all apps and the requested service are never dropped.
         let may_go =
             |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::unrestricted();
         let is_over = |stays: &[CachedService]| {
@@ -242,7 +242,7 @@ impl Namespaces {
         }
         *kept = stays;
         drop(kept);
-        // Outside the lock, because freeing the configuration of a service takes time.
+        // The services are freed outside the lock, because freeing a configuration takes time.
         drop(gone);
         service
     }

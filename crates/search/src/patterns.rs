@@ -88,7 +88,7 @@ impl PatternFinder {
         let near = self.by_start.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_full = self.found.len() >= PATTERNS_MAX || near.len() >= COMPARED_MAX;
         let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
-        // Of equally similar patterns, the oldest one.
+        // Of equally similar patterns, the oldest one is chosen.
         let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
         let is_enough = |equal: usize| equal as f64 >= self.threshold * words.len() as f64;
         match best.filter(|(equal, _)| is_enough(*equal)) {
@@ -150,7 +150,7 @@ impl Group {
                 }
                 None => run.clear(),
             }
-            // Of runs with the same number of letters, the first one.
+            // Of runs with the same number of letters, the first one is kept.
             if letter_count(&run) > letter_count(&phrase) {
                 phrase.clone_from(&run);
             }

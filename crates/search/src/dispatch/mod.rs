@@ -289,7 +289,7 @@ impl JobStore {
             *log = Some(self.open_log()?);
         }
         if let Some((file, bytes)) = log.as_mut() {
-            // A single write, so that lines of several processes do not mix.
+            // The line is written at once, so that lines of several processes do not mix.
             file.write_all(line.as_bytes())?;
             *bytes += line.len() as u64;
         }

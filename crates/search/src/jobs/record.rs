@@ -132,7 +132,7 @@ pub struct JobRecord {
 pub struct BaseTexts {
     /// The command `search` with the conditions of event types and tags.
     pub search: String,
-    /// Its condition, in one form for all ways to write it.
+    /// Its condition in a normal form, in which all ways to write the condition are equal.
     pub condition: String,
 }
 
