@@ -145,7 +145,7 @@ fn entry_of(entry: &Value) -> NodeEntry {
     add_members("eai:acl.", &acl, &mut row);
     match &entry["content"] {
         Value::Object(content) => add_members("", content, &mut row),
-        // A setting below `properties`.
+        // Below `properties`, the content of an entry is the value of a setting.
         text @ Value::String(_) => add("value", text, &mut row),
         _ => {}
     }

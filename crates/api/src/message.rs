@@ -396,7 +396,7 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
     let lacked = response.extensions_mut().remove::<LackedPart>();
     let mut error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // An error of the router.
+        // The router itself has refused the request.
         None => {
             let body = to_bytes(response.into_body(), TEXT_BYTES_MAX).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&body).trim().to_owned();

@@ -183,7 +183,7 @@ impl Outlet {
         // The text counts twice, because the row itself takes about as much memory.
         let kilobytes = u32::try_from((STALLED_ANSWER_BYTES + 2 * more) >> 10).map_err(|_| ClientGone)?;
         let _held = self.permit.stalled.try_acquire_many(kilobytes).map_err(|_| ClientGone)?;
-        // Gives up the slot, so that other searches can run during the wait.
+        // The slot is given up, so that other searches can run during the wait.
         let had_turn = self.slot.take().is_some();
         let room = timeout(stall_max, self.sender.reserve()).await;
         room.map_err(|_| ClientGone)?.map_err(|_| ClientGone)?.send(chunk);

@@ -191,7 +191,7 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
         readers: app.readers.clone(),
         writers: app.writers.clone(),
         can_write: may,
-        // As in Splunk, false even for apps that can be removed.
+        // As in Splunk, this is false even for apps that can be removed.
         can_remove: false,
         can_share: may,
         can_be_private: false,

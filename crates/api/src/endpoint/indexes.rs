@@ -60,7 +60,7 @@ const ALL_DATATYPES: &str = "all";
 const INDEX_LIST_PARAMETERS: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", DATATYPE];
 const NS_PER_MICROSECOND: i64 = 1_000;
-/// Maximum number of stanzas that are removed with an index.
+/// Maximum number of stanzas that are removed with an index; further stanzas stay.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
 pub(super) const FIELDS: Fields = Fields {

@@ -25,7 +25,7 @@ use crate::message::{ApiError, TypedSearch, escape_xml};
 
 /// Default number of completions.
 const COMPLETIONS_DEFAULT: usize = 50;
-/// Maximum times per request.
+/// Maximum times per request; a request with more is refused.
 const TIMES_MAX: usize = 100;
 /// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
@@ -41,7 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(TYPEAHEAD), "Suggests words and values that begin with a prefix.");
     vec![
         parser("search/parser"),
-        // Used by clients of Splunk before 9.0.
+        // Clients of Splunk before 9.0 send `GET`.
         Endpoint::new(Method::GET, "search/parser", search, "Parses a search into its commands.", get(parse))
             .needs(&["q"])
             .answers(PARSED),

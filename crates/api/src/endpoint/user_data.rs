@@ -190,7 +190,7 @@ fn find_link_id(
     definition: &CollectionDefinition,
     path: &str,
 ) -> Result<Option<String>, CollectionError> {
-    // Adds the index to a file of an earlier version, which has none.
+    // This adds the index to a file of an earlier version, which has none.
     links.update_accelerations(definition)?;
     let query = Query::from_json(&json!({ "path": { "$eq": path } }))?;
     let mut found = String::new();
