@@ -35,9 +35,9 @@ pub use like::LikePattern;
 pub use replacement::Replacement;
 pub use wildcard::Wildcard;
 
-/// Maximum length of a regular expression, in bytes.
+/// Maximum length of a regular expression, in bytes; a longer one is rejected.
 pub const PATTERN_BYTES_MAX: usize = 64 * 1024;
-/// Maximum memory of a compiled expression of the linear engine, in bytes.
+/// Maximum memory of a compiled expression of the linear engine, in bytes; larger expressions run on PCRE2.
 const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum stack of PCRE2's compiled code, in bytes; the default is too small for long events.
 const JIT_STACK_BYTES_MAX: usize = 1024 * 1024;

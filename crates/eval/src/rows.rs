@@ -61,7 +61,8 @@ const LINEAR_LOOKUP_COLUMNS_MAX: usize = 32;
 /// Separator of multivalues when a single text is needed.
 pub const MULTI_SEPARATOR: &str = "\n";
 /// Maximum number of values that the multivalues of one column of a batch may have after rows were repeated: 256 MiB of
-/// references to texts. A row with a long multivalue cannot be repeated for thousands of rows.
+/// references to texts. Beyond it, the search fails: a row with a long multivalue cannot be repeated for thousands of
+/// rows.
 pub const REPEATED_VALUES_MAX: usize = 16 << 20;
 
 /// The type of a multivalue column.

@@ -12,9 +12,9 @@ use quarry_spl::ast::PercentileMethod;
 
 use super::numbers::NumberParts;
 
-/// Maximum number of distinct values kept exactly.
+/// Maximum number of distinct values kept exactly; with more, neighbours are merged.
 const EXACT_VALUES_MAX: usize = 10_000;
-/// Values buffered before they are merged.
+/// Number of values that are buffered before they are merged.
 const BUFFER_MAX: usize = 4_096;
 /// Size of the sketch: approximate number of centroids.
 const COMPRESSION: f64 = 400.0;

@@ -394,7 +394,6 @@ pub(super) fn each_text_list(
     }
 }
 
-/// A builder of text lists.
 pub(super) fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
     ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
 }

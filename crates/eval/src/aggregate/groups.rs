@@ -15,7 +15,8 @@ use super::values::{IntegerForm, ValueTable};
 use crate::messages::{GROUPS_PER_ROW_MAX, Loss, record_loss};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Maximum number of code pairs of two dictionaries translated by one table.
+/// Maximum number of code pairs of two dictionaries translated by one table; with more, each field is looked up on its
+/// own.
 const CODE_PAIRS_MAX: usize = 64 << 10;
 
 /// Group membership of a batch's rows.

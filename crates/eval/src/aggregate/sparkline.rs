@@ -15,7 +15,7 @@ use quarry_spl::ast::StatsFunction;
 
 use super::total::Total;
 
-/// Maximum points of a sparkline without a requested span.
+/// Maximum points of a sparkline without a requested span; beyond that, the span doubles.
 const POINTS_MAX: usize = 128;
 /// Maximum points with a requested span; beyond that, the span doubles.
 const REQUESTED_POINTS_MAX: usize = 5_000;

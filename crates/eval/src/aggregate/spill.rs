@@ -24,7 +24,7 @@ use crate::rows::{self, ColumnReader, RowBuffer};
 /// Number of partitions.
 pub(crate) const PARTITIONS: usize = 32;
 /// Maximum number of times that states are partitioned; if a partition is still too large then, single groups are too
-/// large.
+/// large, and the search fails.
 const LEVELS_MAX: u32 = 6;
 
 /// Partial states, partitioned by group key.

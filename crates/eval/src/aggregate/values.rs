@@ -15,7 +15,7 @@ use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
 use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 
-/// Number of dictionaries whose translation is cached.
+/// Maximum number of dictionaries whose translation is cached; the oldest is dropped.
 const DICTIONARIES_MAX: usize = 8;
 /// Number of values of another table that are looked up at a time.
 const ABSORB_CHUNK_VALUES: usize = 8_192;
@@ -317,7 +317,6 @@ impl ValueTable {
         }
     }
 
-    /// The number of a text.
     pub(crate) fn number_of(&mut self, text: &str) -> u32 {
         self.distinct.text(text)
     }

@@ -5,7 +5,7 @@
 
 use crate::pattern::Regex;
 
-/// Maximum number of characters examined before a value.
+/// Maximum number of characters before a value that may become a part of the pattern.
 const PREFIX_CHARS_MAX: usize = 30;
 
 /// A text with a marked value; the positions are byte offsets on character boundaries.

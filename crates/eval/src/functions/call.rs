@@ -18,11 +18,12 @@ use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
-/// Maximum number of values that a function such as `mvrange` or `split` may create.
+/// Maximum number of values that a function such as `mvrange` or `split` may create; with more, the search fails.
 pub const VALUES_MAX: usize = 100_000;
-/// Maximum bytes of the values that a function such as `mvmap` or `mvzip` may create for one field of a row.
+/// Maximum bytes of the values that a function such as `mvmap` or `mvzip` may create for one field of a row; with more,
+/// the search fails.
 const VALUES_BYTES_MAX: usize = 64 << 20;
-/// Maximum width or precision of `printf`, in bytes.
+/// Maximum width or precision of `printf`, in bytes; a larger one has the same effect.
 pub const PRINTF_WIDTH_MAX: usize = 10_000;
 
 /// Context of a function call besides its arguments.

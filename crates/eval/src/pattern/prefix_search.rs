@@ -21,8 +21,8 @@ use super::one_pass::{OnePass, OnePassMatch};
 pub(super) const SEARCHES_BEFORE: u32 = 64;
 /// Minimum length of the shortest literal, in bytes. Shorter literals occur as often as the first bytes.
 const LITERAL_BYTES_MIN: usize = 2;
-/// Number of occurrences without a match after which a search is handed over to the linear engine. Each attempt may
-/// scan the rest of the text, so their number must be bounded.
+/// Number of occurrences without a match after which the linear engine continues the search. Each attempt may scan the
+/// rest of the text, so their number must be bounded.
 pub(super) const CANDIDATES_MAX: usize = 8;
 /// Like [`CANDIDATES_MAX`], for positions found by their first byte: if the first ones are no match, most others are
 /// none.

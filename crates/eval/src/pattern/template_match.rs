@@ -49,7 +49,7 @@ const DEPENDENCE_STEP_COST: usize = 4;
 const STEPS_MAX: usize = 400_000;
 /// Number of templates of a slab that could not be planned with listed values, after which no further attempt is made.
 const FAILED_LISTS_MAX: usize = 4;
-/// Maximum memory of an expression's lazy automaton, in bytes.
+/// Maximum memory of an expression's lazy automaton, in bytes; when it is full, its states are discarded.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
 
 /// A template with the templates of its variables substituted.

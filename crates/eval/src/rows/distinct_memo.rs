@@ -23,7 +23,7 @@ use super::decode::decode_column;
 use super::{ColumnReader, DictionaryColumn};
 use crate::EngineError;
 
-/// Number of dictionaries with cached results.
+/// Maximum number of dictionaries with cached results; the oldest is dropped.
 const DICTIONARIES_MAX: usize = 8;
 /// Maximum bytes of texts in the cached results of one dictionary; larger results are not cached.
 const CACHED_BYTES_MAX: usize = 16 << 20;
