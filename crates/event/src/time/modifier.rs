@@ -13,7 +13,7 @@ use super::span::SpanUnit;
 use super::strptime::{Format, ResolveContext};
 use super::{NS_PER_SEC, TimeNs, seconds_text, strftime};
 
-/// Error of parsing a time modifier or span.
+/// Error in a time modifier or span.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ModifierError {
     /// A time is missing.

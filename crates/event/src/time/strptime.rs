@@ -21,7 +21,7 @@ pub use parts::{DateTimeParts, ResolveContext, YEARLESS_FUTURE_NS_MAX, infer_yea
 use super::strftime::{MICROSECOND_DIGITS, MILLISECOND_DIGITS, NANOSECOND_DIGITS, composite_format, directive_len};
 use super::{NS_PER_SEC, TimeNs};
 
-/// Error of parsing a time format.
+/// Error in a time format.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
     /// An unknown directive.
