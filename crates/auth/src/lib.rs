@@ -60,7 +60,7 @@ use users::{known_names, user_position};
 /// Splunk's name for a login in audit events.
 const LOGIN: &str = "login attempt";
 
-/// Error of authenticating a request.
+/// Reason why a request is not authenticated.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AuthError {
     /// No `Authorization` header, or a header of an unknown form.

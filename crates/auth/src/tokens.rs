@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::UserError;
 
-/// Maximum tokens per user.
+/// Maximum tokens per user; a further token is refused.
 pub const TOKENS_PER_USER_MAX: usize = 100;
-/// Maximum tokens in all.
+/// Maximum tokens of all users; a further token is refused.
 pub const TOKENS_MAX: usize = 10_000;
-/// Maximum characters of a token's audience.
+/// Maximum characters of a token's audience; a longer one is refused.
 pub const AUDIENCE_CHARS_MAX: usize = 256;
 /// Maximum size of a token; a larger one is refused unexamined.
 const TOKEN_BYTES_MAX: usize = 4 << 10;
@@ -177,7 +177,6 @@ impl Tokens {
         shown
     }
 
-    /// The record of a token.
     pub(crate) fn get(&self, id: &str) -> Option<&TokenRecord> {
         self.records.get(id)
     }
@@ -229,7 +228,6 @@ impl Tokens {
 }
 
 impl Draft {
-    /// Adds a token.
     pub(crate) fn add(&mut self, record: TokenRecord) -> Result<(), UserError> {
         if self.records.len() >= TOKENS_MAX {
             return Err(UserError::Invalid(format!("there are {TOKENS_MAX} tokens already: remove some first")));
