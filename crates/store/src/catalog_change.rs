@@ -20,7 +20,6 @@ pub(crate) enum CommitEvidence {
     Deleted(DeletionRow),
 }
 
-/// A change of the catalog.
 pub(crate) struct CatalogChange<S> {
     pub(crate) evidence: CommitEvidence,
     /// The effect of the committed change.

@@ -29,7 +29,6 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
-/// Result of recovery.
 #[derive(Debug)]
 pub(crate) struct RecoveryResult {
     pub(crate) state: State,

@@ -29,9 +29,9 @@ use quarry_stdx::number::usize_of;
 
 /// Longest pause after a failure; another slab to seal ends it.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of small slabs sealed together.
+/// Maximum number of small slabs sealed together; further ones are sealed later.
 const GROUP_SLABS_MAX: usize = 256;
-/// Maximum total text of slabs sealed together, in bytes.
+/// Maximum total text of slabs sealed together, in bytes; further slabs are sealed later.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of names tried for the objects of one bucket; then the seal fails.
 const NAME_ATTEMPTS_MAX: u32 = 1_000;

@@ -132,7 +132,6 @@ impl SentRequests {
         Ok((SentRequests { run, answers: answers.ok(), in_catalog, inner }, note))
     }
 
-    /// Begins a request with this key.
     pub(crate) fn begin_request(&self, key: u128) -> SentRequest {
         lock(&self.inner).parts.begin(key)
     }

@@ -37,7 +37,7 @@ use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
 use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, remote, seal};
 
-/// Maximum number of files in the block cache, each with up to a megabyte.
+/// Maximum number of files in the block cache, each with up to a megabyte; beyond it, files are evicted.
 const CACHE_FILES_MAX: usize = 1 << 20;
 
 /// Events to store, and the checkpoint of their file.

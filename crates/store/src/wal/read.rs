@@ -81,7 +81,7 @@ pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, first_lsn_of)
 }
 
-/// Damaged segments that were kept aside.
+/// Damaged segments that were kept for inspection.
 pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED_EXTENSION).then_some(0))
 }

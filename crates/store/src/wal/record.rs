@@ -17,7 +17,8 @@ use crate::StoreError;
 
 /// Size of the frame: body length, reserved field, lsn, bucket number, checksum of the body, checksum of the frame.
 pub(crate) const FRAME_BYTES: usize = 40;
-/// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields.
+/// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields. A batch that needs
+/// more is refused.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Maximum length of the name of a field, as it is written, that is copied as a fixed number of bytes.
 const NAME_PIECE_BYTES: usize = 32;
@@ -91,7 +92,6 @@ impl EncodedRecord {
         self.front.len() + self.raw_bytes + self.back.len()
     }
 
-    /// Fills in the frame.
     pub(crate) fn fill_frame(&mut self, lsn: u64, bucket: u64) {
         let body_bytes = u32_of(self.len() - FRAME_BYTES);
         self.front[..4].copy_from_slice(&body_bytes.to_le_bytes());
