@@ -64,7 +64,7 @@ use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
 
-/// Maximum concurrent requests of an HTTP/2 connection.
+/// Maximum concurrent requests of an HTTP/2 connection; the client must wait with further ones.
 const STREAMS_MAX: u32 = 128;
 /// Flow-control window of an HTTP/2 connection.
 const WINDOW_BYTES: u32 = 1 << 20;
@@ -156,7 +156,7 @@ async fn answer_tls_required(mut stream: TcpStream) {
     drop(tokio::time::timeout(REFUSAL_TIMEOUT, reported).await);
 }
 
-/// Permit of a connection, and the handle by which shutdown waits for the connection.
+/// Permit for a connection, and the handle by which shutdown waits for the connection.
 struct ConnectionGuard {
     stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
