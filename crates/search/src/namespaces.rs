@@ -25,10 +25,10 @@ use crate::jobs::Jobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
 
-/// Maximum number of cached services.
+/// Maximum number of cached services; beyond it, the least recently used is dropped.
 const NAMESPACES_MAX: usize = 512;
-/// Maximum size in bytes of the configuration files of all cached services. In memory, a configuration takes about
-/// fifteen times its size.
+/// Maximum size in bytes of the configuration files of all cached services; beyond it, the least recently used are
+/// dropped. In memory, a configuration takes about fifteen times its size.
 const NAMESPACE_BYTES_MAX: usize = 16 << 20;
 /// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;

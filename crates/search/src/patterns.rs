@@ -26,7 +26,7 @@ const COMPARED_MAX: usize = 200;
 const WORDS_MAX: usize = 200;
 /// Marks after which a word ends.
 const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";
-/// Maximum bytes of a text that are compared.
+/// Maximum bytes of a text that are compared; the rest is ignored.
 const TEXT_BYTES_MAX: usize = 4_096;
 /// Text of a variable in a pattern.
 const VARIABLE: &str = "*";

@@ -17,7 +17,7 @@ pub(super) const RECORD: &str = "job.json";
 /// Error message of a search that was running when its server ended.
 const INTERRUPTED: &str = "the server ended while this search ran: run it again";
 
-/// Error of creating or reading a job's folder.
+/// Error when a job's folder is created or read.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFolderError {
     /// The requested name is invalid.

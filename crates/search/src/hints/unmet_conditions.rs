@@ -77,7 +77,6 @@ fn unmet_condition_note(condition: &str, place: Span) -> Diagnostic {
     }
 }
 
-/// Whether a condition compares this field.
 fn compares_field(condition: &str, field: &str) -> bool {
     condition.strip_prefix(field).is_some_and(|rest| rest.trim_start().starts_with(['=', ':']))
 }
