@@ -20,7 +20,7 @@ use crate::caller::Caller;
 use crate::endpoint::table::ENDPOINTS;
 use crate::message::LackedPart;
 
-/// Maximum bytes of an answer.
+/// Maximum bytes of an answer; with more, the request fails.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";

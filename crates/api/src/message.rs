@@ -118,7 +118,6 @@ impl ApiError {
         }
     }
 
-    /// A capability is missing.
     pub(crate) fn missing_capability(user: &str, capability: &str) -> ApiError {
         ApiError::forbidden(format!(
             "You (user={user}) do not have permission to perform this operation (requires capability: {capability})."

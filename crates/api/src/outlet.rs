@@ -16,13 +16,14 @@ use tokio::time::timeout;
 
 use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 
-/// Maximum answers in progress, including stalled ones. Each answer has a thread and some pages of events.
+/// Maximum answers in progress, including stalled ones; further requests are refused. Each answer has a thread and some
+/// pages of events.
 pub const ANSWERS_MAX: usize = 256;
 /// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Number of chunks buffered for a client.
+/// Number of chunks buffered for a client; then the search waits.
 const CHUNKS_MAX: usize = 2;
-/// Maximum bytes of rows and text held by stalled answers together.
+/// Maximum bytes of rows and text held by stalled answers together; an answer that would exceed it is cut off.
 pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
 /// Approximate bytes that a stalled answer holds besides its text.
 const STALLED_ANSWER_BYTES: usize = 1 << 20;
@@ -59,7 +60,7 @@ pub(crate) struct Outlet {
     permit: AnswerPermit,
 }
 
-/// Permits of answers in progress.
+/// Permits for answers in progress.
 #[derive(Clone)]
 pub(crate) struct AnswerPermits {
     answers: Arc<Semaphore>,
@@ -67,14 +68,13 @@ pub(crate) struct AnswerPermits {
     stalled: Arc<Semaphore>,
 }
 
-/// Permit of an answer, released when dropped.
+/// Permit for an answer, released when dropped.
 pub(crate) struct AnswerPermit {
     stalled: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AnswerPermits {
-    /// The permits of a server.
     pub(crate) fn for_server() -> AnswerPermits {
         AnswerPermits::new(ANSWERS_MAX, STALLED_BYTES_MAX)
     }

@@ -195,7 +195,7 @@ fn target(
 /// The documents of a request.
 struct ReceivedDocuments {
     bytes: Bytes,
-    /// Permit of a large body, released with the documents.
+    /// Permit for a large body, released with the documents.
     _place: Option<OwnedSemaphorePermit>,
 }
 

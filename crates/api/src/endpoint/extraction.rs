@@ -23,7 +23,7 @@ const SAMPLES_MAX: usize = 100;
 const SAMPLE_BYTES_MAX: usize = 64 << 10;
 /// Maximum expressions suggested.
 const SUGGESTIONS_MAX: usize = 5;
-/// Maximum characters of a field's name.
+/// Maximum characters of a field's name; a longer one is refused.
 const FIELD_CHARS_MAX: usize = 64;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

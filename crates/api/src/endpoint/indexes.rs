@@ -279,7 +279,7 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
     with_permissions(state, caller, facts.into_iter().map(entry).collect()).await
 }
 
-/// Whether a setting names a place of the machine: an absolute path, or the program or folder of frozen events.
+/// Whether a setting names a location on the machine: an absolute path, or the program or folder of frozen events.
 fn names_place(key: &str, value: &str) -> bool {
     value.trim_start().starts_with('/') || key.starts_with("coldToFrozen") || key == "warmToColdScript"
 }

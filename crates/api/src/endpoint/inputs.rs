@@ -59,7 +59,6 @@ const SSL: &[&str] = &[
     "sslPassword",
     "sslRootCAPath",
 ];
-/// The conf of inputs.
 const CONF: &str = "inputs";
 /// The sender to which a port is restricted.
 const RESTRICTED: &str = "restrictToHost";

@@ -31,7 +31,7 @@ const TIMES_MAX: usize = 100;
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
 /// The search shown in messages about completions.
 const SHOWN_SEARCH: &str = "| typeahead";
-/// Maximum number of completions.
+/// Maximum number of completions; a larger `count` has the same effect.
 const COMPLETIONS_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
