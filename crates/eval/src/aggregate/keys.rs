@@ -1,9 +1,9 @@
 //! Group keys: the texts of the BY fields, mapped to dense numbers.
 //!
 //! The key of one field is its text; the key of several fields consists of their texts, each prefixed by its length, so
-//! that keys are unambiguous. All keys are stored in one buffer, each after its number and length. Each slot also holds
-//! part of the hash, so a lookup of a known key costs two cache misses. For keys looked up in bulk, slots and records
-//! are prefetched.
+//! that keys are unambiguous. All keys are stored in one buffer, each after its number and length. Each slot of the
+//! hash table also holds part of the hash, so a lookup of a known key costs two cache misses. For keys looked up in
+//! bulk, slots and records are prefetched.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The state of one function for one group, with its value after each row. Used by `streamstats` and to rank series.
+//! The state of one function for one group, with its value after each row, for `streamstats` and ranking series.
 //!
 //! Not here: rows that leave a window again (the engine's `streamstats`).
 

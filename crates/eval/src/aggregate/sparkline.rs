@@ -3,7 +3,7 @@
 //! The span starts at the requested length or, by default, at one second. It doubles whenever a group exceeds
 //! [`REQUESTED_POINTS_MAX`] or, by default, [`POINTS_MAX`] points, so that no range has to be known in advance. At the
 //! end, one span applies to all groups: the longest of their spans, doubled until the whole range has no more points
-//! than that.
+//! than this maximum.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
