@@ -1,10 +1,10 @@
 //! Sealing: a frozen slab is encoded, verified and written as the objects of a bucket. Only then may its log be
 //! deleted.
 //!
-//! Order: `begin_seals` (records the objects' names), encode, decode and compare, store the objects, `commit_seals`,
-//! then one critical section that replaces slabs by buckets, then the deletion of log segments that are no longer
-//! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because otherwise
-//! thousands of indexes with one event each would need as many waits for the disk.
+//! The steps are: `begin_seals` (records the objects' names), encode, decode and compare, store the objects,
+//! `commit_seals`, then one critical section that replaces slabs by buckets, then the deletion of log segments that are
+//! no longer needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
+//! otherwise thousands of indexes with one event each would need as many waits for the disk.
 //!
 //! Before a failed attempt is repeated, the catalog shows whether its commit took effect ([`crate::commit_turn`]),
 //! because the objects of a live bucket are never replaced. A panic of the encoder quarantines its slab, which stays in

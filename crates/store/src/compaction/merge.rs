@@ -1,11 +1,11 @@
 //! The steps of one merge.
 //!
-//! Order: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again, decode and
-//! compare, slab by slab; `begin_seal` (records the objects' names), store both objects, `commit_compaction`, then one
-//! critical section that replaces the old buckets by the new one. A crash before the commit leaves objects that the
-//! next start deletes; after the commit, the old buckets are retired, and their objects are deleted like the objects of
-//! expired buckets. Memory holds one input slab and the output objects. `max_merge_stored_bytes` bounds the size of the
-//! inputs; the output is rarely larger.
+//! The steps are: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again,
+//! decode and compare, slab by slab; `begin_seal` (records the objects' names), store both objects,
+//! `commit_compaction`, then one critical section that replaces the old buckets by the new one. A crash before the
+//! commit leaves objects that the next start deletes; after the commit, the old buckets are retired, and their objects
+//! are deleted like the objects of expired buckets. Memory holds one input slab and the output objects.
+//! `max_merge_stored_bytes` bounds the size of the inputs; the output is rarely larger.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
