@@ -3,8 +3,7 @@
 //! ([`quarry_apps::app_installs`]).
 //!
 //! Unlike in Splunk, no message asks for a restart after an app was installed or removed, because changes take effect
-//! at once.
-//! Not here: downloads, and update checks.
+//! at once. Not here: downloads and update checks.
 
 use std::borrow::Cow;
 
