@@ -10,7 +10,7 @@ use quarry_event::TimeNs;
 
 /// Maximum number of messages; a further message replaces the oldest.
 pub(crate) const BULLETINS_MAX: usize = 200;
-/// Maximum bytes of a message, and of its name.
+/// Maximum bytes of a message, and of its name; a request with more is refused.
 pub(crate) const BULLETIN_BYTES_MAX: usize = 8 << 10;
 
 /// Severity of a message.

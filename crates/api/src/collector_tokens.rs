@@ -17,13 +17,13 @@ use crate::node::{CollectorToken, TokenChange, TokenError};
 
 /// File of the tokens, relative to the data directory.
 const FILE: &str = "etc/system/local/inputs.conf";
-/// Maximum size of the file.
+/// Maximum size of the file in bytes; a larger file is not changed.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Maximum tokens of a node.
+/// Maximum tokens of a node; a further token is refused.
 const TOKENS_MAX: usize = 10_000;
-/// Maximum bytes of a name and of a token.
+/// Maximum bytes of a name and of a token; longer ones are refused.
 const NAME_BYTES_MAX: usize = 256;
-/// Maximum bytes of other values.
+/// Maximum bytes of other values; longer ones are refused.
 const VALUE_BYTES_MAX: usize = 4_096;
 /// Settings that clients may write.
 const SETTINGS: [&str; 11] = [

@@ -21,9 +21,9 @@ use crate::message::ApiError;
 
 /// Minimum bytes of an answer that is compressed; a smaller answer fits into a packet uncompressed.
 const BYTES_MIN: usize = 1_400;
-/// Maximum bytes of a complete answer that is compressed.
+/// Maximum bytes of a complete answer that is compressed; a larger one is sent uncompressed.
 const BYTES_MAX: usize = 16 << 20;
-/// Maximum bytes that are compressed on the thread of the connection.
+/// Maximum bytes that are compressed on the thread of the connection; more are compressed on another thread.
 const INLINE_BYTES_MAX: usize = 32 << 10;
 /// Type of server-sent events.
 const EVENTS: &str = "text/event-stream";

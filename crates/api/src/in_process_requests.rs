@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use crate::ApiState;
 
-/// Maximum bytes of an answer.
+/// Maximum bytes of an answer; with more, the request fails.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// An answer as an HTTP client would get it.

@@ -48,7 +48,7 @@ pub use search_slots::SEARCHES_WAITING_MAX;
 pub use state::ApiState;
 pub use uploads::FOLDER as UPLOADS_FOLDER;
 
-/// Maximum size of a request's body, except at endpoints that have another limit.
+/// Maximum bytes of a request's body, except at endpoints that have another limit; a larger body is refused.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The management service.

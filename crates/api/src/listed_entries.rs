@@ -20,7 +20,7 @@ use crate::caller::Caller;
 use crate::endpoint::table::ENDPOINTS;
 use crate::message::LackedPart;
 
-/// Maximum bytes of an answer.
+/// Maximum bytes of an answer; with more, the request fails.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";
@@ -145,7 +145,7 @@ fn entry_of(entry: &Value) -> NodeEntry {
     add_members("eai:acl.", &acl, &mut row);
     match &entry["content"] {
         Value::Object(content) => add_members("", content, &mut row),
-        // A setting below `properties`.
+        // Below `properties`, the content of an entry is the value of a setting.
         text @ Value::String(_) => add("value", text, &mut row),
         _ => {}
     }

@@ -118,7 +118,6 @@ impl ApiError {
         }
     }
 
-    /// A capability is missing.
     pub(crate) fn missing_capability(user: &str, capability: &str) -> ApiError {
         ApiError::forbidden(format!(
             "You (user={user}) do not have permission to perform this operation (requires capability: {capability})."
@@ -389,7 +388,7 @@ pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Respon
     let lacked = response.extensions_mut().remove::<LackedPart>();
     let mut error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // An error of the router.
+        // The router itself has refused the request.
         None => {
             let body = to_bytes(response.into_body(), TEXT_BYTES_MAX).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&body).trim().to_owned();

@@ -135,7 +135,7 @@ pub struct TokenChange {
     pub settings: Vec<(String, String)>,
 }
 
-/// Error of writing a token.
+/// Error when a token is written or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// No token has this name.

@@ -16,13 +16,14 @@ use tokio::time::timeout;
 
 use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 
-/// Maximum answers in progress, including stalled ones. Each answer has a thread and some pages of events.
+/// Maximum answers in progress, including stalled ones; further requests are refused. Each answer has a thread and some
+/// pages of events.
 pub const ANSWERS_MAX: usize = 256;
 /// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Number of chunks buffered for a client.
+/// Number of chunks buffered for a client; then the search waits.
 const CHUNKS_MAX: usize = 2;
-/// Maximum bytes of rows and text held by stalled answers together.
+/// Maximum bytes of rows and text held by stalled answers together; an answer that would exceed it is cut off.
 pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
 /// Approximate bytes that a stalled answer holds besides its text.
 const STALLED_ANSWER_BYTES: usize = 1 << 20;
@@ -59,7 +60,7 @@ pub(crate) struct Outlet {
     permit: AnswerPermit,
 }
 
-/// Permits of answers in progress.
+/// Permits for answers in progress.
 #[derive(Clone)]
 pub(crate) struct AnswerPermits {
     answers: Arc<Semaphore>,
@@ -67,14 +68,13 @@ pub(crate) struct AnswerPermits {
     stalled: Arc<Semaphore>,
 }
 
-/// Permit of an answer, released when dropped.
+/// Permit for an answer, released when dropped.
 pub(crate) struct AnswerPermit {
     stalled: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AnswerPermits {
-    /// The permits of a server.
     pub(crate) fn for_server() -> AnswerPermits {
         AnswerPermits::new(ANSWERS_MAX, STALLED_BYTES_MAX)
     }
@@ -183,7 +183,7 @@ impl Outlet {
         // The text counts twice, because the row itself takes about as much memory.
         let kilobytes = u32::try_from((STALLED_ANSWER_BYTES + 2 * more) >> 10).map_err(|_| ClientGone)?;
         let _held = self.permit.stalled.try_acquire_many(kilobytes).map_err(|_| ClientGone)?;
-        // Gives up the slot, so that other searches can run during the wait.
+        // The slot is given up, so that other searches can run during the wait.
         let had_turn = self.slot.take().is_some();
         let room = timeout(stall_max, self.sender.reserve()).await;
         room.map_err(|_| ClientGone)?.map_err(|_| ClientGone)?.send(chunk);

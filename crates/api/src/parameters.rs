@@ -179,7 +179,6 @@ impl Parameters {
         self
     }
 
-    /// Keeps only the parameters of one name.
     pub(crate) fn keep_only(mut self, name: &str) -> Parameters {
         self.0.retain(|(other, _)| other == name);
         self

@@ -1,4 +1,5 @@
-//! Search slots: limit the number of concurrent searches, in total and per user, with a fair queue.
+//! Search slots: each running search holds one, so that their number limits the concurrent searches, in total and per
+//! user. Waiting searches are in a fair queue.
 //!
 //! A user at the limit does not block others: the next search to run is the first in the queue whose user is below the
 //! limit. Streams, whose rows are sent as they are found, last as long as their clients read, so some of a user's slots

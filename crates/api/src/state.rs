@@ -51,13 +51,13 @@ pub struct ApiState {
     pub(crate) real_time_slots: Arc<SlotPool>,
     /// Documents of collections.
     pub(crate) collections: Arc<Collections>,
-    /// Permits of requests that work with documents.
+    /// Permits for requests that work with documents.
     pub(crate) document_permits: Arc<Semaphore>,
-    /// Permits of large bodies of documents.
+    /// Permits for large bodies of documents.
     pub(crate) document_bodies: Arc<Semaphore>,
     /// Files sent with requests.
     pub(crate) uploads: Uploads,
-    /// Permits of answers in progress.
+    /// Permits for answers in progress.
     answers: AnswerPermits,
 }
 

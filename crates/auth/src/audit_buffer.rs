@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Maximum number of distinct events per round; further events are counted without user, object and client.
 const EVENTS_MAX: usize = 100;
-/// Maximum characters of a recorded name: failed logins contain arbitrary names.
+/// Maximum characters of a recorded name; the rest is dropped, because failed logins contain arbitrary names.
 const NAME_CHARS_MAX: usize = 100;
 
 /// Content of an audit event.
@@ -18,7 +18,7 @@ pub struct AuditEvent {
     pub action: &'static str,
     /// Outcome, in Splunk's words.
     pub info: &'static str,
-    /// Reason of a failure.
+    /// Reason for a failure.
     pub reason: Option<&'static str>,
     /// Object of the action: kind of change and name.
     pub object: Option<(&'static str, String)>,
@@ -42,7 +42,6 @@ pub struct AuditRecord {
 pub(crate) struct AuditBuffer(BTreeMap<AuditEvent, (i64, u64)>);
 
 impl AuditBuffer {
-    /// Records an event.
     pub(crate) fn record(&mut self, mut event: AuditEvent, now_ns: i64) {
         event.user = event.user.chars().take(NAME_CHARS_MAX).collect();
         if self.0.len() >= EVENTS_MAX && !self.0.contains_key(&event) {

@@ -1,7 +1,8 @@
 //! Concurrency limit and memory reuse for password hashing.
 //!
 //! By design, one hash takes 19 MB and about 20 ms, and anyone can trigger a hash before logging in. The number of
-//! running and of waiting hashes is therefore bounded, and the memory of each slot is allocated once and reused.
+//! running and of waiting hashes is therefore bounded. Each running hash has a *slot*, whose memory is allocated once
+//! and reused.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,13 +10,13 @@ use std::time::Duration;
 use crate::AuthError;
 use crate::password::Memory;
 
-/// Maximum concurrent hashes.
+/// Maximum number of concurrent hashes; further logins wait for a slot.
 pub const HASHES_MAX: usize = 2;
 /// Maximum number of logins waiting for a slot; further logins are refused at once.
 pub const HASH_WAITERS_MAX: usize = 64;
-/// Longest wait for a slot.
+/// Longest wait for a slot; then the login is refused.
 const HASH_WAIT: Duration = Duration::from_secs(10);
-/// `Retry-After` sent to a refused client.
+/// `Retry-After` sent to a refused client, in seconds.
 const RETRY_AFTER_S: u64 = 2;
 
 /// Semaphore of concurrent password hashes, each with memory that is reused.

@@ -2,14 +2,12 @@
 
 use ring::hmac::{Context, HMAC_SHA256, Key, Tag};
 
-/// A keyed hash.
 pub(crate) type KeyedHash = [u8; 32];
 
 /// A random key, new at each start.
 pub(crate) struct HashKey(Key);
 
 impl HashKey {
-    /// A new random key.
     pub(crate) fn new(random: &dyn Fn(&mut [u8])) -> HashKey {
         let mut key = KeyedHash::default();
         random(&mut key);

@@ -112,7 +112,7 @@ struct State {
 pub struct NewToken {
     /// Login name of the user whose permissions the token grants.
     pub user: String,
-    /// Audience: free text for the purpose.
+    /// Audience: a text that states the purpose of the token.
     pub audience: String,
     /// Expiry, in seconds since 1970.
     pub expires_s: Option<i64>,

@@ -26,8 +26,8 @@ impl Origin {
         Origin { address, is_local }
     }
 
-    /// Key under which failures are counted: an IPv4 address, or the /64 prefix of an IPv6 address, because one sender
-    /// may use all addresses of a /64.
+    /// Key under which failed logins are counted: an IPv4 address, or the /64 prefix of an IPv6 address, because one
+    /// sender may use all addresses of a /64.
     pub(crate) fn network_key(&self) -> u128 {
         match self.address {
             IpAddr::V4(address) => u128::from(address.to_bits()),

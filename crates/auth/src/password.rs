@@ -5,9 +5,10 @@ use argon2::{ARGON2ID_IDENT, Algorithm, Argon2, Block, Params, Version};
 
 use crate::{AuthError, UserRecord};
 
-/// Maximum memory that a stored hash may require, in KiB; limited because the file may be edited by hand.
+/// Maximum memory that a stored hash may require, in KiB. The file may be edited by hand, so hashes that require more
+/// are refused.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
-/// Maximum number of passes over the memory.
+/// Maximum number of passes over its memory that a stored hash may require; hashes that require more are refused.
 const PASSES_MAX: u32 = 16;
 /// Length of new hashes in bytes.
 const OUTPUT_BYTES: usize = 32;

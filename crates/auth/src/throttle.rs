@@ -11,11 +11,11 @@ use crate::Origin;
 use crate::keyed_hash::KeyedHash;
 
 const NS_PER_S: i64 = 1_000_000_000;
-/// Free failures per user and address.
+/// Number of failed logins per user and address before the first wait.
 pub const FREE_PER_USER_AND_ADDRESS: u32 = 5;
-/// Free failures per address.
+/// Number of failed logins per address before the first wait.
 pub const FREE_PER_ADDRESS: u32 = 20;
-/// Free failures per user, from any address.
+/// Number of failed logins per user, from any address, before the first wait.
 pub const FREE_PER_USER: u32 = 50;
 /// Longest wait for the next login.
 pub const WAIT_S_MAX: i64 = 60;
@@ -49,7 +49,7 @@ struct Tally {
     failures: u32,
     last_ns: i64,
     blocked_until_ns: i64,
-    /// The last successful login.
+    /// Time of the last successful login.
     good_ns: Option<i64>,
 }
 

@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 
 use crate::AuthError;
 
-/// Maximum tokens per user.
+/// Maximum tokens per user; a further token is refused.
 pub const TOKENS_PER_USER_MAX: usize = 100;
-/// Maximum tokens in all.
+/// Maximum tokens of all users; a further token is refused.
 pub const TOKENS_MAX: usize = 10_000;
-/// Maximum characters of a token's audience.
+/// Maximum characters of a token's audience; a longer one is refused.
 pub const AUDIENCE_CHARS_MAX: usize = 256;
-/// Maximum size of a token that is examined.
+/// Maximum size of a token; a larger one is refused unexamined.
 const TOKEN_BYTES_MAX: usize = 4 << 10;
 /// File of records, below the data directory.
 const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
 const KEY_FILE: &str = "etc/auth/tokens.key";
 const KEY_BYTES: usize = 32;
-/// The `kid` of the key and the name of the signing method.
+/// The `kid` and `alg` of a token's header.
 const KEY_ID: &str = "quarry.secret";
 const ALGORITHM: &str = "HS256";
 
@@ -38,7 +38,7 @@ pub struct TokenRecord {
     pub id: String,
     /// Login name of the user whose permissions the token grants.
     pub user: String,
-    /// Audience: free text for the purpose.
+    /// Audience: a text that states the purpose of the token.
     pub audience: String,
     /// User and node that created the token.
     pub issuer: String,
@@ -177,7 +177,6 @@ impl Tokens {
         shown
     }
 
-    /// The record of a token.
     pub(crate) fn get(&self, id: &str) -> Option<&TokenRecord> {
         self.records.get(id)
     }

@@ -11,11 +11,11 @@ pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
 pub const ADMIN_ROLE: &str = "admin";
 /// Minimum characters of a password (Splunk's default `minPasswordLength`).
 pub const PASSWORD_CHARS_MIN: usize = 8;
-/// Maximum bytes of a password.
+/// Maximum bytes of a password; a longer one is refused.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
-/// Maximum characters of a user name.
+/// Maximum characters of a user name; a longer one is refused.
 const NAME_CHARS_MAX: usize = 100;
-/// Maximum users of a node.
+/// Maximum users of a node; a further user is refused.
 const USERS_MAX: usize = 10_000;
 /// Names that users cannot have, because in paths they mean any user or no user.
 const RESERVED_NAMES: [&str; 2] = ["-", "nobody"];
@@ -132,7 +132,7 @@ pub fn apply_change(
     match (change, at) {
         (UserChange::Add { name, .. }, Some(_)) => return Err(AuthError::UserExists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
-            // Checked as stored: `Nobody` is the reserved name, too.
+            // The name is checked in the case in which it is stored: `Nobody` is reserved, too.
             let name = name.to_lowercase();
             check_name(&name)?;
             let roles = known_names(roles, known);

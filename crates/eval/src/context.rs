@@ -84,7 +84,7 @@ pub trait ReleaseMemory: Send + Sync {
 pub struct ReleasableMemory(Mutex<Vec<Weak<dyn ReleaseMemory>>>);
 
 impl ReleasableMemory {
-    /// Registers data that can be released, as long as its owner keeps it.
+    /// Registers data that can be released until its owner drops it.
     pub fn add(&self, holding: Weak<dyn ReleaseMemory>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
@@ -166,7 +166,7 @@ impl Stop {
     pub fn for_subsearch(outer: &Arc<Stop>, time_max_s: u64) -> Stop {
         let time_max_ns = i64::try_from(time_max_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
         let now_ns = outer.clock().filter(|_| time_max_s > 0).map(|clock| clock.elapsed_ns());
-        // Pauses so far do not count; further ones are added to the limit.
+        // Earlier pauses do not count; each later pause extends the limit.
         let end_ns = now_ns.map(|now| now.saturating_sub(outer.total_paused_ns()).saturating_add(time_max_ns));
         Stop {
             outer: Some(Arc::clone(outer)),
@@ -193,7 +193,7 @@ impl Stop {
 
     /// Sets the clock that limits the time of commands after the search was finalised.
     pub fn set_clock(&self, clock: SharedClock) {
-        // Only the first clock counts.
+        // A later clock is ignored.
         drop(self.clock.set(clock));
     }
 
@@ -286,7 +286,7 @@ impl Stop {
 
     fn is_past_own_end(&self, after_ns: i64) -> bool {
         let finish_ns = self.finish_ns.load(Ordering::Relaxed);
-        // Only the limit of a subsearch leaves out pauses: a job sets its end again after each pause.
+        // Only the limit of a subsearch excludes pauses: a job sets its end again after each pause.
         let paused_ns = if self.outer.is_some() { self.total_paused_ns() } else { 0 };
         // Unless the search is finalised, the clock is not read.
         let passed_ns = |clock: &SharedClock| clock.elapsed_ns().saturating_sub(paused_ns).saturating_sub(finish_ns);

@@ -36,7 +36,7 @@ pub use node::{ExprNode, Row};
 const TRIAL_ROWS: usize = 64;
 /// Maximum size of a value that does not count as large.
 const SMALL_VALUE_BYTES_MAX: usize = 16 << 10;
-/// Maximum bytes of large values per batch of rows.
+/// Maximum bytes of an expression's large values per batch of rows; beyond it, the search fails.
 const LARGE_VALUES_BYTES_MAX: usize = 256 << 20;
 
 /// A compiled expression. Clones share the state of `random()`.

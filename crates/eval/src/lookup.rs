@@ -117,8 +117,8 @@ pub struct Location {
 
 /// A database of addresses.
 pub trait AddressLocations: Send + Sync {
-    /// Location of an address. Names are in the first of `languages` that the address's record contains; `code`
-    /// requests ISO codes.
+    /// Location of an address. Names are in the first of `languages` that the address's record contains; the language
+    /// `code` means ISO codes.
     fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
 }
 

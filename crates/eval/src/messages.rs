@@ -12,7 +12,7 @@ use quarry_spl::truncate_message;
 
 /// Maximum bytes of a text produced by replacement or concatenation; a longer text becomes null.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of steps that PCRE2 may take for one match.
+/// Maximum number of steps that PCRE2 may take for one match; then the text counts as not matching.
 pub const MATCH_STEPS_MAX: u32 = 100_000;
 /// Maximum number of groups of one row with multivalue BY fields; the row is not in further groups.
 pub const GROUPS_PER_ROW_MAX: usize = 10_000;
@@ -31,7 +31,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Maximum number of messages kept.
+    /// Maximum number of messages kept; further ones are dropped.
     pub const LIMIT: usize = 100;
 
     /// Adds a message unless it is already in the list.

@@ -3,7 +3,8 @@
 //! A regular expression runs on the linear-time `regex` crate if it has the same meaning there; [`translate`] decides
 //! this, and rewrites constructs that differ. The capture groups of expressions that are not one-pass are found by
 //! PCRE2's machine code, with the same result. Look-around, back references, possessive quantifiers and the like run on
-//! PCRE2 with a match limit; a match that exceeds it counts as no match.
+//! PCRE2 with a match limit; a match that exceeds it counts as no match. For example, `user=(?<user>\w+)` runs on
+//! `regex`, and `(\w+)=\1` on PCRE2.
 //!
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
@@ -34,9 +35,9 @@ pub use like::LikePattern;
 pub use replacement::Replacement;
 pub use wildcard::Wildcard;
 
-/// Maximum length of a regular expression, in bytes.
+/// Maximum length of a regular expression, in bytes; a longer one is rejected.
 pub const PATTERN_BYTES_MAX: usize = 64 * 1024;
-/// Maximum memory of a compiled expression of the linear engine, in bytes.
+/// Maximum memory of a compiled expression of the linear engine, in bytes; larger expressions run on PCRE2.
 const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum stack of PCRE2's compiled code, in bytes; the default is too small for long events.
 const JIT_STACK_BYTES_MAX: usize = 1024 * 1024;
@@ -158,7 +159,7 @@ struct LinearPositions {
     machine_code: Option<MachineCodeMatch>,
     /// Number of texts searched while there is no machine code.
     texts: u32,
-    /// Number of prefix searches handed over to the engine, less those that were not.
+    /// Number of prefix searches that the linear engine had to decide, minus the number of the others.
     handovers: u32,
     /// The method that found the last match; the positions are in its results.
     found_by: SearchMethod,

@@ -1,7 +1,7 @@
 //! Conditions of `search` on rows: field tests, keywords on `_raw`, AND, OR, NOT.
 //!
-//! Compiled once and evaluated column-wise. Each test examines only rows that are still undecided, and tests of
-//! `_raw`, which are the most expensive, come last within the same AND or OR.
+//! A condition is compiled once and evaluated column-wise. Each test examines only rows that are still undecided, and
+//! tests of `_raw`, which are the most expensive, come last within the same AND or OR.
 //!
 //! Unlike in `where`, values are literals and comparison is case-insensitive. A row without the field passes no test
 //! of that field, including `!=`, but it does pass `NOT field=x`. A multivalue passes if one of its values does.

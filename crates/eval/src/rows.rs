@@ -62,7 +62,8 @@ const LINEAR_LOOKUP_COLUMNS_MAX: usize = 32;
 /// Separator of multivalues when a single text is needed.
 pub const MULTI_SEPARATOR: &str = "\n";
 /// Maximum number of values that the multivalues of one column of a batch may have after rows were repeated: 256 MiB of
-/// references to texts. A row with a long multivalue cannot be repeated for thousands of rows.
+/// references to texts. Beyond it, the search fails: a row with a long multivalue cannot be repeated for thousands of
+/// rows.
 pub const REPEATED_VALUES_MAX: usize = 16 << 20;
 
 /// The type of a multivalue column.
@@ -70,7 +71,7 @@ pub fn multi_type() -> DataType {
     DataType::List(multi_item())
 }
 
-/// The item field of a multivalue column.
+/// The Arrow field of the items of a multivalue column.
 pub fn multi_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8View, true))
 }

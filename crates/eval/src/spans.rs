@@ -195,8 +195,8 @@ impl NumberSpans {
     pub fn name(&self, value: f64) -> String {
         let (low, high) = match *self {
             NumberSpans::Width(width) => {
-                // Computed with decimals: 0.3 is exactly three tenths, but the quotient of the doubles is a little
-                // less.
+                // The quotient is computed with decimals: 0.3 is exactly three tenths, but a quotient of doubles is a
+                // little less.
                 let (value, width) = (Number::of_float(value), Number::of_float(width));
                 let spans = value.divided_by(width).map_or(f64::NAN, Number::as_f64).floor();
                 let low = Number::of_float(spans).times(width);
@@ -206,7 +206,7 @@ impl NumberSpans {
                 if value <= 0.0 {
                     return "0".to_owned();
                 }
-                // Slightly more than the quotient, so that an exact power belongs to its own span.
+                // The sum is slightly more than the quotient, so that an exact power belongs to its own span.
                 let power = ((value / coefficient).ln() / base.ln() + 1e-12).floor();
                 (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
             }
@@ -222,7 +222,7 @@ impl NumberSpans {
         if exact == 0.0 || !exact.is_finite() || (range == 0.0 && least <= 1.0) {
             return NumberSpans::Width(1.0);
         }
-        // Slightly less than the logarithm, so that an exact power is not rounded up.
+        // The difference is slightly less than the logarithm, so that an exact power is not rounded up.
         NumberSpans::Width(10f64.powi(integer_part((exact.log10() - 1e-9).ceil())))
     }
 }

@@ -80,8 +80,8 @@ impl MetadataIndex {
             self.position.entry(meta.clone()).or_insert_with(|| u32_of(at));
         }
         self.seen = metas.len();
-        // Compared, because an entry may have been replaced after it was added to the table. If the replaced entry is
-        // added again, a duplicate is harmless.
+        // The entry is compared, because it may have been replaced after it was added to the table. If the replaced
+        // entry is added again, a duplicate is harmless.
         self.position.get(wanted).copied().filter(|at| metas[*at as usize] == *wanted)
     }
 }

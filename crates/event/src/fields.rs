@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Number of names up to which a linear search is used instead of a lookup table.
 const LINEAR_SEARCH_NAMES_MAX: usize = 32;
-/// Maximum number of consecutive fields of the previous event that an event may lack while its names are still expected
-/// in the order of that event.
+/// Maximum number of fields of the previous event that are searched for a name that was not the expected one. Beyond
+/// them, the expected field stays the same.
 const MISSING_FIELDS_MAX: usize = 16;
 /// Stands for a code that has not been translated yet.
 const UNKNOWN_CODE: u32 = u32::MAX;
@@ -512,7 +512,7 @@ impl<'a> FieldRun<'a> {
         FieldIter { left: self, event: self.event_numbers().start, value: self.value_range().start }
     }
 
-    /// Those of the fields that belong to these rows.
+    /// The fields that belong to these rows.
     pub fn of_rows(self, rows: Range<usize>) -> FieldRun<'a> {
         let FieldRun { fields, start, end } = self;
         let before = |row: usize| {

@@ -140,7 +140,7 @@ fn end_of_breaker(text: &[u8], at: usize) -> usize {
 fn breaker_mask<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
     /// Multiplication by this constant gathers the flags of eight bytes in the highest byte.
     const GATHER_MULTIPLIER: u64 = 0x0102_0408_1020_4080;
-    // Comparisons instead of a table, so that the compiler can process many bytes at once.
+    // Bytes are compared instead of looked up in a table, so that the compiler can process many at once.
     let is_breaker = |byte: u8| {
         let within = |first: u8, count: u8| byte.wrapping_sub(first) < count;
         let is_blank = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');

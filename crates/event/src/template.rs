@@ -30,13 +30,14 @@ pub use number::{NumberFormat, TimeLayout};
 pub const TEXT_COLUMN: u32 = 0;
 /// Maximum number of templates of a slab, over all columns; further texts are stored as plain texts.
 pub const MAX_TEMPLATES: usize = 4_096;
-/// Maximum number of columns of a slab.
+/// Maximum number of columns of a slab; beyond it, values are not divided further.
 pub const MAX_COLUMNS: usize = 4_096;
 /// Maximum number of search-time fields whose values a slab stores; further fields are not stored. Each field has at
 /// most two columns and two templates, or a template per code, which do not count towards [`MAX_COLUMNS`] and
 /// [`MAX_TEMPLATES`].
 pub const MAX_STORED_EXTRACTIONS: usize = 256;
-/// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]).
+/// Maximum number of names of the search-time fields of a slab ([`ExtractedNames`]); if there are more, no names are
+/// stored.
 pub const MAX_EXTRACTED_NAMES: usize = 1_024;
 /// Maximum number of codes, over all stored search-time fields of a slab, for values that are parts of the texts
 /// ([`TextParts`]).

@@ -32,7 +32,7 @@ pub enum TermQuery {
         /// Query for the tokens of the value.
         tokens: Box<TermQuery>,
     },
-    /// Pages of slabs with a text that may have this mark: there, a value need not consist of tokens of the text.
+    /// Pages of slabs in which a text may have this mark; a value in such a text need not consist of its tokens.
     Marked(TextMark),
     /// Pages that may have an event with an index-time field.
     IndexTimeFields,

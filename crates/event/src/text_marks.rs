@@ -34,7 +34,7 @@ pub struct MarkSet(pub u8);
 impl MarkSet {
     /// The marks that `texts`, which are concatenated, lack.
     pub fn absent_from(texts: &[u8]) -> MarkSet {
-        // Every mark of a token of XML is a mark of a value.
+        // Every text with an `XmlToken` also has an `XmlValue`.
         let divides_values = TextMark::XmlValue.is_in(texts);
         let kinds = [
             (TextMark::UnbrokenBlank, TextMark::UnbrokenBlank.is_in(texts)),
@@ -55,9 +55,9 @@ impl MarkSet {
 #[derive(Clone)]
 struct ByteRun {
     sets: Vec<ByteSet>,
-    /// Index in `sets` of the position that `memchr2` looks for.
+    /// Index in `sets` of the set whose bytes `memchr2` searches for.
     anchor: usize,
-    /// The one or two bytes that may be there.
+    /// The one or two bytes of this set.
     anchors: [u8; 2],
 }
 
@@ -185,7 +185,7 @@ fn json_runs() -> Vec<ByteRun> {
 /// match the run up to this position.
 struct RunMatcher {
     runs: Vec<ByteRun>,
-    /// By byte: the positions at which the byte may be.
+    /// For each byte, the positions at which it may be.
     positions: Box<[u64; 256]>,
     firsts: u64,
     lasts: u64,

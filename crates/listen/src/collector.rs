@@ -35,7 +35,7 @@ const GRPC_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 
 /// Name of the collector's port in messages, and the option and setting of its number.
 const COLLECTOR: (&str, &str) = ("HTTP Event Collector", "--hec, or port in [http] of inputs.conf");
-/// The same for the port of OTLP over gRPC.
+/// Like [`COLLECTOR`], for the port of OTLP over gRPC.
 const GRPC: (&str, &str) = ("OTLP over gRPC", "port in [otlp] of inputs.conf");
 
 /// Running collector ports.

@@ -1,11 +1,11 @@
-//! Errors of listening on a port.
+//! Errors when a port is opened.
 
 use std::io;
 use std::net::SocketAddr;
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Error of opening a port.
+/// Error when a port is opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The command line requests a port that would expose tokens.

@@ -103,5 +103,5 @@ fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// Timeout of a handshake.
+/// Timeout of a handshake; then the connection is closed.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

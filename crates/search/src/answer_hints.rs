@@ -23,7 +23,7 @@ use crate::{ResultTable, Row};
 const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
 /// Interval at which it is checked whether the client still waits for the hints.
 const CLIENT_POLL_INTERVAL: Duration = Duration::from_millis(25);
-/// Maximum number of rows of a small search.
+/// Maximum number of rows of a small search; further rows are not read.
 const ROWS_MAX: usize = 2_000;
 
 /// The search that produced an answer.

@@ -19,7 +19,7 @@ use crate::table::Row;
 
 /// Maximum number of values of a field that `fieldsummary` returns for each range; the values of both are compared.
 pub const VALUES_MAX: usize = 100;
-/// Maximum number of differences returned.
+/// Maximum number of differences returned; the smallest are omitted.
 pub const DIFFERENCES_MAX: usize = 200;
 /// A field is not compared if the number of its distinct values exceeds both [`ALWAYS_COMPARED_MAX`] and this share of
 /// its events.

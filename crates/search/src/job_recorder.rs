@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 
-/// Maximum bytes of rows stored per search.
+/// Maximum bytes of rows stored per search; of a larger result, no rows are stored.
 pub const STORED_BYTES_MAX: usize = 32 << 20;
 /// Maximum bytes of rows collected by all running searches of a [`JobRecorder`]. A search that would exceed the limit
 /// does not store its rows.

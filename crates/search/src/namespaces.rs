@@ -25,10 +25,10 @@ use crate::jobs::Jobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
 
-/// Maximum number of cached services.
+/// Maximum number of cached services; beyond it, the least recently used is dropped.
 const NAMESPACES_MAX: usize = 512;
-/// Maximum size in bytes of the configuration files of all cached services. In memory, a configuration takes about
-/// fifteen times its size.
+/// Maximum size in bytes of the configuration files of all cached services; beyond it, the least recently used are
+/// dropped. In memory, a configuration takes about fifteen times its size.
 const NAMESPACE_BYTES_MAX: usize = 16 << 20;
 /// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;
@@ -228,7 +228,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // Never drops the unrestricted service of all apps or the requested service.
+        // The unrestricted service of all apps and the requested service are never dropped.
         let may_go =
             |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::unrestricted();
         let is_over = |stays: &[CachedService]| {
@@ -242,7 +242,7 @@ impl Namespaces {
         }
         *kept = stays;
         drop(kept);
-        // Outside the lock, because freeing the configuration of a service takes time.
+        // The services are freed outside the lock, because freeing a configuration takes time.
         drop(gone);
         service
     }

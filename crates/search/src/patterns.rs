@@ -27,7 +27,7 @@ const COMPARED_MAX: usize = 200;
 const WORDS_MAX: usize = 200;
 /// Marks after which a word ends.
 const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";
-/// Maximum bytes of a text that are compared.
+/// Maximum bytes of a text that are compared; the rest is ignored.
 const TEXT_BYTES_MAX: usize = 4_096;
 /// Text of a variable in a pattern.
 const VARIABLE: &str = "*";
@@ -89,7 +89,7 @@ impl PatternFinder {
         let near = self.by_start.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_full = self.found.len() >= PATTERNS_MAX || near.len() >= COMPARED_MAX;
         let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
-        // Of equally similar patterns, the oldest one.
+        // Of equally similar patterns, the oldest one is chosen.
         let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
         let is_enough = |equal: usize| f64_of(equal) >= self.threshold * f64_of(words.len());
         match best.filter(|(equal, _)| is_enough(*equal)) {
@@ -151,7 +151,7 @@ impl Group {
                 }
                 None => run.clear(),
             }
-            // Of runs with the same number of letters, the first one.
+            // Of runs with the same number of letters, the first one is kept.
             if letter_count(&run) > letter_count(&phrase) {
                 phrase.clone_from(&run);
             }

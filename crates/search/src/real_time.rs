@@ -24,8 +24,8 @@ use crate::service::{SearchParams, SearchService};
 
 /// Prefix of real-time bounds.
 const REAL_TIME: &str = "rt";
-/// Maximum bytes of rows of one round of new events. The events of a round are bounded, but commands may add rows or
-/// fields.
+/// Maximum bytes of rows of one round of new events, after which the round ends. The events of a round are bounded, but
+/// commands may add rows or fields.
 const ROUND_BYTES_MAX: usize = 64 << 20;
 
 /// The time range of a real-time search.

@@ -19,11 +19,11 @@ use crate::error::SearchError;
 use crate::service::{SearchParams, SearchService};
 use crate::table::ResultTable;
 
-/// Maximum number of events on each side.
+/// Maximum number of events on each side; a larger number is reduced to it.
 pub const EVENTS_MAX: usize = 1_000;
 /// Lengths in seconds of the ranges after the event, searched one after the other; the last search has no upper limit.
 const RANGE_LENGTHS_S: [i64; 3] = [60, 3_600, 86_400];
-/// Maximum number of returned events with exactly the same time.
+/// Maximum number of returned events with exactly the same time; further ones are omitted.
 const SAME_TIME_MAX: usize = 1_000;
 /// Condition that all events meet.
 const EVERY_EVENT: &str = "*";

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Maximum limit requested; a higher one would only enlarge the kernel's tables.
 const REQUESTED_LIMIT_MAX: u64 = 65_536;
-/// Assumed when the system reports no limit.
+/// Limit that is assumed if the system reports none.
 const DEFAULT_LIMIT: usize = 1_024;
 
 /// Raises the soft limit to [`REQUESTED_LIMIT_MAX`], or to the hard limit if that is lower. Shells start programs with

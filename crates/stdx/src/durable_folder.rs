@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Errors of syncing a folder that belongs to another user, or to a file system without writing or syncing.
+/// Errors from syncing a folder that belongs to another user, or to a file system that cannot be written or synced.
 const CANNOT_SYNC: [io::ErrorKind; 4] = [
     io::ErrorKind::PermissionDenied,
     io::ErrorKind::ReadOnlyFilesystem,
@@ -34,7 +34,7 @@ pub fn create_with(path: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::R
         Err(error) if CANNOT_SYNC.contains(&error.kind()) => {}
         synced => synced?,
     }
-    // From the outside in, so that an interruption leaves at most one entry that is not durable.
+    // Outer folders are created first, so that an interruption leaves at most one entry that is not durable.
     for folder in missing.into_iter().rev() {
         match fs::create_dir(folder) {
             // Another thread or process was faster.

@@ -24,7 +24,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         durable_folder::create(folder)?;
     }
-    // The whole name, because other files of the folder may differ only in their extension.
+    // `.new` follows the whole name, because other files of the folder may differ only in their extension.
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);

@@ -5,11 +5,12 @@ use quarry_event::EventBatch;
 use crate::StoreError;
 use crate::options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX};
 
-/// Maximum size in bytes of one index-time field, name and value together.
+/// Maximum size in bytes of one index-time field, name and value together; a batch with a larger field is refused.
 const FIELD_BYTES_MAX: usize = 64 << 20;
-/// Maximum total size in bytes of the index, host, source and sourcetype of one metadata entry.
+/// Maximum total size in bytes of the index, host, source and sourcetype of one metadata entry; a batch with a larger
+/// entry is refused.
 const METADATA_BYTES_MAX: usize = 1 << 20;
-/// Maximum length of an index name in bytes.
+/// Maximum length of an index name in bytes; a batch with a longer name is refused.
 const INDEX_BYTES_MAX: usize = 2_048;
 
 /// Checks a batch against the limits and the invariants of `EventBatch`.

@@ -103,7 +103,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         if weight > self.weight_max {
             return false;
         }
-        // Declared before the lock guard, so that values are freed after the lock is released.
+        // `removed` is declared before the lock guard, so that values are freed after the lock is released.
         let mut removed = Vec::new();
         let mut inner = lock(&self.inner);
         if self.is_for_scans && inner.weight + weight > self.weight_max {

@@ -1,4 +1,4 @@
-//! A change of the catalog, and what follows from its outcome.
+//! A change of the catalog, and its effects once it is known whether the change was committed.
 //!
 //! `S` is the state in memory to which the effects are applied. Not here: commits ([`crate::commit_turn`]).
 
@@ -20,7 +20,6 @@ pub(crate) enum CommitEvidence {
     Deleted(DeletionRow),
 }
 
-/// A change of the catalog.
 pub(crate) struct CatalogChange<S> {
     pub(crate) evidence: CommitEvidence,
     /// The effect of the committed change.

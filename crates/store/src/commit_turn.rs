@@ -1,4 +1,4 @@
-//! Commits of the catalog, one at a time, and what they change in memory.
+//! Commits changes of the catalog, one at a time, and applies them to the state in memory.
 //!
 //! After an error it is unknown whether the catalog has executed a transaction: the connection to the database may have
 //! been lost after the commit was sent. The change then stays *unsettled*, and the next turn begins by reading a fact

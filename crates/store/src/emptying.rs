@@ -1,4 +1,4 @@
-//! Delays the removal, by retention, of the last events of an index and of events that were too old when they arrived.
+//! Delays removals by retention: of the last events of an index, and of events that were too old when they arrived.
 //!
 //! If a retention round would empty an index, the cause is more often a wrong setting or clock than an intention, and
 //! the removal cannot be undone. It is therefore reported, and carried out only after it has been due for the

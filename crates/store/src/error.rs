@@ -230,7 +230,7 @@ pub enum StoreError {
     /// Every name tried for a bucket's object is taken by an unknown object.
     #[error("object {object} and others like it belong to no bucket; move them away")]
     NoFreeObjectName {
-        /// The first candidate.
+        /// The first name that was tried.
         object: String,
     },
     /// A folder was not thawed because it contains no valid archived bucket.

@@ -1,9 +1,9 @@
-//! The records that the log should contain according to the catalog and the mark, compared with the segment files
-//! found.
+//! The records that the log should contain, compared with the segment files found. The catalog and the *mark*, a file
+//! with the number of the newest durable record, determine these records.
 //!
 //! A segment is listed in the catalog until it is released: at first with the number of its first record and, once it
-//! is complete, with the number of its last record as well. The mark contains the number of the newest durable record.
-//! A listed segment without a file was removed by something other than the store.
+//! is complete, with the number of its last record as well. A listed segment without a file was removed by something
+//! other than the store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

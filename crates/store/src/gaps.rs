@@ -70,7 +70,6 @@ impl Drop for AppendTurn {
 }
 
 impl Inner {
-    /// Blocks a file.
     fn block(&mut self, checkpoint: &FileCheckpoint) {
         self.failures += 1;
         let gap = Gap { head_bytes: checkpoint.head_bytes, refused_through: None, failure: self.failures };

@@ -180,7 +180,7 @@ impl LogThread {
         let buckets = self.plan(&mut group);
         let records = group.iter().flat_map(|append| append.record.parts(&append.batch));
         let outcome = self.writer.write_group(self.next_lsn, records, bytes as u64);
-        // Before any append is answered, because its caller may check for room next, and queued bytes need room.
+        // The bytes are subtracted before any append is answered, because its caller may check for room next.
         self.queue.subtract_written(queued);
         match outcome {
             Ok(()) => {

@@ -12,7 +12,6 @@ use quarry_event::{Metadata, TermQuery};
 
 use crate::selector::wildcard_match;
 
-/// The text of a metadata field.
 fn text_of(meta: &Metadata, field: MetaField) -> &str {
     match field {
         MetaField::Index => &meta.index,

@@ -1,6 +1,7 @@
 //! Names of a bucket's objects in the data directory.
 
-/// Maximum length of the folder, the part of an object's name that is derived from the index.
+/// Maximum length of the folder, the part of an object's name that is derived from the index; the rest of the index's
+/// name is omitted.
 const FOLDER_BYTES_MAX: usize = 64;
 
 /// Name of a bucket's objects without extension.

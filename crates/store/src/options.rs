@@ -16,12 +16,12 @@ use quarry_catalog::PostgreSqlSettings;
 
 use crate::remote::copies::RemoteOptions;
 
-/// Maximum number of events of one batch: the capacity of a slab.
+/// Maximum number of events of one batch: the capacity of a slab. Larger batches are refused.
 pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
-/// Maximum text bytes of one batch, and therefore of one event.
+/// Maximum text bytes of one batch, and therefore of one event; larger batches are refused.
 pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
-/// Maximum number of indexes without a stanza in indexes.conf. Senders choose the names, and each index takes memory
-/// and files.
+/// Maximum number of indexes without a stanza in indexes.conf; events for further ones are refused. Senders choose the
+/// names, and each index takes memory and files.
 pub const UNCONFIGURED_INDEXES_MAX: usize = 1_000;
 /// Maximum number of messages kept in the report; the oldest are dropped.
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
@@ -99,7 +99,7 @@ pub struct StoreOptions {
     pub catalog: Option<PostgreSqlSettings>,
 }
 
-/// Options of compaction.
+/// Options for compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionOptions {
     /// Whether a thread merges in the background. Off by default, because only a server runs long enough.

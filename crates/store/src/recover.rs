@@ -29,7 +29,6 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
-/// Result of recovery.
 #[derive(Debug)]
 pub(crate) struct RecoveryResult {
     pub(crate) state: State,
@@ -165,7 +164,8 @@ fn salvage_damaged(
         damage::create_placeholder(path, damage)?;
     }
     let mut segments = Vec::new();
-    // Newest first, so that the oldest loss is found again if a crash comes before all segments are replaced.
+    // The newest segment is replaced first, so that the oldest loss is found again if a crash comes before all are
+    // replaced.
     for (damage, segment, read) in damaged.iter().rev() {
         damage::save_damage(catalog, damage)?;
         segments.extend(replace(segment, read)?);

@@ -48,8 +48,8 @@ impl Store {
     pub(crate) fn remove_before(&self, index: &str, cut: RemovalCut) -> Result<Vec<String>, StoreError> {
         self.wait_for_seals(&IndexSelector::new([index.to_owned()]))?;
         let removed = self.shared.retire_index(index, cut.first_kept)?;
-        // Written last. If a crash comes before this, files can be added again only with `--again`, but no events are
-        // duplicated.
+        // This setting is written last. If a crash comes before, files can be added again only with `--again`, but no
+        // events are duplicated.
         self.shared.catalog.set_setting(&format!("{FORGOTTEN_PREFIX}{index}"), &cut.last_lsn.to_string())?;
         Ok(removed)
     }

@@ -157,9 +157,9 @@ impl Shared {
             merging.is_some() && archived <= ARCHIVED_MAX && self.archive_bucket(&chosen.bucket, archive)
         });
         drop(merging);
-        // Checked under the commit lock, because a bucket may have been merged in the meantime.
+        // The buckets are checked under the commit lock, because one may have been merged in the meantime.
         let mut turn = self.begin_commit()?;
-        // The current version is retired, because its deleted events determine the receipt that is deleted.
+        // The current version is retired, because its deleted events determine the name of the receipt that is deleted.
         chosen.retain_mut(|chosen| {
             let live = self.state().sealed.get(chosen.bucket.row.number).cloned();
             live.map(|live| chosen.bucket = live).is_some()
@@ -486,7 +486,7 @@ impl Shared {
         match self.catalog.set_setting(&format!("{EMPTYING}{index}"), "") {
             Ok(()) => drop(emptying.since.remove(index)),
             Err(error) => {
-                // Retried in the next round. No bucket has number 0, so the old time is not used meanwhile.
+                // The next round tries again. No bucket has number 0, so the old time is not used meanwhile.
                 emptying.since.insert(index.to_owned(), (TimeNs::MAX, 0));
                 self.report_message(format!(
                     "cannot save that the last events of index {index} are no longer due for removal: {error}"

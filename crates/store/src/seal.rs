@@ -1,10 +1,10 @@
 //! Sealing: a frozen slab is encoded, verified and written as the objects of a bucket. Only then may its log be
 //! deleted.
 //!
-//! Order: `begin_seals` (records the objects' names), encode, decode and compare, store the objects, `commit_seals`,
-//! then one critical section that replaces slabs by buckets, then the deletion of log segments that are no longer
-//! needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because otherwise
-//! thousands of indexes with one event each would need as many waits for the disk.
+//! The steps are: `begin_seals` (records the objects' names), encode, decode and compare, store the objects,
+//! `commit_seals`, then one critical section that replaces slabs by buckets, then the deletion of log segments that are
+//! no longer needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
+//! otherwise thousands of indexes with one event each would need as many waits for the disk.
 //!
 //! Before a failed attempt is repeated, the catalog shows whether its commit took effect ([`crate::commit_turn`]),
 //! because the objects of a live bucket are never replaced. A panic of the encoder quarantines its slab, which stays in
@@ -29,11 +29,11 @@ use quarry_stdx::number::usize_of;
 
 /// Longest pause after a failure; another slab to seal ends it.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of small slabs sealed together.
+/// Maximum number of small slabs sealed together; further ones are sealed later.
 const GROUP_SLABS_MAX: usize = 256;
-/// Maximum total text of slabs sealed together, in bytes.
+/// Maximum total text of slabs sealed together, in bytes; further slabs are sealed later.
 const GROUP_BYTES_MAX: usize = 8 << 20;
-/// Maximum number of names tried for the objects of one bucket.
+/// Maximum number of names tried for the objects of one bucket; then the seal fails.
 const NAME_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Reason why a slab was not sealed.
@@ -216,7 +216,7 @@ fn seal_group(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Fail
 
 /// Records the names of the objects to be written. A slab that an earlier attempt has already sealed gets `None`.
 fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<Option<BucketRow>>, StoreError> {
-    // Settles an earlier attempt whose commit had no answer.
+    // This settles an earlier attempt whose commit had no answer.
     drop(shared.begin_commit()?);
     let mut rows: Vec<BucketRow> = {
         let state = shared.state();

@@ -35,8 +35,8 @@ use crate::sync::lock;
 
 pub use quarry_event::sent_request::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 
-/// A part counts as late if at least this many later parts have numbers: a later part may have its slot before its answer
-/// is written.
+/// A part counts as late if at least this many later parts have numbers: before its answer is written, one of them may
+/// take its slot, because slots are reused.
 const LATE_PARTS: u64 = ANSWER_SLOTS / 2;
 
 /// Parts of requests by run and number.
@@ -132,7 +132,6 @@ impl SentRequests {
         Ok((SentRequests { run, answers: answers.ok(), in_catalog, inner }, note))
     }
 
-    /// Begins a request with this key.
     pub(crate) fn begin_request(&self, key: u128) -> SentRequest {
         lock(&self.inner).parts.begin(key)
     }

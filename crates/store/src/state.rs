@@ -368,8 +368,8 @@ impl State {
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
         let sealing = sealing.range(..first_unsealed).next_back().copied();
         // The first origin of an uncompacted bucket is its own number, so the range of first origins contains every
-        // candidate. Compacted and thawed buckets are skipped: their numbers do not follow the log, and may be larger
-        // than the number of a slab whose first record is just being written.
+        // bucket that is sought. Compacted and thawed buckets are skipped: their numbers do not follow the log, and may
+        // be larger than the number of a slab whose first record is just being written.
         let arrived = self.sealed.arrived_between(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
         let sealed = arrived.rev().find(|bucket| bucket.row.is_from_log()).map(|bucket| bucket.row.number);
         // The buckets of unloaded ranges arrived before every unsealed slab (`Shared::state_for_seal`).

@@ -37,7 +37,7 @@ use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
 use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, remote, seal};
 
-/// Maximum number of files in the block cache, each with up to a megabyte.
+/// Maximum number of files in the block cache, each with up to a megabyte; beyond it, files are evicted.
 const CACHE_FILES_MAX: usize = 1 << 20;
 
 /// Events to store, and the checkpoint of their file.
@@ -487,8 +487,7 @@ impl Store {
         let is_of_head = |key: &CheckpointKey, length: usize| {
             length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity
         };
-        // Done before the checkpoints are collected, because an append that is missing from them must not be stored
-        // later.
+        // This precedes the collection of the checkpoints, because an append that they lack must not be stored later.
         self.shared.gaps.accept_new_appends(is_of_head);
         // Pending checkpoints are read first: a checkpoint that moves to the catalog in the meantime is then found
         // there.

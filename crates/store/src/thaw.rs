@@ -32,7 +32,7 @@ use crate::{Store, StoreError, data_dir};
 const THAWED_FOLDER: &str = "thaweddb";
 /// File extensions of the two objects.
 const OBJECT_EXTENSIONS: [&str; 2] = ["bucket", "filter"];
-/// Maximum size of an object in bytes; the store never writes larger ones.
+/// Maximum size of an object in bytes; larger objects are refused, because the store never writes them.
 const OBJECT_BYTES_MAX: u64 = 8 << 30;
 
 /// Result of scanning the thaw folders.
@@ -59,7 +59,7 @@ impl Store {
         let names = object_names(folder).map_err(|reason| thaw_error(folder, reason))?;
         let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| thaw_error(folder, reason));
         let contents = [read(&names[0])?, read(&names[1])?];
-        // Verified first, so that a damaged bucket is not copied.
+        // The bucket is verified first, so that a damaged one is not copied.
         verified_row(index, &contents).map_err(|reason| thaw_error(folder, reason))?;
         let objects = names.map(|object| format!("{}/{THAWED_FOLDER}/{name}/{object}", object_folder(index)));
         if let Some(id) = self.shared.find_live_bucket(&objects[0]) {
@@ -121,7 +121,7 @@ impl Shared {
     /// Records a bucket whose objects are in place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
         let facts = verified_row(index, contents).map_err(|reason| thaw_error(Path::new(&objects[0]), reason))?;
-        // Settles an earlier attempt whose commit had no answer, so that the bucket is not added again.
+        // This settles an earlier attempt whose commit had no answer, so that the bucket is not added again.
         let mut turn = self.begin_commit()?;
         if let Some(id) = self.find_live_bucket(&objects[0]) {
             return Ok(id);
@@ -137,7 +137,7 @@ impl Shared {
         let created = self.clock.now_ns();
         let row = BucketRow { number, object, filter, created, ..facts };
         debug_assert!(row.thawed && row.origins.is_empty(), "retention and compaction ignore thawed buckets");
-        // Committed like a merge without inputs, because the events were never in the log of this store.
+        // The bucket is committed like a merge without inputs, because its events were never in the log of this store.
         let id = SealedBucket::new(row.clone()).id().to_owned();
         let thawed = row.clone();
         let change = CatalogChange::new(CommitEvidence::Live(number), move |shared: &Shared| {

@@ -3,8 +3,7 @@
 //! ([`quarry_apps::app_installs`]).
 //!
 //! Unlike in Splunk, no message asks for a restart after an app was installed or removed, because changes take effect
-//! at once.
-//! Not here: downloads, and update checks.
+//! at once. Not here: downloads and update checks.
 
 use std::borrow::Cow;
 
@@ -191,7 +190,7 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
         readers: app.readers.clone(),
         writers: app.writers.clone(),
         can_write: may,
-        // As in Splunk, false even for apps that can be removed.
+        // As in Splunk, this is false even for apps that can be removed.
         can_remove: false,
         can_share: may,
         can_be_private: false,

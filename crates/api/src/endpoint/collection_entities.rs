@@ -16,7 +16,6 @@ use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;
 
-/// The conf of collections.
 pub(super) const CONF: &str = "collections";
 /// Path of the collection after the root.
 const PATH: &str = "storage/collections/config";

@@ -145,7 +145,7 @@ async fn confs(
 ) -> Result<Response, ApiError> {
     let place = format!("/services/{PROPERTIES}");
     let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| name_entry(&place, name)).collect();
-    // Not paged, because clients look for a conf on the first page.
+    // The list is not paged, because clients look for a conf on the first page.
     plain_page(place, entries, &parameters.unpaged())
 }
 

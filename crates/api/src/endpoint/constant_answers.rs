@@ -121,12 +121,12 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("workloads/status", &[("general", &[("enabled", "0")])]),
 ];
 
-/// Error of endpoints that need an indexer cluster.
+/// Error from endpoints that need an indexer cluster.
 const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it belongs to no cluster";
-/// Error of endpoints that need a search head cluster.
+/// Error from endpoints that need a search head cluster.
 const NO_HEADS: &str = "Search head clustering is not enabled on this node: it belongs to no cluster";
 
-/// Error of endpoints that need a replica set.
+/// Error from endpoints that need a replica set.
 const NO_REPLICAS: &str = "KV store replication is not enabled on this node: its collections are not replicated";
 
 /// Endpoints that need a cluster or a replica set: folder, names in it, error.
@@ -274,9 +274,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain(removals).chain(entity_changes).collect()
 }
 
-/// Error of a request to restart the web interface.
+/// Error for a request to restart the web interface.
 const NO_WEB_INTERFACE: &str = "the node has no web interface that could be restarted";
-/// Errors of the unsupported actions in [`REFUSALS`].
+/// Errors for the unsupported actions in [`REFUSALS`].
 const STANDALONE: &str =
     "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
 const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";

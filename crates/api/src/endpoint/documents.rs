@@ -41,7 +41,7 @@ const ALL: &str = "-";
 const BODY_WAIT: Duration = Duration::from_secs(60);
 /// Maximum size of a body of documents that needs no permit.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
-/// Maximum size of the queries of one `batch_find`.
+/// Maximum bytes of the queries of one `batch_find`; a larger body is refused.
 const QUERIES_BYTES_MAX: usize = 16 << 20;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -195,7 +195,7 @@ fn target(
 /// The documents of a request.
 struct ReceivedDocuments {
     bytes: Bytes,
-    /// Permit of a large body, released with the documents.
+    /// Permit for a large body, released with the documents.
     _place: Option<OwnedSemaphorePermit>,
 }
 

@@ -301,7 +301,8 @@ impl Request {
     fn settings(&self) -> Result<Vec<(String, String)>, ApiError> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         let given = self.parameters.clone().into_settings()?.into_iter().filter(|(key, _)| is_setting(key));
-        // Like Splunk, stores `iseval` as 1 or 0 even if another boolean word was sent, because clients expect 1 or 0.
+        // As in Splunk, `iseval` is stored as 1 or 0 even if another boolean word was sent, because clients expect 1 or
+        // 0.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
             None => (key, value),

@@ -95,7 +95,7 @@ async fn export(
     let streamed = StreamedSearch { running, watch, told, fields, bound, mode, zone };
     tokio::task::spawn_blocking(move || streamed.send(&mut outlet));
     let mut answer = AnswerBody { chunks, attendance: Some(attendance) };
-    // Waits for the first chunk, so that a search that fails before its first row gets an error status.
+    // The first chunk is awaited, so that a search that fails before its first row gets an error status.
     let first = answer.next().await.transpose().map_err(|error| ApiError::from_typed_search(&typed, error))?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body_of(first, answer)).into_response())

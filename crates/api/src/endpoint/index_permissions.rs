@@ -14,7 +14,6 @@ use crate::atom::{Acl, Entry};
 use crate::caller::Caller;
 use crate::message::ApiError;
 
-/// The conf of indexes.
 pub(super) const CONF: &str = "indexes";
 
 /// The indexes that the caller may see, with their permissions.

@@ -60,7 +60,7 @@ const ALL_DATATYPES: &str = "all";
 const INDEX_LIST_PARAMETERS: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", DATATYPE];
 const NS_PER_MICROSECOND: i64 = 1_000;
-/// Maximum number of stanzas that are removed with an index.
+/// Maximum number of stanzas that are removed with an index; further stanzas stay.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
 pub(super) const FIELDS: Fields = Fields {
@@ -279,7 +279,7 @@ async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Ent
     with_permissions(state, caller, facts.into_iter().map(entry).collect()).await
 }
 
-/// Whether a setting names a place of the machine: an absolute path, or the program or folder of frozen events.
+/// Whether a setting names a location on the machine: an absolute path, or the program or folder of frozen events.
 fn names_place(key: &str, value: &str) -> bool {
     value.trim_start().starts_with('/') || key.starts_with("coldToFrozen") || key == "warmToColdScript"
 }

@@ -26,7 +26,6 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// The conf of inputs.
 const CONF: &str = "inputs";
 /// Title of the collections in Atom feeds.
 const TITLE: &str = "connections";

@@ -59,7 +59,6 @@ const SSL: &[&str] = &[
     "sslPassword",
     "sslRootCAPath",
 ];
-/// The conf of inputs.
 const CONF: &str = "inputs";
 /// The sender to which a port is restricted.
 const RESTRICTED: &str = "restrictToHost";
@@ -468,7 +467,7 @@ pub(super) fn validate_settings(
             state.node.check_index_name(value)?;
         }
     }
-    // Validates the stanza as the node would.
+    // The stanza is validated as the node would validate it.
     let stanza = kind.stanza(name.or(kind.only.map(|(only, _)| only)).unwrap_or(sample_name(prefix)));
     let lines: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let source = ConfSource {

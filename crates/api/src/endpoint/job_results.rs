@@ -406,7 +406,7 @@ impl Page {
         let (fields, offset) = (self.view.fields(), self.view.offset());
         let head =
             ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
-        // Reads the first rows before the head is sent, so that a missing file is answered with an error status.
+        // The first rows are read before the head is sent, so that a missing file is answered with an error status.
         let mut tables = self.tables().peekable();
         if let Some(Err(_)) = tables.peek() {
             return tables.next().transpose().map(drop).map_err(SendError::Unread);

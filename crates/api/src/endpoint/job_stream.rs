@@ -51,7 +51,7 @@ const FIELD_GROWTH: usize = 2;
 /// Maximum number of a field's most frequent values.
 const FIELD_VALUES_MAX: usize = 10;
 
-/// Maximum number of streams of all users and of one user; limited because each stream polls its job.
+/// Maximum number of streams of all users and of one user; further ones are refused, because each stream polls its job.
 const STREAMS_MAX: usize = 512;
 const STREAMS_PER_USER_MAX: usize = 64;
 
@@ -59,7 +59,7 @@ const STREAMS_PER_USER_MAX: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams(Arc<Mutex<BTreeMap<String, usize>>>);
 
-/// Permit of a stream, released when dropped.
+/// Permit for a stream, released when dropped.
 #[derive(Debug)]
 struct StreamPermit {
     streams: Streams,

@@ -23,7 +23,6 @@ use crate::message::ApiError;
 
 /// Path of the collection, and its older path.
 const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
-/// The conf of passwords.
 const CONF: &str = "passwords";
 /// Prefix of stanzas' names.
 const STANZA: &str = "credential:";

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::message::ApiError;
 
-/// Maximum number of cells, of splits, and of filters.
+/// Maximum number of cells, of splits, and of filters; a specification with more is refused.
 const PARTS_MAX: usize = 100;
 /// Functions of cells: the client's name and the name in `stats`.
 const FUNCTIONS: [(&str, &str); 13] = [

@@ -325,7 +325,6 @@ impl Endpoint {
     }
 }
 
-/// A path joined to its root.
 fn join_path(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
 }

@@ -64,7 +64,7 @@ pub(super) fn further_commands(
     }
     let (mut text, mut prefix) = (range.map_or_else(String::new, condition), 0);
     if let Some(typed) = search {
-        // Adds the pipe before the first command if the client has omitted it.
+        // The pipe before the first command is added if the client has omitted it.
         let joint = if text.is_empty() || typed.text.trim_start().starts_with('|') { "" } else { "|" };
         text.push_str(joint);
         prefix = text.len() + typed.prefix;

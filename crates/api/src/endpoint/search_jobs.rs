@@ -194,7 +194,7 @@ pub(super) fn with_pipe(text: &str) -> TypedSearch {
     TypedSearch { text: format!("{prefix}{text}"), prefix: prefix.len() }
 }
 
-/// Error of a request without a search, in Splunk's words.
+/// Error for a request without a search, in Splunk's words.
 const MISSING_SEARCH: &str = "The required 'search' parameter for the Splunk platform REST API search/jobs endpoint is not specified. Give the search to run.";
 
 /// The required search as typed, which may begin with search terms; Splunk's error if it is missing.

@@ -26,13 +26,13 @@ use crate::wire::{OutputMode, ResultsHead};
 
 /// Default number of completions.
 const COMPLETIONS_DEFAULT: usize = 50;
-/// Maximum times per request.
+/// Maximum times per request; a request with more is refused.
 const TIMES_MAX: usize = 100;
 /// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
 /// The search shown in messages about completions.
 const SHOWN_SEARCH: &str = "| typeahead";
-/// Maximum number of completions.
+/// Maximum number of completions; a larger `count` has the same effect.
 const COMPLETIONS_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -42,7 +42,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(TYPEAHEAD), "Suggests words and values that begin with a prefix.");
     vec![
         parser("search/parser"),
-        // Used by clients of Splunk before 9.0.
+        // Clients of Splunk before 9.0 send `GET`.
         Endpoint::new(Method::GET, "search/parser", search, "Parses a search into its commands.", get(parse))
             .needs(&["q"])
             .answers(PARSED),

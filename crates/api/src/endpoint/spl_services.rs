@@ -23,9 +23,9 @@ use super::shape::Shape;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Default number of candidates.
+/// Default number of completions.
 const CANDIDATES_DEFAULT: usize = 50;
-/// Maximum fields that a request may offer for completion.
+/// Maximum fields that a request may offer for completion; further fields are ignored.
 const FIELDS_MAX: usize = 5_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -11,7 +11,6 @@ use axum::Router;
 use super::row::{Endpoint, EndpointRow};
 use crate::ApiState;
 
-/// All endpoints.
 fn all() -> Vec<Endpoint> {
     let families = [
         super::root::endpoints(),

@@ -31,7 +31,7 @@ const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
 /// Separator of field and value in the name of an entry.
 const SEPARATOR: &str = "::";
-/// Maximum bytes of a tag.
+/// Maximum bytes of a tag; a longer tag is refused.
 const TAG_BYTES_MAX: usize = 256;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

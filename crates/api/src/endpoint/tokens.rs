@@ -99,7 +99,6 @@ fn entry((record, used): &TokenInfo, now_s: i64) -> Entry {
     Entry { name: record.id.clone(), path, author, app, acl, fields: None, updated, links, content }
 }
 
-/// The tokens visible to a caller.
 fn visible_tokens(state: &ApiState, caller: &Caller) -> Vec<TokenInfo> {
     let mut tokens = state.auth.tokens();
     if !caller.permissions.has_capability(LIST_TOKENS_ALL) {

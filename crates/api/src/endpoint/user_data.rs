@@ -37,7 +37,7 @@ const APP: &str = "system";
 /// Collections of links and of preferences.
 const LINKS: &str = "links";
 const PREFERENCES: &str = "preferences";
-/// Maximum bytes of a link's path.
+/// Maximum bytes of a link's path; a longer one is refused.
 const PATH_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of a link's JSON document per byte of its path: an escaped control character takes six bytes; the
 /// other two bytes are for the user's name.
@@ -50,7 +50,7 @@ const ID_BYTES: usize = 5;
 const ID_ATTEMPTS_MAX: usize = 8;
 /// Key of a user's preferences.
 const PREFERENCES_KEY: &str = "preferences";
-/// Maximum bytes of a user's preferences.
+/// Maximum bytes of a user's preferences; with more, a change is refused.
 const PREFERENCES_BYTES_MAX: usize = 256 << 10;
 /// Default and maximum entries of the history.
 const HISTORY_DEFAULT: usize = 50;
@@ -190,7 +190,7 @@ fn find_link_id(
     definition: &CollectionDefinition,
     path: &str,
 ) -> Result<Option<String>, CollectionError> {
-    // Adds the index to a file of an earlier version, which has none.
+    // This adds the index to a file of an earlier version, which has none.
     links.update_accelerations(definition)?;
     let query = Query::from_json(&json!({ "path": { "$eq": path } }))?;
     let mut found = String::new();

@@ -89,7 +89,7 @@ const USER: &[Member] = &[
     ("search_use_advanced_editor", Shape::Flag),
     ("theme", Shape::Text),
 ];
-/// Shown in place of a password.
+/// Text shown in place of a password.
 const HIDDEN: &str = "********";
 
 /// A user's name and roles.

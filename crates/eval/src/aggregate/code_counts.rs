@@ -13,9 +13,9 @@ use super::integers::bounds;
 use super::values::{IntegerForm, is_short, short_range};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Maximum range of integers counted in an array.
+/// Maximum length of an array of counts; if integers or times need a longer one, their rows use the group lookup.
 const INTEGERS_MAX: usize = 4 << 20;
-/// Maximum number of codes, or pairs of codes, counted in an array.
+/// Maximum number of codes, or pairs of codes, counted in an array; with more, rows use the group lookup.
 const CODES_MAX: usize = 64 << 10;
 /// Maximum number of codes whose counts are kept in lanes ([`super::fold::LANES`]). With more codes, runs are rare, and
 /// the counts should stay in the nearest cache.
@@ -24,14 +24,14 @@ const LANE_CODES_MAX: usize = 1_024;
 const CODES_PER_ROW: usize = 16;
 /// Like [`CODES_PER_ROW`], for integers, whose range mostly stays the same from batch to batch.
 const INTEGERS_PER_ROW: usize = 256;
-/// Maximum number of codes counted per timestamp.
+/// Maximum number of codes counted per timestamp; with more, rows use the group lookup.
 const TIME_CODES_MAX: usize = 4_096;
 /// Minimum average of rows per timestamp for counting by time: starts of spans reach this average, times of events do
 /// not.
 const ROWS_PER_TIME: usize = 16;
 /// Number of rows after which counts are turned into group counts, because they could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
-/// Number of integers turned into groups at a time.
+/// Number of integers whose counts are turned into group counts at a time.
 const DRAIN_CHUNK_INTEGERS: usize = 8_192;
 
 /// Counts not yet turned into group counts.

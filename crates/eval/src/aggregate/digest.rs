@@ -15,14 +15,14 @@ use super::numbers::NumberParts;
 
 /// Maximum number of distinct values kept exactly, and of bins.
 const POINTS_MAX: usize = 10_000;
-/// Values buffered before they are merged.
+/// Number of values that are buffered before they are merged.
 const BUFFER_MAX: usize = 4_096;
 
 /// Numbers per value or bin in a serialized state. Of a value: the double, the excess of the exact value over the
 /// double, and the weight. Of a bin: its smallest value, its largest value, and the weight.
 const STATE_POINT: usize = 3;
 
-/// A number that is not a double: the nearest double, and the difference in billionths.
+/// A number that no double represents: the nearest double, and the difference in billionths.
 type LongNumber = (f64, i64);
 
 /// Values of which all bits except the ignored ones are equal.
@@ -82,14 +82,14 @@ impl Digest {
         }
     }
 
-    /// Adds another sketch in state form.
+    /// Adds another sketch, given as its serialized state.
     pub fn merge_state(&mut self, state: &[f64]) {
         self.flush_buffer();
         let Some((ignored_bits, points)) = state.split_first() else { return };
         assert!(points.len().is_multiple_of(STATE_POINT), "a state has STATE_POINT numbers for each point");
         if *ignored_bits != 0.0 {
             self.start_bins();
-            self.ignored_bits = self.ignored_bits.max(*ignored_bits as u32);
+            self.ignored_bits = self.ignored_bits.max(integer_part(*ignored_bits));
             let bins = points.chunks_exact(STATE_POINT);
             self.bins.extend(bins.map(|bin| Bin { low: bin[0], high: bin[1], weight: bin[2] }));
             return self.merge_bins();

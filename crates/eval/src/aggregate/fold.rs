@@ -46,7 +46,7 @@ pub(crate) struct Input<'a> {
 
 /// Accumulates one state column of an aggregate.
 pub(crate) trait Fold: AnyFold + Send + Sync {
-    /// Takes a batch.
+    /// Adds the values of a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
     /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to numbers
     /// of this fold, all below `total`.
@@ -394,7 +394,6 @@ pub(super) fn each_text_list(
     }
 }
 
-/// A builder of text lists.
 pub(super) fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
     ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
 }

@@ -15,14 +15,15 @@ use super::values::{IntegerForm, ValueTable};
 use crate::messages::{GROUPS_PER_ROW_MAX, Loss, record_loss};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Maximum number of code pairs of two dictionaries translated by one table.
+/// Maximum number of code pairs of two dictionaries translated by one table; with more, each field is looked up on its
+/// own.
 const CODE_PAIRS_MAX: usize = 64 << 10;
 
 /// Group membership of a batch's rows.
 pub(crate) struct Members<'a> {
     /// Mapping of rows to groups.
     pub kind: MemberKind<'a>,
-    /// Rows of the batch.
+    /// Number of rows in the batch.
     pub rows: usize,
     /// Number of groups so far.
     pub groups: usize,
@@ -87,7 +88,7 @@ pub(crate) struct GroupTable {
 }
 
 impl GroupTable {
-    /// Bytes of a group of [`GroupTable::append_integers`].
+    /// Bytes of a group that [`GroupTable::append_integers`] creates.
     pub(super) const INTEGER_BYTES: usize = ValueTable::INTEGER_BYTES;
 
     /// Creates a table; `texts_of_null` has the substitute for a missing value of each BY field. A row with neither

@@ -1,9 +1,9 @@
 //! Group keys: the texts of the BY fields, mapped to dense numbers.
 //!
 //! The key of one field is its text; the key of several fields consists of their texts, each prefixed by its length, so
-//! that keys are unambiguous. All keys are stored in one buffer, each after its number and length. Each slot also holds
-//! part of the hash, so a lookup of a known key costs two cache misses. For keys looked up in bulk, slots and records
-//! are prefetched.
+//! that keys are unambiguous. All keys are stored in one buffer, each after its number and length. Each slot of the
+//! hash table also holds part of the hash, so a lookup of a known key costs two cache misses. For keys looked up in
+//! bulk, slots and records are prefetched.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const INITIAL_SLOTS: usize = 4;
 const SLOTS_PER_FREE: usize = 4;
 /// Number of keys prefetched before the first is looked up.
 const PREFETCH_KEYS: usize = 256;
-/// Record of a free slot.
+/// Value of `record` in a free slot.
 const FREE_SLOT: u32 = u32::MAX;
 
 /// A slot of the hash table.

@@ -229,7 +229,7 @@ impl AggregatePlan {
         batch_of(columns, groups)
     }
 
-    /// The columns in which the plan's partial states are spilled and handed over.
+    /// The columns in which the plan's partial states are spilled and sent to other nodes.
     pub fn layout(&self) -> StateLayout {
         StateLayout::of(self)
     }

@@ -32,9 +32,8 @@ const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 pub struct NumberParts {
     /// The nearest double.
     pub value: f64,
-    /// Excess of the number over its double, in billionths. For an integer beyond 2^53, one billionth is added. It is
-    /// never part of the number; it only makes the rest differ from 0, which is the rest of a number that is a double
-    /// itself.
+    /// Excess of the number over its double, in billionths. For an integer beyond 2^53, one billionth is added to the
+    /// excess, so that the rest is never 0: a rest of 0 means that the double is the number.
     pub rest: i64,
     /// Decimal places, or [`NO_SCALE`].
     pub scale: u8,
@@ -95,7 +94,7 @@ impl NumberParts {
         match self.value.abs() >= MAX_EXACT_INTEGER {
             true => f64_of(self.rest.div_euclid(NS_PER_SEC)),
             false if self.rest == 0 && self.scale != TIME_SCALE => 0.0,
-            // The double itself is not a whole number of billionths, which would show in a long sum.
+            // The number is a whole number of billionths, but its double is not; a long sum would show the difference.
             false => {
                 let part = (self.value - self.value.trunc()) * f64_of(NS_PER_SEC);
                 (f64_of(self.rest) + (part.round() - part)) / f64_of(NS_PER_SEC)

@@ -1,4 +1,4 @@
-//! The state of one function for one group, with its value after each row. Used by `streamstats` and to rank series.
+//! The state of one function for one group, with its value after each row, for `streamstats` and ranking series.
 //!
 //! Not here: rows that leave a window again (the engine's `streamstats`).
 
@@ -265,7 +265,7 @@ fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: FunctionBody) -> V
             multivalue(all)
         }
         FunctionBody::Mode => {
-            // The smallest text in case of a tie, as `stats` decides.
+            // In case of a tie, the smallest text wins, as in `stats`.
             let best = tally.iter().enumerate().max_by(|a, b| a.1.cmp(b.1).then(keys.key(b.0).cmp(keys.key(a.0))));
             text(best.map(|(at, _)| owned(at)))
         }

@@ -3,7 +3,7 @@
 //! The span starts at the requested length or, by default, at one second. It doubles whenever a group exceeds
 //! [`REQUESTED_POINTS_MAX`] or, by default, [`POINTS_MAX`] points, so that no range has to be known in advance. At the
 //! end, one span applies to all groups: the longest of their spans, doubled until the whole range has no more points
-//! than that.
+//! than this maximum.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use quarry_stdx::number::{f64_of, integer_part};
 
 use super::total::Total;
 
-/// Maximum points of a sparkline without a requested span.
+/// Maximum points of a sparkline without a requested span; beyond that, the span doubles.
 const POINTS_MAX: usize = 128;
 /// Maximum points with a requested span; beyond that, the span doubles.
 const REQUESTED_POINTS_MAX: usize = 5_000;
@@ -205,7 +205,7 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, value_of: Option<PointValue>
     };
     let mut width = groups.iter().map(|group| group.width).max().unwrap_or(1).max(1);
     let span_of = |start: i64, width: i64| start.div_euclid(width);
-    // A few points may be far apart.
+    // Even a few points may span a longer range than a sparkline may have.
     let most = points_max(groups.iter().any(|group| group.given)) as i64;
     while span_of(last, width) - span_of(first, width) >= most {
         width *= 2;

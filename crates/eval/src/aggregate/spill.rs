@@ -3,8 +3,8 @@
 //! A batch of states is partitioned by a hash of its group keys into [`PARTITIONS`] partitions, which are kept in
 //! memory or in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a
 //! [`Folder`] of its own, one at a time. A partition that does not fit is spilled again with another hash. Some time
-//! after the search was finalised, no further partition is merged, so that the result has complete groups, but not
-//! all.
+//! after the search was finalised, no further partition is merged: the result then lacks groups, but each of its groups
+//! is complete.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::rows::{self, ColumnReader, RowBuffer};
 /// Number of partitions.
 pub(crate) const PARTITIONS: usize = 32;
 /// Maximum number of times that states are partitioned; if a partition is still too large then, single groups are too
-/// large.
+/// large, and the search fails.
 const LEVELS_MAX: u32 = 6;
 
 /// Partial states, partitioned by group key.

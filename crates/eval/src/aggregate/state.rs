@@ -160,7 +160,7 @@ impl fmt::Display for StateColumn {
     }
 }
 
-/// The item field of lists of numbers.
+/// The Arrow field of the items of a number list.
 pub(crate) fn number_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Float64, true))
 }
@@ -170,7 +170,6 @@ pub(crate) fn sequence_entry(position: u64, index: usize, value: &str) -> String
     format!("{position:0POSITION_DIGITS$}{index:0INDEX_DIGITS$}{value}")
 }
 
-/// The value of a sequence entry.
 pub(crate) fn sequence_value(entry: &str) -> &str {
     entry.get(POSITION_DIGITS + INDEX_DIGITS..).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of values kept by `list` (limits.conf `[stats] list_maxsize`).
+/// Maximum number of values kept by `list` (limits.conf `[stats] list_maxsize`); further values are dropped.
 pub const LIST_VALUES_MAX: usize = 100;
 
 /// One state column of a function.

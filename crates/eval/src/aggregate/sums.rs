@@ -177,7 +177,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.grow(groups, false);
-        // Groups without a number must not take part in a merge.
+        // A group without a number has an empty state, which changes nothing in a merge.
         let states = self.numbers.iter().take(groups).enumerate().map(|(at, number)| match number.is_nan() {
             true => Vec::new(),
             false => vec![*number, f64_of(self.rests.get(at).copied().unwrap_or(0))],

@@ -9,8 +9,8 @@ use quarry_stdx::number::integer_part;
 
 use super::numbers::NO_SCALE;
 
-/// Size of a sum, in units of its last decimal place, up to which the sum is rounded to that place; the same as for
-/// sums of integers.
+/// Maximum absolute value of a sum, in units of its last decimal place, that is rounded to that place; a larger sum is
+/// returned as its double. Sums of integers have the same limit.
 const UNITS_MAX: f64 = 1e30;
 
 /// A compensated sum.

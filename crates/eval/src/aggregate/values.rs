@@ -15,18 +15,18 @@ use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
 use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 
-/// Number of dictionaries whose translation is cached.
+/// Maximum number of dictionaries whose translation is cached; the oldest is dropped.
 const DICTIONARIES_MAX: usize = 8;
 /// Number of values of another table that are looked up at a time.
 const ABSORB_CHUNK_VALUES: usize = 8_192;
-/// Integers and decimals with more digits are kept as texts.
+/// Integers, and decimals without their point, are stored as integers below this bound, otherwise as texts.
 const INTEGER_BOUND: i64 = 10i64.pow(18);
-/// Maximum decimal places of a decimal kept as an integer.
+/// Maximum number of decimal places of a decimal stored as an integer; with more, it is stored as a text.
 const DECIMAL_DIGITS_MAX: usize = 9;
 const POWERS_OF_TEN: [f64; DECIMAL_DIGITS_MAX + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 /// Decimals whose units are below this bound are recovered exactly from their doubles.
 const DOUBLE_DIGITS_BOUND: u64 = 10u64.pow(15);
-/// Smaller magnitudes are formatted with an exponent.
+/// Bound below which the magnitude of a double is formatted with an exponent.
 const EXPONENT_BOUND: f64 = 1e-4;
 
 /// A value in its stored form; equal texts always have the same form.
@@ -317,7 +317,6 @@ impl ValueTable {
         }
     }
 
-    /// The number of a text.
     pub(crate) fn number_of(&mut self, text: &str) -> u32 {
         self.distinct.text(text)
     }

@@ -14,7 +14,6 @@ pub(super) struct PeakTrackingPool {
 }
 
 impl PeakTrackingPool {
-    /// A pool of `bytes` bytes.
     pub(super) fn new(bytes: usize) -> PeakTrackingPool {
         PeakTrackingPool { pool: FairSpillPool::new(bytes), peak: AtomicUsize::new(0) }
     }

@@ -219,7 +219,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
             };
             builder.push(match result {
                 Some(number) => Value::from_number(number),
-                // No number: one of the two values is a text of a mixed column, so `+` concatenates.
+                // Without a result, one of the two values is a text of a mixed column, so `+` concatenates.
                 None if op == Arithmetic::Add => add(&a.value(row), &b.value(row)),
                 None => Value::Null,
             });

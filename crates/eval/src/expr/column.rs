@@ -108,7 +108,6 @@ fn are_numbers(reader: &ColumnReader) -> BooleanArray {
     BooleanArray::from(number_rows(reader))
 }
 
-/// The rows with a number.
 fn number_rows(reader: &ColumnReader) -> BooleanBuffer {
     match reader {
         ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_) => match reader.validity() {

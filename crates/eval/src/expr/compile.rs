@@ -297,7 +297,7 @@ fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
     }
 }
 
-/// Refuses plain texts in place of the JSON object and array: such texts would match nothing in any row.
+/// Rejects a `lookup()` with a plain text in place of its JSON object or array: it would match nothing in any row.
 fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
     let literal = |expr: &Expr| match &expr.kind {
         ExprKind::Text(text) | ExprKind::Number(_, text) => Some(text.clone()),

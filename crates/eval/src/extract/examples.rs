@@ -5,7 +5,7 @@
 
 use crate::pattern::Regex;
 
-/// Maximum number of characters examined before a value.
+/// Maximum number of characters before a value that may become a part of the pattern.
 const PREFIX_CHARS_MAX: usize = 30;
 
 /// A text with a marked value; the positions are byte offsets on character boundaries.
@@ -49,7 +49,8 @@ pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String]
     let common = (0..before.len()).take_while(is_common).count();
     let begins = examples.iter().all(|example| example.before().is_empty());
     let value = value_pattern(examples);
-    // Shortest prefix first; prefixes that start inside a word come after all other prefixes, the empty prefix last.
+    // The shortest prefix is tried first; prefixes that start inside a word are tried after the others, the empty
+    // prefix last.
     let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
     let is_whole = |length: &usize| {
         has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)

@@ -19,11 +19,12 @@ use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
-/// Maximum number of values that a function such as `mvrange` or `split` may create.
+/// Maximum number of values that a function such as `mvrange` or `split` may create; with more, the search fails.
 pub const VALUES_MAX: usize = 100_000;
-/// Maximum bytes of the values that a function such as `mvmap` or `mvzip` may create for one field of a row.
+/// Maximum bytes of the values that a function such as `mvmap` or `mvzip` may create for one field of a row; with more,
+/// the search fails.
 const VALUES_BYTES_MAX: usize = 64 << 20;
-/// Maximum width or precision of `printf`, in bytes.
+/// Maximum width or precision of `printf`, in bytes; a larger one has the same effect.
 pub const PRINTF_WIDTH_MAX: usize = 10_000;
 
 /// Context of a function call besides its arguments.
@@ -127,7 +128,7 @@ impl Function {
             (ResultType::Any, _) | (_, Value::Null) | (ResultType::Boolean, Value::Bool(_)) => true,
             (ResultType::Number, Value::Int(_) | Value::Float(_) | Value::Time(_)) => true,
             (ResultType::Text, Value::Text(_) | Value::Multi(_)) => true,
-            // A number with significant trailing digits, such as 2.00.
+            // A number such as 2.00 is a text, because its trailing zeros are significant.
             (ResultType::Number, Value::Text(text)) => quarry_event::value::parse_number(text).is_some(),
             (ResultType::Boolean | ResultType::Number | ResultType::Text, _) => false,
         }

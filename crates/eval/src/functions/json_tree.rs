@@ -1,7 +1,7 @@
 //! A JSON document that preserves the order of keys, and paths into it.
 //!
 //! A path consists of keys joined by dots; after a key, `{}` selects all elements of its array and `{N}` a single one,
-//! counted from zero: `a.b{}.c`. Used by the `json_*` functions, `spath()` and the `spath` command.
+//! counted from zero: `a.b{}.c`. The `json_*` functions, `spath()` and the `spath` command use such paths.
 
 use std::cell::Cell;
 use std::fmt;

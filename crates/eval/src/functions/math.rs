@@ -11,7 +11,7 @@ use super::call::{Call, FunctionImpl, Prepared, integer, number, take};
 use crate::expr::order_values;
 use crate::rows::Value;
 
-/// Maximum number of decimals of `round`.
+/// Maximum number of decimals of `round`; a larger argument has the same result.
 const ROUND_DIGITS_MAX: i64 = 15;
 
 pub(super) static BODIES: &[(&str, FunctionImpl)] = &[

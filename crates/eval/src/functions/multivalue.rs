@@ -139,7 +139,7 @@ fn time_range<'a>(start: &Value<'a>, end: &Value<'a>, step: &Value<'a>, call: &C
     };
     let step = if step.starts_with(['+', '-']) { step.into_owned() } else { format!("+{step}") };
     let mut values: Vec<Cow<'a, str>> = Vec::new();
-    // One value more than allowed, so that the limit is noticed.
+    // The loop collects one value more than allowed, so that the limit is noticed.
     while values.len() <= VALUES_MAX && time < end {
         values.extend(Value::Time(time).into_text());
         match apply_modifier(&step, time, call.zone) {

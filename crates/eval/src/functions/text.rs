@@ -237,7 +237,7 @@ fn format_with_sign(number: Number, write: impl Fn(u64) -> String) -> String {
 /// A number with thousands separators, and with two decimals if there is a fraction.
 fn format_with_commas(value: &Value<'_>, number: Number) -> String {
     let is_whole = matches!(number, Number::Int(_)) || number.as_f64().fract() == 0.0;
-    // Rounded in the same way as by `round`.
+    // `round` rounds in the same way.
     let text = format_fixed(value, number, if is_whole { 0 } else { 2 });
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |text| ("-", text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

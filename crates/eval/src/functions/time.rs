@@ -24,7 +24,7 @@ pub fn instant(value: &Value<'_>) -> Option<TimeNs> {
     match value {
         Value::Time(time) => Some(*time),
         Value::Int(seconds) => seconds.checked_mul(NS_PER_SEC),
-        // A decimal as written, as for a text; other doubles have no more than microseconds.
+        // A double that represents a decimal is the decimal as written; other doubles are precise to microseconds.
         Value::Float(seconds) => Number::Float(*seconds).to_nanos().or_else(|| from_seconds(*seconds)),
         Value::Text(text) => parse_epoch(text).or_else(|| from_seconds(value.number()?)),
         Value::Null | Value::Bool(_) | Value::Multi(_) => None,

@@ -7,7 +7,7 @@
 use quarry_event::segment::{UNBROKEN_BLANKS, is_breaker};
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
-/// Maximum number of bytes of a literal between a border and a group.
+/// Maximum number of bytes of a literal between a border and a group; with more, the border is unknown.
 const AFFIX_BYTES_MAX: usize = 32;
 
 /// Borders of a group's text in every match, as derived from the expression.
@@ -61,7 +61,6 @@ fn weaker(one: Border, other: Border) -> Border {
     (one.affix == other.affix).then(|| KnownBorder { bytes: one.bytes.min(other.bytes), affix: one.affix })
 }
 
-/// The borders of a group.
 pub(super) fn borders_of(pattern: &str, group: usize) -> GroupBorders {
     let Ok(tree) = regex_automata::util::syntax::parse(pattern) else { return GroupBorders::Unknown };
     // The match itself may begin and end anywhere.

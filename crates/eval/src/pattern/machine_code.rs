@@ -22,7 +22,8 @@ use regex_syntax::hir::{Hir, HirKind, Look, LookSet};
 
 use super::prefix_search::{CANDIDATES_MAX, prefix_literals};
 
-/// Maximum number of steps at one position; a typical access log takes a few hundred.
+/// Maximum number of steps at one position, after which the linear engine decides; a typical access log takes a few
+/// hundred.
 const STEPS_MAX: u32 = 2_000;
 /// Number of texts searched by the linear engine before machine code is generated; both take about the same time.
 pub(super) const TEXTS_BEFORE: u32 = 64;

@@ -8,7 +8,7 @@ use regex_automata::nfa::thompson::NFA;
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input, MatchKind};
 
-/// Maximum memory of an expression's automaton, in bytes.
+/// Maximum memory of an expression's automaton, in bytes; an expression that needs more has none.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
 
 /// A one-pass expression: at each byte, at most one way of matching can continue.

@@ -21,13 +21,14 @@ use super::one_pass::{OnePass, OnePassMatch};
 pub(super) const SEARCHES_BEFORE: u32 = 64;
 /// Minimum length of the shortest literal, in bytes. Shorter literals occur as often as the first bytes.
 const LITERAL_BYTES_MIN: usize = 2;
-/// Number of occurrences without a match after which a search is handed over to the linear engine. Each attempt may
-/// scan the rest of the text, so their number must be bounded.
+/// Number of occurrences without a match after which the linear engine continues the search. Each attempt may scan the
+/// rest of the text, so their number must be bounded.
 pub(super) const CANDIDATES_MAX: usize = 8;
-/// The same for positions found by their byte, most of which are no match if the first ones are not.
+/// Like [`CANDIDATES_MAX`], for positions found by their first byte: if the first ones are no match, most others are
+/// none.
 const BYTE_CANDIDATES_MAX: usize = 2;
-/// Number of searches handed over to the linear engine, less those that were not, after which positions are no longer
-/// searched for by their byte.
+/// Number of searches by first byte that the linear engine had to decide, minus the number of the others, at which
+/// positions are no longer searched for by their first byte.
 const HANDOVERS_MAX: u32 = 16;
 
 /// The positions at which a match can begin.
@@ -54,7 +55,7 @@ impl PrefixSearch {
     }
 
     /// Whether there is a match at or after `start`; `None` if the linear engine must decide. `automaton` is that of
-    /// the same expression. `handovers` counts the searches handed over by their byte, less those that were not.
+    /// the same expression. `handovers` is the number that [`HANDOVERS_MAX`] limits.
     #[inline]
     pub(super) fn captures_at(
         &self,

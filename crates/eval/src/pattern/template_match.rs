@@ -50,7 +50,7 @@ const DEPENDENCE_STEP_COST: usize = 4;
 const STEPS_MAX: usize = 400_000;
 /// Number of templates of a slab that could not be planned with listed values, after which no further attempt is made.
 const FAILED_LISTS_MAX: usize = 4;
-/// Maximum memory of an expression's lazy automaton, in bytes.
+/// Maximum memory of an expression's lazy automaton, in bytes; when it is full, its states are discarded.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
 
 /// A template with the templates of its variables substituted.
@@ -385,7 +385,7 @@ pub struct Planner {
     firsts: ByteSet,
     /// One byte of each equivalence class of the automaton.
     every_class: Vec<u8>,
-    /// Cached results of attempts passing variables.
+    /// Cached results of the steps of attempts over variables.
     pass_cache: attempts::PassCache,
     /// Whether an attempt in this state has matched, whatever text follows.
     decided: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,

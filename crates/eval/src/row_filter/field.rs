@@ -79,7 +79,7 @@ impl ValueTest {
         accepts.then(|| self.literal.text())
     }
 
-    /// Whether the test has the same answers for numbers as for their texts.
+    /// Whether the test compares numbers by value, so that numbers need not be converted to texts.
     fn is_of_numbers(&self) -> bool {
         let compares_texts = matches!(self.op, CompareOp::Eq | CompareOp::Ne) && self.numbers != NumberEquality::Value;
         self.literal.is_number() && !compares_texts

@@ -23,9 +23,9 @@ use super::decode::decode_column;
 use super::{ColumnReader, DictionaryColumn};
 use crate::EngineError;
 
-/// Number of dictionaries with cached results.
+/// Maximum number of dictionaries with cached results; the oldest is dropped.
 const DICTIONARIES_MAX: usize = 8;
-/// Maximum bytes of texts in the cached results of one dictionary.
+/// Maximum bytes of texts in the cached results of one dictionary; larger results are not cached.
 const CACHED_BYTES_MAX: usize = 16 << 20;
 /// Number of values of a dictionary that are evaluated at once.
 const CHUNK_VALUES: usize = 4_096;

@@ -45,7 +45,7 @@ const COLUMN_OVERHEAD_BYTES: usize = 128;
 const BATCH_ROWS: usize = 8_192;
 /// Minimum number of rows of a run's batch.
 const BATCH_ROWS_MIN: usize = 16;
-/// Number of runs merged at once.
+/// Maximum number of runs merged at once; more runs need several merges.
 const MERGED_RUNS_MAX: usize = 16;
 
 /// A column by index, with its direction.

@@ -51,7 +51,6 @@ struct UnifiedField {
 }
 
 impl Unified {
-    /// Adds a batch.
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
         let known = self.last.take().filter(|(schema, _)| schema == batch.schema_ref());
         let (schema, indices) = known.unwrap_or_else(|| self.indices_of(batch.schema()));

@@ -1,8 +1,8 @@
 //! Matching of a word, phrase or wildcard pattern in a text, bounded by breakers.
 //!
-//! Candidates are found by searching for the pattern's rarest byte (in both cases at once), so that rejecting a text
-//! without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself
-//! contains a major breaker; there, `*` may match anything.
+//! Possible matches are found by searching for the pattern's rarest byte (in both cases at once), so that rejecting a
+//! text without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that
+//! itself contains a major breaker; there, `*` may match anything.
 
 use memchr::{memchr2_iter, memmem};
 
@@ -202,7 +202,7 @@ enum Literal {
     Unicode(Box<UnicodeLiteral>),
 }
 
-/// Maximum number of spellings that are searched for one by one.
+/// Maximum number of spellings that are searched for one by one; a text with more is a [`Literal::Unicode`].
 const SEARCHED_SPELLINGS_MAX: usize = 4;
 
 impl Literal {

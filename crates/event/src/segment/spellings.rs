@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Maximum number of spellings of a piece.
+/// Maximum number of spellings of a piece; a letter that would exceed it begins the next piece.
 const SPELLINGS_MAX: usize = 16;
 /// The second character of the lower-case form of `İ`, the only letter with a form of two characters.
 const DOT_ABOVE: char = '\u{307}';

@@ -1,4 +1,4 @@
-//! The file that records which parts of requests were answered: a header, and a slot for each part.
+//! The file that records which parts of requests were answered: a header, and *slots* of fixed size, one for each part.
 //!
 //! A slot is written directly before the answer is sent, and is not synced. A part counts as unanswered only if that is
 //! certain: not after a failure of the machine itself, when answers may be missing, and not if its slot is unreadable.
@@ -7,7 +7,8 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-/// Number of slots. Slots are reused, so there are far more slots than possible candidates.
+/// Number of slots. Slots are reused, so there are far more slots than parts that may be unanswered
+/// ([`UNANSWERED_PARTS_MAX`](super::UNANSWERED_PARTS_MAX)).
 pub const ANSWER_SLOTS: u64 = 65_536;
 /// Size of the header: magic, run, boot id and checksum. The slots follow.
 pub const ANSWERS_HEADER_BYTES: usize = 64;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::SentRequest;
 use crate::time::NS_PER_SEC;
 
-/// Maximum number of parts of unanswered requests, and of candidates.
+/// Maximum number of parts of unanswered requests, and of candidates; those without room count as answered.
 pub const UNANSWERED_PARTS_MAX: usize = 8_192;
 /// A part becomes a candidate only if it was stored within this many seconds before the end of its run. It stays a
 /// candidate for as many seconds in the next run, counted anew from each request that fails.

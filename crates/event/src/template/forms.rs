@@ -170,7 +170,6 @@ mod tests {
         Column { parent: Some(0), kind, traits, values: 1 }
     }
 
-    /// Whether a text has one of the forms.
     fn has_form(forms: &[ValueForm], text: &[u8]) -> bool {
         fn fits(parts: &[FormPart], text: &[u8]) -> bool {
             match parts.split_first() {

@@ -84,7 +84,7 @@ pub enum TimeLayout {
 
 impl NumberFormat {
     /// The probable format of a text; [`NumberFormat::parse`] shows whether it fits other values of the column. If
-    /// several formats fit, the first in this order: integer, decimal, address, time, padded, hexadecimal.
+    /// several formats fit, it is the first of integer, decimal, address, time, padded, hexadecimal.
     pub fn guess(text: &[u8]) -> Option<NumberFormat> {
         let candidates = [
             NumberFormat::Integer,

@@ -11,7 +11,6 @@ use super::{NS_PER_SEC, TimeNs};
 
 /// Seconds of a day without a clock change.
 pub(crate) const SECS_PER_DAY: i64 = 86_400;
-/// Months in a year.
 pub(crate) const MONTHS_PER_YEAR: i64 = 12;
 /// Weekday number (0 = Sunday) of 1970-01-01.
 const EPOCH_WEEKDAY: i64 = 4;

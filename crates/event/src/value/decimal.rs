@@ -120,7 +120,7 @@ impl Decimal {
             if scaled.abs() >= DIGITS_BOUND - 0.5 {
                 return None;
             }
-            // Rounds; the check below detects failures.
+            // This rounds to the nearest integer; the check below detects a wrong result.
             let units: i64 = integer_part(scaled + 0.5f64.copysign(scaled));
             let missed = (f64_of(units) / unit - value).abs();
             let is_noise = missed <= value.abs() * ROUNDING_TOLERANCE && f64_of(units.unsigned_abs()) < NOISY_BOUND;
@@ -209,7 +209,7 @@ impl Decimal {
     }
 
     /// The quotient of a time with more digits than a double, in billionths, if the quotient is also in the range of
-    /// times. Needed for the mean of times.
+    /// times. The mean of times needs it.
     fn divide_instant(self, a: i128, b: i128) -> Option<Number> {
         let (whole, rest) = quotient_and_remainder(a.checked_mul(i128::from(NANOS_PER_UNIT))?, b)?;
         let rounds_up = rest.checked_mul(2)?.unsigned_abs() >= b.unsigned_abs();

@@ -291,7 +291,7 @@ proptest! {
     #[test]
     fn short_number_parser_agrees_with_the_general_parser(text in r"-?[0-9]{0,16}(\.[0-9]{0,16})?") {
         let short = parse_short_number(text.as_bytes());
-        // Compares bits, because 0.0 and -0.0 are equal.
+        // Bits are compared, because 0.0 and -0.0 are equal.
         let bits = |number: Number| (matches!(number, Number::Int(_)), number.as_f64().to_bits());
         if let Some(short) = short {
             prop_assert_eq!(parse_any_number(&text).map(bits), Some(bits(short)), "{}", text);

@@ -3,8 +3,8 @@
 //! On a port where clients must authenticate, connections of unauthenticated clients have a limit of their own, whether
 //! they wait for the client or for the server. Beyond it, the oldest connection that waits for its client is closed,
 //! or, if none waits, the oldest one. An authenticated client's connection is closed only for another authenticated
-//! client, when authenticated clients hold every slot, or for lack of file descriptors. Some slots are left to clients
-//! that have yet to log in.
+//! client, when authenticated clients hold all connections of the port, or for lack of file descriptors. Some
+//! connections are left to clients that have yet to log in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use super::connection_queue::{Clients, ConnectionQueue, ConnectionState};
 use super::limits::Bounds;
 use super::lingering_close::Lingering;
 
-/// Maximum number of refusals being written at a time.
+/// Maximum number of refusals being written at a time; further connections are closed without an answer.
 const REFUSALS_MAX: usize = 64;
 /// Timeout of writing a refusal.
 pub(super) const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ impl Admission {
         self.close_unauthenticated() || (self.are_all_authenticated() && self.close_idle())
     }
 
-    /// Whether authenticated clients hold every slot.
+    /// Whether authenticated clients hold all connections of the port.
     fn are_all_authenticated(&self) -> bool {
         self.bounds.unauthenticated.is_none() || self.clients.authenticated_len() >= self.bounds.connections
     }
@@ -119,8 +119,8 @@ impl Admission {
         let mut last_waits = 0;
         while last_waits < LAST_WAITS_MAX {
             if !self.close_oldest() {
-                // If some slots belong neither to listed connections nor to authenticated clients, their connections
-                // are already closing.
+                // Connections that are neither listed nor of authenticated clients are already closing, so a permit may
+                // be free soon.
                 if self.are_all_authenticated() {
                     return None;
                 }

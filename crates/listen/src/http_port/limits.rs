@@ -9,19 +9,19 @@ use super::request_body::Pace;
 
 /// Denominator of the shares of the open-file limit in [`connections_max`].
 const OPEN_FILES_PARTS: u64 = 16;
-/// Timeout of a request head, on a new connection and between two requests over HTTP/1.
+/// Timeout of a request head, on a new connection and between two requests over HTTP/1; then the connection is closed.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of the first head on the management port, and of the body of a request whose client has not authenticated,
 /// such as a login.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(20);
-/// The connection limit of the port, divided by this, limits handshakes and unauthenticated connections together;
+/// Divisor of the port's connection limit that gives the limit of handshakes and unauthenticated connections together;
 /// beyond it, one of them is closed.
 const UNAUTHENTICATED_DIVISOR: usize = 2;
 /// Authenticated clients leave this fraction (1/n) of the port's connections, but at most [`RESERVED_MAX`], to other
 /// clients.
 const RESERVED_DIVISOR: usize = 8;
 const RESERVED_MAX: usize = 128;
-/// Timeout of a TLS handshake.
+/// Timeout of a TLS handshake; then the connection is closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;

@@ -13,9 +13,9 @@ use tokio::time::Sleep;
 
 use super::delegate::delegate;
 
-/// Size of a discarding read.
+/// Number of bytes that are read and discarded at a time.
 const PART_BYTES: usize = 16 << 10;
-/// Reads before yielding to other tasks.
+/// Number of such reads before other tasks may run.
 const PARTS_PER_TURN: usize = 16;
 
 /// A connection with a lingering close.

@@ -64,7 +64,7 @@ use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
 
-/// Maximum concurrent requests of an HTTP/2 connection.
+/// Maximum concurrent requests of an HTTP/2 connection; the client must wait with further ones.
 const STREAMS_MAX: u32 = 128;
 /// Flow-control window of an HTTP/2 connection.
 const WINDOW_BYTES: u32 = 1 << 20;
@@ -156,7 +156,7 @@ async fn answer_tls_required(mut stream: TcpStream) {
     drop(tokio::time::timeout(REFUSAL_TIMEOUT, reported).await);
 }
 
-/// Permit of a connection, and the handle by which shutdown waits for the connection.
+/// Permit for a connection, and the handle by which shutdown waits for the connection.
 struct ConnectionGuard {
     stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
@@ -241,7 +241,7 @@ impl Shared {
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
                     biased;
-                    // A connection that is to be closed must free its slot, even if data has arrived.
+                    // A connection that is to be closed must free its permit, even if data has arrived.
                     () = waiter.close_requested() => return,
                     begun = tokio::time::timeout(self.bounds.first_head_wait, detect_protocol(&stream)) => begun,
                     _ = stopping.wait_for(|stopping| *stopping) => return,

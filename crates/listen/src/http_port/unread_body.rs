@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 
 use super::request_body::Unread;
 
-/// Maximum bytes discarded.
+/// Maximum bytes that are read and discarded; after a longer rest, the connection is closed.
 const LEFT_BYTES_MAX: u64 = 1 << 20;
 
 /// The unread rest of an HTTP/1 request. HTTP/2 does not need this, because the stream is reset.

@@ -37,9 +37,9 @@ const CHANNEL_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const PENDING_APPENDS_MAX: usize = 64;
 /// Bytes read from one forwarder per turn.
 const TURN_BYTES: usize = 1 << 20;
-/// Timeout of writing an answer.
+/// Timeout of writing an answer; then the forwarder is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum time from the first byte of a greeting, frame or packet to its last.
+/// Maximum time from the first byte of a greeting, frame or packet to its last; then the forwarder is disconnected.
 const INCOMPLETE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Scope of forwarders' batch numbers; it cannot be an index name.
 const SENDER_SCOPE: &str = "\0forwarder";

@@ -91,7 +91,7 @@ struct SocketConfig {
 /// An open socket with the tasks behind it.
 struct OpenSocket {
     wanted: SocketConfig,
-    /// Errors of its stanzas that cannot be used.
+    /// Errors in those stanzas of the socket that cannot be used.
     faults: Vec<ListenError>,
     stop: watch::Sender<bool>,
     ended: mpsc::Receiver<()>,

@@ -10,12 +10,13 @@ use tokio::sync::Semaphore;
 
 /// Maximum cached names; beyond it the cache is cleared.
 const NAMES_MAX: usize = 4_096;
-/// Timeout of a lookup.
+/// Timeout of a lookup; then the address stands for the name.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Name of the threads that look up names for UDP ports.
 const LOOKUP_THREAD: &str = "udp-names";
-/// Maximum concurrent lookups; limited because they occupy threads that HTTP requests use as well.
+/// Maximum concurrent lookups; further ones wait or are omitted, because lookups occupy threads that HTTP requests use
+/// as well.
 const LOOKUPS_MAX: usize = 32;
 
 /// The cache.

@@ -31,7 +31,7 @@ pub(crate) struct SenderEntry {
     _busy: OwnedMutexGuard<()>,
     latest: watch::Receiver<u64>,
     number: u64,
-    // Keeps the entry in the list.
+    // This reference keeps the entry in the list.
     _place: Arc<SenderSlot>,
 }
 

@@ -21,11 +21,11 @@ use rustix::net::sockopt;
 use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append, while_busy};
 use super::{Port, PortGroup};
 
-/// Maximum size of a datagram.
+/// Size of the buffer for a datagram in bytes; no datagram is larger.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 const PACK_BYTES: usize = 1 << 20;
 const PACK_DATAGRAMS: usize = 8_192;
-/// Maximum queued packs.
+/// Maximum queued packs; further datagrams wait in the system's buffer.
 const PACKS_MAX: usize = 32;
 /// Pause in which datagrams accumulate.
 const GATHER_PAUSE: Duration = Duration::from_millis(2);

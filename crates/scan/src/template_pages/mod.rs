@@ -4,7 +4,9 @@
 //! For each event of a page, the condition yields yes, no or undecided ([`conditions`], [`words`]). The texts of
 //! undecided events are rebuilt and processed like events of plain slabs, as are events whose template does not
 //! determine the location of a field ([`fields`]). The fields of other events come from the slab's columns
-//! ([`columns`]); their text is rebuilt only if the search needs `_raw` or fields whose names it does not know.
+//! ([`columns`]); their text is rebuilt only if the search needs `_raw` or fields whose names it does not know. For
+//! example, if user and status are the variables of `user=eva status=404`, then `status=404 | stats count by user`
+//! reads two columns and no text.
 //!
 //! The events of a page are counted without reading the page if the slab stores how often each value occurs in it
 //! ([`counts`]).

@@ -115,7 +115,7 @@ impl JobStore {
     /// Removes a job with its rows.
     pub(crate) fn remove_job(&self, sid: &str) {
         assert!(is_sid(sid), "only a name that was made or checked gets here");
-        // Renamed first, so that a concurrent removal cannot delete the files of a new job of this name.
+        // The folder is renamed first, so that a concurrent removal cannot delete the files of a new job of this name.
         let (folder, gone) = (self.folder.join(sid), self.folder.join(format!(".{sid}.removed")));
         match std::fs::rename(&folder, &gone) {
             Ok(()) => remove(&gone),

@@ -60,14 +60,14 @@ const SAVED_TTL: &str = "2p";
 /// checks, up to this many jobs may exist in excess of [`JOBS_MAX`].
 const EXPIRY_CHECK_JOBS: u64 = 32;
 const EXPIRY_CHECK_S: i64 = 10;
-/// Maximum number of stored results, and their maximum total size.
+/// Maximum number of stored results, and their maximum total size in bytes; beyond them, the oldest are removed.
 pub(crate) const JOBS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 30;
-/// Maximum size of a result for `loadjob`.
+/// Maximum size of a result for `loadjob` in bytes; a larger one is refused.
 const LOADED_BYTES_MAX: u64 = 64 << 20;
-/// Maximum length of a job's name.
+/// Maximum length of a job's name; a longer one is invalid.
 const SID_BYTES_MAX: usize = 200;
-/// Maximum number of names tried for one search.
+/// Maximum number of names tried for one search; then its result is not stored.
 const NAMES_MAX: u64 = 10_000;
 
 /// The stored jobs of a data directory.
@@ -289,7 +289,7 @@ impl JobStore {
             *log = Some(self.open_log()?);
         }
         if let Some((file, bytes)) = log.as_mut() {
-            // A single write, so that lines of several processes do not mix.
+            // The line is written at once, so that lines of several processes do not mix.
             file.write_all(line.as_bytes())?;
             *bytes += line.len() as u64;
         }

@@ -9,7 +9,7 @@ use quarry_spl::{Diagnostic, closest_name};
 use super::outcome::{SearchOutcome, existing_names, find_name_span};
 use super::probe::{DynProbes, any_value_condition, find_index_with_field, list_fields, newest_value, quote};
 
-/// Maximum number of sourcetypes examined.
+/// Maximum number of sourcetypes examined; the fields of further ones are unknown.
 const SOURCETYPES_MAX: usize = 8;
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
@@ -102,7 +102,7 @@ pub(super) fn unknown_field_notes(
         return Vec::new();
     }
     let own = list_fields(own_text, ask);
-    // Suggests only fields of the found events that no earlier command removes.
+    // Only fields of the found events that no earlier command removes are suggested.
     let removed = removed_fields(commands);
     let at_hand: Vec<&str> = if own.is_empty() { &seen } else { &own }
         .iter()

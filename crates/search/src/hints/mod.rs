@@ -32,12 +32,12 @@ pub use self::outcome::{NO_SPAN, SearchOutcome};
 pub(crate) use self::probe::quote;
 pub use self::probe::{HintRow, Probes};
 
-/// Maximum number of small searches for the hints of one search.
+/// Maximum number of small searches for the hints of one search; further ones fail.
 const PROBES_MAX: usize = 40;
 /// The hint about an answer that may lack events because of the filter of the user's roles. The small searches see only
 /// events that match this filter, so other hints could be wrong.
 const FILTERED: &str = "your roles restrict searches to some events (srchFilter), so other events are not found";
-/// Maximum number of hints about a search.
+/// Maximum number of hints about a search; further ones are omitted.
 const NOTES_MAX: usize = 8;
 
 /// Hints about an answer that is probably not the intended one.

@@ -7,7 +7,7 @@ use quarry_event::TimeNs;
 use quarry_spl::analyse::ReadField;
 use quarry_spl::ast::{Span, Stage};
 
-/// Maximum number of names listed in a hint.
+/// Maximum number of names listed in a hint; further ones are only counted.
 const NAMES_MAX: usize = 12;
 /// Position of a hint that concerns no particular part of the search.
 pub const NO_SPAN: Span = Span { start: 0, end: 0 };

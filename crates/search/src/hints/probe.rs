@@ -71,7 +71,6 @@ pub(super) fn finds_event(search: &str, ask: DynProbes<'_>) -> Option<bool> {
     Some(newest_value(search, "_time", ask)?.is_some())
 }
 
-/// Whether a search finds an event of any time.
 pub(super) fn finds_event_of_any_time(search: &str, ask: DynProbes<'_>) -> Option<bool> {
     Some(!ask.rows_of_all_time(&format!("{search} | head 1 | table _time"))?.is_empty())
 }

@@ -1,6 +1,6 @@
 //! Hints for a search that finds nothing because no event meets all of its conditions. A hint names the condition that
-//! no event meets, or, if each condition is met by some event, the condition to leave out. If the first command finds
-//! events, the hint names the command that removes them all.
+//! no event meets, or, if each condition is met by some event, the condition without which the search finds events. If
+//! the first command finds events, the hint names the command that removes them all.
 
 use quarry_spl::analyse::{find_command_in_words, is_transforming, required_conditions, subsearches_of};
 use quarry_spl::ast::{Command, Span, Stage};
@@ -77,7 +77,6 @@ fn unmet_condition_note(condition: &str, place: Span) -> Diagnostic {
     }
 }
 
-/// Whether a condition compares this field.
 fn compares_field(condition: &str, field: &str) -> bool {
     condition.strip_prefix(field).is_some_and(|rest| rest.trim_start().starts_with(['=', ':']))
 }

@@ -11,9 +11,9 @@ use super::job::{MutableState, SearchJob};
 use super::record::JobRecord;
 use crate::job_sharing::JobSharing;
 
-/// Maximum number of fields that clients store with a job.
+/// Maximum number of fields that clients store with a job; a request with more is refused.
 pub const CUSTOM_FIELDS_MAX: usize = 200;
-/// Maximum total bytes of the names and values of these fields.
+/// Maximum total bytes of the names and values of these fields; a request with more is refused.
 pub const CUSTOM_BYTES_MAX: usize = 64 << 10;
 
 /// Refuses more fields than a job stores.

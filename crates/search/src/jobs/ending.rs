@@ -8,7 +8,7 @@ use super::job::{JobState, SearchJob};
 use super::run_clock::RunClock;
 use crate::service::RunningSearch;
 
-/// Message of a search that was finalised and whose commands then ended early.
+/// Message about a search that was finalised and whose commands then ended early.
 const CUT: &str = "the search was finalised while its commands were still working: they ended with a part of the events \
                    that were read";
 

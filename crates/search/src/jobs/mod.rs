@@ -55,22 +55,23 @@ pub use quarry_store::ReadStats;
 pub const TTL_S: i64 = 600;
 /// Lifetime of a saved job in seconds (limits.conf `[search] default_save_ttl`).
 pub const SAVED_TTL_S: i64 = 7 * 24 * 60 * 60;
-/// Maximum lifetime in seconds.
+/// Maximum lifetime in seconds; a longer one is reduced to it.
 pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
 /// Default and maximum number of rows of a result (limits.conf `[search] max_count`).
 pub const ROWS_MAX: usize = 500_000;
-/// Maximum number of unfinished jobs.
+/// Maximum number of unfinished jobs; a further job is refused.
 pub const UNFINISHED_MAX: usize = 2_048;
 
-/// Maximum number of jobs, including finished jobs (Splunk warns from half of this number on).
+/// Maximum number of jobs, including finished ones (Splunk warns from half of this number on); a further job is
+/// refused.
 pub const JOBS_MAX: usize = 10_000;
-/// Maximum total size of the rows of all jobs, in bytes.
+/// Maximum total size of the rows of all jobs, in bytes; beyond it, a new job is refused.
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
 
 /// Minimum remaining quota for a new job, in bytes; half of the quota if that is less.
 const FREE_QUOTA_BYTES_MIN: u64 = 1 << 20;
 
-/// Maximum number of paused jobs.
+/// Maximum number of paused jobs; no further job can be paused.
 pub const PAUSED_MAX: usize = 128;
 
 /// The jobs of a server.

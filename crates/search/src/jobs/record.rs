@@ -38,7 +38,7 @@ pub struct JobOptions {
     pub level: SearchLevel,
     /// The window of a real-time search.
     pub real_time: Option<RealTimeWindow>,
-    /// Whether the real-time window leaves out events that arrived before the job began.
+    /// Whether the real-time window excludes events that arrived before the job began.
     pub is_not_backfilled: bool,
     /// Notes about the request, such as parameters without effect.
     pub notes: Vec<String>,
@@ -132,7 +132,7 @@ pub struct JobRecord {
 pub struct BaseTexts {
     /// The command `search` with the conditions of event types and tags.
     pub search: String,
-    /// Its condition, in one form for all ways to write it.
+    /// Its condition in a normal form, in which all ways to write the condition are equal.
     pub condition: String,
 }
 

@@ -27,7 +27,7 @@ use crate::service::{RunningSearch, SearchParams, SearchService};
 /// Maximum number of rows of a round. Beyond this number, only the first rows are kept; of events, the first rows are
 /// the newest.
 pub const ROUND_ROWS_MAX: usize = 50_000;
-/// Maximum bytes of the rows of a round.
+/// Maximum bytes of the rows of a round; further rows are omitted.
 pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;
 /// Minimum pause between two rounds.
 const PAUSE_MIN_NS: i64 = 300_000_000;

@@ -19,11 +19,11 @@ use crate::Cell;
 use crate::error::SearchError;
 use crate::service::{SearchParams, SearchService};
 
-/// Maximum number of distinct values counted per field.
+/// Maximum number of distinct values counted per field; further values are not counted.
 const VALUES_MAX: usize = 10_000;
 /// Maximum number of fields; further fields are ignored.
 const FIELDS_MAX: usize = 1_000;
-/// Maximum number of most frequent values per field.
+/// Maximum number of most frequent values per field; further values are omitted.
 const MODES_MAX: usize = 100;
 /// Maximum bytes of a counted value; of longer values, only this prefix is compared.
 const VALUE_BYTES_MAX: usize = 1_024;

@@ -150,7 +150,7 @@ impl ModelSummaries {
                     removed += 1;
                 }
             }
-            // Intentionally fails if the folder is not empty.
+            // This fails, as intended, if the folder is not empty.
             drop(std::fs::remove_dir(&folder));
         }
         Ok(removed)

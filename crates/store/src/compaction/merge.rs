@@ -1,11 +1,11 @@
 //! The steps of one merge.
 //!
-//! Order: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again, decode and
-//! compare, slab by slab; `begin_seal` (records the objects' names), store both objects, `commit_compaction`, then one
-//! critical section that replaces the old buckets by the new one. A crash before the commit leaves objects that the
-//! next start deletes; after the commit, the old buckets are retired, and their objects are deleted like the objects of
-//! expired buckets. Memory holds one input slab and the output objects. `max_merge_stored_bytes` bounds the size of the
-//! inputs; the output is rarely larger.
+//! The steps are: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again,
+//! decode and compare, slab by slab; `begin_seal` (records the objects' names), store both objects,
+//! `commit_compaction`, then one critical section that replaces the old buckets by the new one. A crash before the
+//! commit leaves objects that the next start deletes; after the commit, the old buckets are retired, and their objects
+//! are deleted like the objects of expired buckets. Memory holds one input slab and the output objects.
+//! `max_merge_stored_bytes` bounds the size of the inputs; the output is rarely larger.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,7 +87,7 @@ pub(crate) fn merge(
     add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_free_space(shared, inputs)?;
-    // Settles an earlier attempt whose commit had no answer, so that it need not be repeated.
+    // This settles an earlier attempt whose commit had no answer, so that it need not be repeated.
     drop(shared.begin_commit()?);
     if !are_live(shared, inputs) {
         return Err(Failure::Changed);
@@ -231,7 +231,7 @@ fn for_each_slab(
     let mut regroup = Regroup::new(SlabLimits::SEAL_LIMITS);
     for bucket in inputs {
         let failed = |error| unreadable(bucket, &error);
-        // Bypasses the caches, so that the merge does not evict what searches need.
+        // The merge bypasses the caches, so that it does not evict what searches need.
         let open = shared.readers.open_uncached(bucket).map_err(failed)?;
         let (mut events, mut raw_bytes) = (0, 0);
         let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;

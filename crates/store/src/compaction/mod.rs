@@ -1,10 +1,11 @@
-//! Compaction: small sealed buckets of one index are merged into larger ones with better compression.
+//! Compaction: small sealed buckets of one index are merged into larger ones with better compression. By default, four
+//! neighbouring buckets that were never merged become one bucket of level 1, and four of these one of level 2.
 //!
 //! `policy` chooses the buckets, and `merge` contains the steps of one merge. The compaction thread works alongside
 //! ingest, at a rate that `pace` limits. It begins a merge when no slab waits to be sealed and none was sealed
-//! recently. [`Store::compact_all`] merges at once. Merges leave out deleted events, and buckets with many deleted
-//! events are rewritten. Merged buckets store the search-time fields that `field_storage` extracts;
-//! [`Store::compact_all`] also rewrites buckets that lack such fields and cannot be merged.
+//! recently. [`Store::compact_all`] merges at once. Merges omit deleted events, and buckets with many deleted events
+//! are rewritten. Merged buckets store the search-time fields that `field_storage` extracts; [`Store::compact_all`]
+//! also rewrites buckets that lack such fields and cannot be merged.
 //!
 //! Not here: deletion of the inputs' objects (`retire`).
 
@@ -133,7 +134,7 @@ fn choose(shared: &Shared, state: &mut State, request: Request) -> (Vec<Arc<Seal
     let not_compacted = std::mem::take(&mut state.not_compacted);
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
-        // Excludes buckets that are only on a remote volume: they are rarely used, and a merge would fetch them in
+        // Buckets that are only on a remote volume are excluded: they are rarely used, and a merge would fetch them in
         // small parts.
         let is_here = bucket.copies.is_local();
         is_here && !not_compacted.contains(&number) && shared.readers.faults.get(number).is_none()

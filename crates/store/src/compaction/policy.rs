@@ -1,6 +1,6 @@
 //! Merge policy: chooses the buckets to merge.
 //!
-//! Candidates are neighbours: buckets of one index with nothing between them in the order of arrival, so that the
+//! Only neighbours are merged: buckets of one index with nothing between them in the order of arrival, so that the
 //! merged bucket can replace them. In the background, only buckets of the same level are merged, and only if there are
 //! enough of them. An event is therefore rewritten a logarithmic number of times, rather than once for every later
 //! bucket.

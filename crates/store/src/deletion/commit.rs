@@ -80,7 +80,7 @@ fn publish(shared: &Shared, changes: &[(Arc<SealedBucket>, RowSet)]) {
         let deleted = changes.iter().filter(|(bucket, rows)| rows.len() < bucket.row.events);
         deleted.for_each(|(bucket, _)| shared.uploads.add(bucket.row.number));
     }
-    // Wakes the compaction, because some buckets may now have to be rewritten.
+    // The compaction thread is woken, because some buckets may now have to be rewritten.
     shared.seal_done.notify_all();
 }
 

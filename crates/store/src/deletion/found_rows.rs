@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::row_set::{Ranks, RowSet};
 
-/// Memory limit in bytes for the rows of one deletion. A row takes one bit if all rows around it are deleted too, and
-/// up to 576 bytes if it is isolated.
+/// Memory limit in bytes for the rows of one deletion, beyond which the search fails. A row takes one bit if all rows
+/// around it are deleted too, and up to 576 bytes if it is isolated.
 pub const DELETION_BYTES_MAX: usize = 256 << 20;
 
 /// Reference count of a bucket's objects, and the location of its events after a merge.

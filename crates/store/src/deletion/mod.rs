@@ -5,8 +5,8 @@
 //! publishes it in one critical section. Later snapshots lack all of these events; after a crash, either all or none of
 //! them are deleted. Only sealed events can be deleted, so [`crate::Store::seal_selected`] runs first.
 //!
-//! A merge leaves deleted events out. If a bucket is merged while a deletion collects its rows, [`Hold`] records their
-//! new location. A bucket without remaining events is retired at once.
+//! A merge omits deleted events. If a bucket is merged while a deletion collects its rows, [`Hold`] records their new
+//! location. A bucket without remaining events is retired at once.
 //!
 //! Not here: reading a segment without its deleted events (`sealed_buckets::live_rows`), permissions (engine).
 

@@ -149,7 +149,7 @@ impl SlabRows {
     }
 }
 
-/// Those of the fields that have these names; row `from` becomes row 0.
+/// The fields that have these names; row `from` becomes row 0.
 fn with_names(run: FieldRun<'_>, names: FieldNames, from: usize) -> IndexedFields {
     let mut fields = IndexedFields::default();
     let is_wanted: Vec<bool> = run.names().iter().map(|name| names.may_contain(name)).collect();

@@ -11,17 +11,17 @@ use quarry_event::EventBatch;
 use crate::hot_slabs::SlabRows;
 use crate::sync::lock;
 
-/// Maximum number of slabs kept.
+/// Maximum number of slabs whose memory is kept; that of further ones is freed.
 const SLABS_MAX: usize = 2;
 /// Maximum size in bytes of a slab that is kept: a full slab with its columns.
 const SLAB_BYTES_MAX: usize = 96 << 20;
-/// Maximum number of batches kept.
+/// Maximum number of batches whose memory is kept; that of further ones is freed.
 const BATCHES_MAX: usize = 8;
 /// Maximum text bytes of a batch that is kept.
 const BATCH_BYTES_MAX: usize = 6 << 20;
 /// Maximum bytes of the fields of a batch whose memory is kept.
 const FIELD_BYTES_MAX: usize = 12 << 20;
-/// Maximum number of records kept, and maximum bytes of the memory of each.
+/// Maximum number of records whose memory is kept, and maximum bytes of each; other memory is freed.
 const RECORDS_MAX: usize = 8;
 const RECORD_BYTES_MAX: usize = 6 << 20;
 /// Text bytes from which a batch counts as large.

@@ -33,7 +33,7 @@ struct LoadingRange {
     /// The buckets; `None` if their rows are left in the catalog.
     buckets: Option<Vec<Arc<SealedBucket>>>,
     sums: UnloadedRange,
-    /// Whether one of the buckets is in motion (`is_in_motion`).
+    /// Whether the rows must stay in memory because of one of the buckets (`is_in_motion`).
     in_motion: bool,
 }
 
@@ -55,8 +55,8 @@ impl Loading {
         Loading { rows_max, cells, rows: 0, indexes: BTreeMap::new() }
     }
 
-    /// Adds a bucket. If the bucket is in motion, some step of the store looks for it without naming its index. Its row
-    /// and the other rows of its cell must then be in memory.
+    /// Adds a bucket. If `in_motion` is true, some step of the store looks for the bucket without naming its index; its
+    /// row and the other rows of its cell must then be in memory.
     pub(crate) fn add(&mut self, mut bucket: SealedBucket, in_motion: bool) {
         // All buckets of an index share one allocation of the index's name.
         match self.indexes.get_key_value(&bucket.row.index) {
@@ -93,8 +93,8 @@ impl Loading {
         }
         self.indexes.values_mut().for_each(|index| join_neighbours(index, self.cells.origins));
         if self.rows > self.rows_max / 2 {
-            // All cells still in memory have buckets in motion. The limit is raised, so that this function is not
-            // called again for every further row.
+            // The rows of all cells still in memory must stay there (`is_in_motion`). The limit is raised, so that this
+            // function is not called again for every further row.
             self.rows_max = self.rows_max.max(self.rows.saturating_mul(2));
         }
     }

@@ -313,7 +313,6 @@ impl LiveBuckets {
         self.buckets.range(number..).map(|(_, bucket)| bucket)
     }
 
-    /// Adds a bucket.
     pub(crate) fn add(&mut self, mut bucket: SealedBucket) -> Arc<SealedBucket> {
         // All buckets of an index share one allocation of the index's name.
         if let Some((index, _)) = self.indexes.get_key_value(&bucket.row.index) {

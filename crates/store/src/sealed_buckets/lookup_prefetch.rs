@@ -19,7 +19,7 @@ use quarry_event::TermQuery;
 use super::{OpenBucket, Readers, SealedBucket};
 use crate::sync::lock;
 
-/// Maximum number of tokens of a bucket that are remembered as prefetched.
+/// Maximum number of tokens of a bucket that are remembered as prefetched; the oldest is forgotten.
 const RECENT_TOKENS_MAX: usize = 64;
 
 /// The tokens whose lookup in a bucket was prefetched recently.

@@ -198,7 +198,7 @@ impl Segment for SealedSegment {
     }
 
     fn damage(&self) -> Option<Damage> {
-        // Reported once per bucket.
+        // Only the segment with the bucket's first row reports the fault, so that it is reported once per bucket.
         if self.listed || self.first_row() > 0 { None } else { self.readers.faults.get(self.bucket.row.number) }
     }
 

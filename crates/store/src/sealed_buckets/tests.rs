@@ -53,7 +53,7 @@ fn whole_filters_are_read_after_many_lookups_and_again_only_after_as_many() {
         assert!(readers.filters.get(&number).is_none(), "round {round}: too early");
         look_up(&*segment, round * 1_000 + 500, 1);
         assert!(readers.filters.get(&number).is_some(), "round {round}");
-        // As if the filters of other buckets had displaced it.
+        // The filters of other buckets would displace this filter in the same way.
         readers.filters.remove_if(|_| true);
     }
 }

@@ -125,7 +125,6 @@ fn buckets_without_term_filter_are_not_merged() {
     assert_eq!(store.compact_all().unwrap().buckets_after, 3);
 }
 
-/// Slab encoder that loses an event.
 fn encode_losing_an_event(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let mut events = slab.events.clone();
     events.raw.truncate(events.ends[events.len() - 2] as usize);

@@ -93,7 +93,8 @@ fn damaged_blocks_of_a_large_term_filter_are_reported_and_hide_no_event() {
     let file = dir.path().join("db/main/0000000001.filter");
     let whole = fs::read(&file).unwrap();
     assert!(whole.len() > 300_000, "{} bytes", whole.len());
-    // Damages the fingerprints (twice), the checksums, the parameters, and finally nothing.
+    // The positions are in the fingerprints (the first two), the checksums and the parameters; the last one damages
+    // nothing.
     for at in [20_000, 200_000, whole.len() - 300, whole.len() - 20, usize::MAX] {
         let mut flipped = whole.clone();
         flipped.get_mut(at).into_iter().for_each(|byte| *byte ^= 16);

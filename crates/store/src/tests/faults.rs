@@ -131,7 +131,6 @@ impl DiskFile for MachineFile {
     }
 }
 
-/// Blob store of the machine.
 #[derive(Debug)]
 pub(crate) struct MachineBlobs(pub(crate) Machine, pub(crate) DirectoryStore);
 

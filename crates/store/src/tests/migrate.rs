@@ -401,7 +401,7 @@ fn an_old_volume_out_of_reach_does_not_slow_down_uploads() {
     store.shared.uploads.stop();
     cold.is_down.store(true, Ordering::SeqCst);
     drop(before);
-    // More buckets than are uploaded in one round.
+    // There are more buckets than one round uploads.
     for first in (5..40).step_by(5) {
         append(&store, "main", first, 5);
         store.seal_all().unwrap();
@@ -410,7 +410,7 @@ fn an_old_volume_out_of_reach_does_not_slow_down_uploads() {
     assert!(waiting > 3, "{waiting} buckets wait");
     while store.shared.transfer().unwrap_or(false) {}
     assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Uploaded)), "{:?}", states(&store));
-    // The failure is told apart from failed uploads, and told once.
+    // The failure is reported once, and not as a failed upload.
     assert!(!store.shared.transfer().unwrap());
     let told = store.messages();
     let is_about = |part: &str| told.iter().filter(|message| message.text.contains(part)).count();

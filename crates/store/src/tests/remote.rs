@@ -746,7 +746,7 @@ fn steps_recorded_without_an_answer_are_completed() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 3]);
     assert_tidy(&store, &*volume);
-    // The same for evictions.
+    // The catalog knows that the eviction of bucket 2 has begun, and memory does not.
     assert!(catalog.set_remote_state(2, RemoteState::Evicting).unwrap());
     store.evict_cache(None).unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Evicted); 3]);

@@ -143,7 +143,7 @@ fn a_folder_that_was_removed_and_restored_keeps_its_objects() {
     assert_eq!(store.scan_thawed().unwrap().removed.len(), 1);
     fs::rename(&aside, &place).unwrap();
     assert_eq!(store.scan_thawed().unwrap().added.len(), 1);
-    // Deletes the objects of the bucket that was removed.
+    // This round deletes the objects of the bucket that was removed.
     store.run_retention(&[], &|_| Ok(())).unwrap();
     let check = |store: &Store| {
         let mut found = texts(&all(store));
@@ -154,7 +154,7 @@ fn a_folder_that_was_removed_and_restored_keeps_its_objects() {
         assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()), "{:?}", store.verify());
     };
     check(&store);
-    // The same without the deletion before the end of the process.
+    // Now the process ends before the objects of the removed bucket are deleted.
     fs::rename(&place, &aside).unwrap();
     assert_eq!(store.scan_thawed().unwrap().removed.len(), 1);
     fs::rename(&aside, &place).unwrap();

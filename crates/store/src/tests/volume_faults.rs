@@ -64,7 +64,7 @@ struct FaultyVolume {
     chance: RandomNumbers,
     acts: Mutex<OperationsLeft>,
     is_calm: AtomicBool,
-    /// Puts with their bytes, and deletes without, that reach the volume later.
+    /// Requests that reach the volume later: puts with their bytes, and deletes without bytes.
     under_way: Mutex<Vec<(String, Option<Vec<u8>>)>>,
     /// The objects at the end of the last life, which a late listing returns.
     earlier: Mutex<Vec<ListedObject>>,

@@ -80,7 +80,7 @@ impl DurableMark {
         if let Some(file) = &self.file {
             return file.write_all_at(&encode(lsn), 0);
         }
-        // Written in place, so that a crash leaves either the old mark or the new one.
+        // The mark is written in place, so that a crash leaves either the old mark or the new one.
         let file = self.disk.open(&self.path)?;
         file.write_all_at(&encode(lsn), 0)?;
         file.sync()?;

@@ -57,8 +57,8 @@ impl ReadSegment {
     }
 }
 
-/// Log files in a folder, in the order of the numbers that `lsn_of` returns; files for which it returns `None` are left
-/// out.
+/// Log files in a folder, in the order of the numbers that `lsn_of` returns; files for which it returns `None` are
+/// skipped.
 fn list(folder: &Path, lsn_of: impl Fn(&Path) -> Option<u64>) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error: io::Error| StoreError::from_io("list", folder, &error);
     let mut found = Vec::new();
@@ -81,7 +81,7 @@ pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, first_lsn_of)
 }
 
-/// Damaged segments that were kept aside.
+/// Damaged segments that were kept for inspection.
 pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED_EXTENSION).then_some(0))
 }

@@ -17,7 +17,8 @@ use crate::StoreError;
 
 /// Size of the frame: body length, reserved field, lsn, bucket number, checksum of the body, checksum of the frame.
 pub(crate) const FRAME_BYTES: usize = 40;
-/// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields.
+/// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields. A batch that needs
+/// more is refused.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Body flag: a checkpoint follows.
 const FLAG_CHECKPOINT: u8 = 1;
@@ -98,7 +99,6 @@ impl EncodedRecord {
         self.front.len() + self.raw_bytes + self.back.len()
     }
 
-    /// Fills in the frame.
     pub(crate) fn fill_frame(&mut self, lsn: u64, bucket: u64) {
         let body_bytes = u32_of(self.len() - FRAME_BYTES);
         self.front[..4].copy_from_slice(&body_bytes.to_le_bytes());
@@ -120,7 +120,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let mut cursor = Cursor(frame);
     let body_bytes = cursor.u32()? as usize;
-    // Checked first, because this check is cheap and rejects most positions when a damaged log is searched for records.
+    // These fields are checked first, because that is cheap and rejects most positions when a damaged log is searched
+    // for records.
     if cursor.u32()? != 0 || body_bytes > bytes.len() - FRAME_BYTES {
         return None;
     }

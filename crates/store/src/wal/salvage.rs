@@ -14,7 +14,7 @@ use crate::wal::{DAMAGED_EXTENSION, header, segment_path};
 
 /// File extension of a segment being written.
 const UNFINISHED_EXTENSION: &str = "unfinished";
-/// Maximum number of names tried for a damaged file.
+/// Maximum number of names tried for a damaged file; then the salvage fails.
 const NAME_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Replaces the segment at `path` by its `runs`; returns the new segments in the same order.

@@ -16,7 +16,7 @@ use super::tokens::{Tokens, items};
 
 /// Names of the sections in their order.
 const SECTIONS: [&str; 4] = ["pre", "header", "body", "post"];
-/// Maximum number of lines that a rule may count.
+/// Maximum number of lines in a setting of a rule; a rule with a larger number is rejected.
 const LINES_MAX: usize = 1_000_000;
 
 /// Rules for reading tables of one kind.

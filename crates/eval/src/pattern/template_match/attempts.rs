@@ -13,7 +13,7 @@ use super::{
     is_inside_character, shared_prefix,
 };
 
-/// Maximum number of cached variable passes.
+/// Maximum number of cached steps over variables; further ones are not cached.
 pub(super) const PASSES_MAX: usize = 4_096;
 /// Minimum lengths of values are distinguished up to this limit; greater ones are treated alike.
 const LENGTH_MAX: u32 = 64;

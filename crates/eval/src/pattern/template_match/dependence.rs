@@ -40,21 +40,23 @@ use super::{
     shared_prefix,
 };
 
-/// Maximum number of threads of a configuration.
+/// Maximum number of threads of a configuration; with more, the analysis has no result.
 const THREADS_MAX: usize = 64;
-/// Maximum number of configurations followed at once.
+/// Maximum number of configurations followed at once; with more, the analysis has no result.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Maximum number of thread steps for one window, not counting its long lists of values.
+/// Maximum number of thread steps for one window, not counting its long lists of values; then the analysis has no
+/// result.
 const STEPS_MAX: usize = 40_000;
 /// Further thread steps for each byte of the long lists of values in a window.
 const STEPS_PER_LISTED_BYTE: usize = 4;
-/// Maximum total number of thread steps of a planner for one slab: a few tenths of a second.
+/// Maximum total number of thread steps of a planner for one slab: a few tenths of a second. Further windows are not
+/// analysed.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
 /// If the minimum length of a value exceeds this limit, the value is not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
-/// Maximum number of cached windows.
+/// Maximum number of cached windows; further ones are not cached.
 const CACHED_WINDOWS_MAX: usize = 8_192;
-/// Maximum number of entries of an [`OutcomeCache`].
+/// Maximum number of entries of an [`OutcomeCache`]; further outcomes are not cached.
 const CACHED_OUTCOMES_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part in the match or is not
@@ -682,7 +684,6 @@ impl<'a> Walk<'a> {
         Ok(Cow::Owned(resolved))
     }
 
-    /// Starts an attempt at a position.
     fn start_attempt(&mut self, one: &mut Configuration, position: Position) -> Result<(), Undecidable> {
         let registers = vec![None; 1 + self.planner.requested_groups.len() * 2].into();
         self.add_thread(one, self.planner.nfa.start_anchored(), registers, position, ByteAfter::Unknown).map(drop)

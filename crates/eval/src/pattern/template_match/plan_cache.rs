@@ -15,11 +15,11 @@ use hashbrown::HashMap;
 
 use super::{FlatPart, MatchPlan, TemplatePosition};
 
-/// Maximum number of plans that a planner caches.
+/// Maximum number of plans that a planner caches; further plans are not cached.
 const PLANS_MAX: usize = 4_096;
-/// Maximum number of cached plans of templates that begin with the same part.
+/// Maximum number of cached plans of templates that begin with the same part; further plans are not cached.
 const PLANS_PER_GROUP_MAX: usize = 48;
-/// Maximum bytes of the literals on which cached plans depend.
+/// Maximum bytes of the literals on which cached plans depend; beyond it, plans are not cached.
 const LITERAL_BYTES_MAX: usize = 4 << 20;
 /// Number of templates with the same first part after which the cache decides whether lookups pay off: if fewer
 /// than one in `LOOKUPS_PER_HIT` had a cached plan, further templates are planned without a lookup.

@@ -3,13 +3,13 @@
 use super::{DateTimeParts, EPOCH_SECS_MAX, Field, Item};
 use crate::time::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS, zone_offset};
 
-/// Maximum digits of an epoch in seconds.
+/// Maximum digits of an epoch in seconds; further digits are not part of it.
 const EPOCH_DIGITS_MAX: usize = 10;
 /// First two-digit year that belongs to the 20th century.
 const CENTURY_PIVOT: i16 = 69;
-/// Maximum number of hours of an offset.
+/// Maximum number of hours of an offset; a larger number is not an offset.
 const OFFSET_HOURS_MAX: i32 = 25;
-/// Maximum length of a zone name.
+/// Maximum number of letters of a zone name; a longer word is not a zone.
 const ZONE_NAME_BYTES_MAX: usize = 5;
 
 impl Item {

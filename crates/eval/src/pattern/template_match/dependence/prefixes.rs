@@ -17,7 +17,7 @@ use super::{Configuration, Layer};
 use crate::pattern::template_match::assertion::ByteBefore;
 use crate::pattern::template_match::{FlatPart, TemplatePosition};
 
-/// Maximum number of cached beginnings.
+/// Maximum number of cached beginnings; further ones are not cached.
 const PREFIXES_MAX: usize = 2_048;
 /// Maximum number of threads of the Pike VM after a beginning; beginnings with more threads are not cached.
 const THREADS_MAX: usize = 256;
