@@ -137,7 +137,8 @@ async fn create_job(
     let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
     let created = run_blocking(move || {
         let events = node.preview_events(&path, &props).map_err(|error| ApiError::bad_request(error.to_string()))?;
-        jobs.create_preview(&caller.permissions, (&app, zone), events).map_err(|error| job_refusal(error).unwrap_or_else(|error| ApiError::internal(error.to_string())))
+        jobs.create_preview(&caller.permissions, (&app, zone), events)
+            .map_err(|error| job_refusal(error).unwrap_or_else(|error| ApiError::internal(error.to_string())))
     });
     Ok(message_response(form, created.await??.sid()))
 }

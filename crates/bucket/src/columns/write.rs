@@ -300,7 +300,7 @@ impl ColumnWriter<'_> {
 
     /// At full effort, the dictionary of a text column, if it saves enough space.
     fn train_text_dictionary(&mut self, column: &SlabColumn) -> Result<Option<TextCompressor>, BucketError> {
-        let SlabValues::Texts { bytes, ends } = &column.values else { return Ok(None) };
+        let SlabValues::Texts { bytes, ends } = &*column.values else { return Ok(None) };
         if !self.effort {
             return Ok(None);
         }

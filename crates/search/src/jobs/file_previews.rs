@@ -15,8 +15,8 @@ use super::counts::Counts;
 use super::job::{JobFailure, MutableState};
 use super::rows::JobRows;
 use super::{JobOptions, JobState, Jobs, SearchJob};
-use crate::hints::quote;
 use crate::error::SearchError;
+use crate::hints::quote;
 use crate::service::SearchParams;
 
 /// An event of a previewed file.
