@@ -775,6 +775,7 @@ fn malformed_envelopes_are_refused_permanently() {
         (of(r#""time":"soon""#), 15, Some(0), "time is not a number of seconds"),
         (of(r#""time":"2026-11-22T10:00:00Z""#), 15, Some(0), "time is not a number of seconds"),
         (of(r#""time":true"#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":1796039118123"#), 15, Some(0), "(divide milliseconds by 1000)"),
         (of(r#""time":{"s":1}"#), 15, Some(0), "time is not a number of seconds"),
         (of(r#""time":[1]"#), 15, Some(0), "time is not a number of seconds"),
         (of(r#""time":1e300"#), 15, Some(0), "time is not a number of seconds"),

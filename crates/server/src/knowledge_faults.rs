@@ -17,7 +17,7 @@ pub(crate) fn knowledge_faults(layers: &Layers) -> Vec<String> {
     };
     look("transforms", "REGEX", &|stanza, setting| match is_index_time(stanza) {
         true => None,
-        false => Some(Pattern::new(&setting.value).err()?.to_string()),
+        false => fault_of_pattern(&setting.value),
     });
     look("eventtypes", "search", &|_, setting| fault_of_condition(&setting.value));
     look("macros", "args", &|stanza, setting| fault_of_arguments(&stanza.name, &setting.value));
@@ -31,6 +31,12 @@ fn is_disabled(stanza: &MergedStanza) -> bool {
 /// Whether a transform is a rule of index time, whose errors the pipeline reports.
 fn is_index_time(stanza: &MergedStanza) -> bool {
     ["DEST_KEY", "WRITE_META"].iter().any(|key| stanza.settings.contains_key(*key))
+}
+
+/// Error of a pattern that is valid neither for bytes nor for UTF-8; searches match texts.
+fn fault_of_pattern(pattern: &str) -> Option<String> {
+    let fault = Pattern::new(pattern).err()?;
+    Pattern::new(&format!("(*UTF){pattern}")).is_err().then(|| fault.to_string())
 }
 
 /// Error of the search of an event type. A search with macros can be read only after they are expanded.
@@ -48,4 +54,24 @@ fn fault_of_arguments(stanza: &str, arguments: &str) -> Option<String> {
     let (_, count) = stanza.split_once('(')?;
     let expected: usize = count.strip_suffix(')')?.parse().ok()?;
     (named != expected).then(|| format!("names {named} arguments, but the name of the stanza says {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_for_bytes_and_for_characters_are_valid() {
+        for pattern in ["(a)", "(?<n>\\w+)", "(?<=a)b", "\\x{2019}s", "ä+"] {
+            assert_eq!(fault_of_pattern(pattern), None, "{pattern}");
+        }
+        assert!(fault_of_pattern("(a").is_some());
+    }
+
+    #[test]
+    fn macros_name_as_many_arguments_as_their_stanza_says() {
+        assert_eq!(fault_of_arguments("m(2)", "x, y"), None);
+        assert_eq!(fault_of_arguments("m", "x"), None);
+        assert!(fault_of_arguments("m(1)", "x, y").is_some_and(|fault| fault.starts_with("names 2 arguments")));
+    }
 }

@@ -8,6 +8,8 @@ use serde::Serialize;
 pub(crate) const TOO_MANY_FIELDS: &str = "Error in handling indexed fields: an event has more than 65536 of them";
 pub(crate) const INVALID_FIELD_NAME: &str =
     "Error in handling indexed fields: a name is empty or longer than 1024 bytes";
+const INVALID_TIME: &str =
+    "Error in handling indexed fields: time is not a number of seconds since 1970 (divide milliseconds by 1000)";
 pub(crate) const TOO_DEEP: &str = "Invalid data format: arrays and objects are nested deeper than 500";
 pub(crate) const METADATA_TOO_LONG: &str = "Invalid data format: host, source or sourcetype is longer than 65536 bytes";
 pub(crate) const EVENT_TOO_LONG: &str = "Invalid data format: an event with its fields is longer than 67108864 bytes";
@@ -72,9 +74,7 @@ impl Code {
             Code::EventBlank => (13, Http::BAD_REQUEST, "Event field cannot be blank"),
             Code::AckDisabled => (14, Http::BAD_REQUEST, "ACK is disabled"),
             Code::InvalidFields => (15, Http::BAD_REQUEST, "Error in handling indexed fields"),
-            Code::InvalidTime => {
-                (15, Http::BAD_REQUEST, "Error in handling indexed fields: time is not a number of seconds since 1970")
-            }
+            Code::InvalidTime => (15, Http::BAD_REQUEST, INVALID_TIME),
             Code::TooManyFields => (15, Http::BAD_REQUEST, TOO_MANY_FIELDS),
             Code::InvalidFieldName => (15, Http::BAD_REQUEST, INVALID_FIELD_NAME),
             Code::TooDeep => (6, Http::BAD_REQUEST, TOO_DEEP),
