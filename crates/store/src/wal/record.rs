@@ -454,7 +454,8 @@ mod tests {
             record.fill_frame(1, 2);
             let (decoded, _) = decode(&record.parts(&batch).concat()).unwrap();
             assert_eq!(decoded.batch, batch);
-            assert_eq!(record.into_memory().as_ptr(), place);
+            let memory = record.into_memory();
+            assert_eq!(memory.as_ptr(), place);
         }
     }
 
