@@ -260,7 +260,7 @@ fn put_narrow(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
             out.push(1);
             out.extend(values.map(|value| value.to_le_bytes()[0]));
         }
-        ..=0xFFFF => {
+        0x100..=0xFFFF => {
             out.push(2);
             values.for_each(|value| out.extend_from_slice(&value.to_le_bytes()[..2]));
         }
