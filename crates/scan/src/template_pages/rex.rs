@@ -70,7 +70,7 @@ pub(crate) struct RexReader {
     planner: Option<Planner>,
     literals: RequiredLiterals,
     words: WordPrefilter,
-    /// What is known about the pages of slabs; shared by the readers of the pattern.
+    /// Facts about the pages of slabs; shared by the readers of the pattern.
     pub(super) facts: Arc<PatternFacts>,
     slabs: Vec<PatternTree>,
     /// Number of pages read.
