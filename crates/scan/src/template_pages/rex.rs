@@ -70,7 +70,7 @@ pub(crate) struct RexReader {
     planner: Option<Planner>,
     literals: RequiredLiterals,
     words: WordPrefilter,
-    /// What is known about the pages of slabs; shared by the readers of the pattern.
+    /// Facts about the pages of slabs; shared by the readers of the pattern.
     pub(super) facts: Arc<PatternFacts>,
     slabs: Vec<PatternTree>,
     /// Number of pages read.
@@ -162,34 +162,10 @@ impl RexReader {
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| may_match(*row));
         self.cost.rows += rows.len() as u64;
         self.pages += 1;
-        let pages = self.pages;
-        let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, cost, .. } = self;
-        match planner {
-            Some(planner) => {
-                let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
-                let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len(), pages, &mut known.searches));
-                let mut work = Evaluation {
-                    regex,
-                    skips_empty,
-                    captures,
-                    groups,
-                    planner,
-                    literals,
-                    hits,
-                    text,
-                    codes,
-                    values,
-                    found: kept,
-                    some,
-                    cost,
-                };
-                slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
-                if let Some(hits) = work.hits {
-                    known.searches = hits.into_searches();
-                }
-            }
-            None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
+        let mut hits = PageHits::for_rows(rows.len(), self.pages, &mut known.searches);
+        self.evaluate_rows(at, asked_rows, &roots, &mut hits, page, &mut found)?;
+        if let Some(hits) = hits {
+            known.searches = hits.into_searches();
         }
         facts.put(template_set, number, known);
         self.cost.texts += found.undecided.len() as u64;
@@ -203,6 +179,45 @@ impl RexReader {
             self.mark_absent_undecided(rows, &mut found, page)?;
         }
         Ok(found)
+    }
+
+    /// Evaluates rows, given with their positions in the result, by the plans for their templates. Without a planner, all
+    /// rows are undecided.
+    fn evaluate_rows(
+        &mut self,
+        at: usize,
+        rows: impl Iterator<Item = (usize, u32)>,
+        roots: &Roots,
+        hits: &mut Option<PageHits>,
+        page: &mut PageReader<'_>,
+        found: &mut Groups,
+    ) -> Result<(), EngineError> {
+        let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, cost, .. } = self;
+        let Some(planner) = planner else {
+            found.undecided.extend(rows.map(|(_, row)| row));
+            return Ok(());
+        };
+        let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
+        let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (kept, searched) = (Vec::new(), hits.take());
+        let mut work = Evaluation {
+            regex,
+            skips_empty,
+            captures,
+            groups,
+            planner,
+            literals,
+            hits: searched,
+            text,
+            codes,
+            values,
+            found: kept,
+            some,
+            cost,
+        };
+        slabs[at].read_rows(rows, roots.codes(), test.is_some(), &mut work, page, found)?;
+        *hits = work.hits;
+        Ok(())
     }
 
     /// For each row of a page, the number of the root in the [`PatternTree`] from which the row is evaluated; `None` if

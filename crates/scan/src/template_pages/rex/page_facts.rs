@@ -1,5 +1,5 @@
-//! What is known about the pages of a slab and one pattern: the rows that have the words of every match, and the values
-//! that contain literals of the pattern.
+//! Facts about the pages of a slab and one pattern: the rows that have the words of every match, and the values that
+//! contain literals of the pattern.
 //!
 //! Words and literals are searched for in all values of a page, which must be decompressed for that. The result takes a
 //! bit per row or value, and often none. All readers of the pattern share the facts, whatever groups they read, and
