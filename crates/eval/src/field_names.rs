@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use quarry_spl::ast::FieldPattern;
 
-use crate::rows::column_order::merge_columns;
+use crate::rows::column_order::{are_of_events, merge_columns};
 
 /// Fields that hold an event's metadata.
 pub const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
@@ -85,12 +85,16 @@ impl SeenNames {
             return;
         }
         let batch: Vec<&str> = rows.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
-        if batch.iter().any(|name| !self.known.contains(*name)) {
+        let new: Vec<String> =
+            batch.iter().filter(|name| !self.known.contains(**name)).map(|name| (*name).to_owned()).collect();
+        if are_of_events(batch.iter().copied()) && !new.is_empty() {
             let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
             let names = merge_columns(&known, &batch, |a, b| a < b).into_iter().map(str::to_owned).collect();
             self.names = names;
-            self.known.extend(batch.into_iter().map(str::to_owned));
+        } else {
+            self.names.extend(new.iter().cloned());
         }
+        self.known.extend(new);
         self.last = Some(rows.schema());
     }
 

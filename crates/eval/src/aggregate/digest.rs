@@ -38,7 +38,7 @@ struct Bin {
 pub struct Digest {
     /// Sorted values with their weights; empty if there are bins.
     points: Vec<(f64, f64)>,
-    /// Like `points`, for values with more digits than a double; the last numbers are unsorted. Empty if there are bins.
+    /// Like `points`, for values with more digits than a double; the last numbers are unsorted.
     longs: Vec<(LongNumber, f64)>,
     /// Length of the sorted part of `longs`.
     longs_sorted: usize,

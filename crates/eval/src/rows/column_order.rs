@@ -2,14 +2,24 @@
 //!
 //! Events of different pages have different fields. Their columns are sorted by name in each batch, so the columns of
 //! all batches have to be sorted as well, whichever batch comes first. Columns that a command named keep its order.
+//!
+//! Columns of reports, such as those that `append` joins, are in order of first appearance.
 
 use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-/// Adds the new columns of a batch to the known ones. A new column follows the columns that precede it in the batch,
-/// and then those that are not in the batch and have smaller names.
+use crate::field_names::METADATA_FIELDS;
+
+/// Whether rows with these columns are events, and not the result of a report.
+pub(crate) fn are_of_events<'n>(names: impl Iterator<Item = &'n str> + Clone) -> bool {
+    let has = |wanted: &str| names.clone().any(|name| name == wanted);
+    has("_time") || has("_raw") || METADATA_FIELDS.into_iter().all(has)
+}
+
+/// Adds the new columns of a batch of events to the known ones. A new column follows the columns that precede it in the
+/// batch, and then those that are not in the batch and have smaller names.
 pub(crate) fn merge_columns<T: Copy + Eq + Hash>(
     known: &[T],
     batch: &[T],
@@ -44,7 +54,7 @@ pub(crate) fn merge_columns<T: Copy + Eq + Hash>(
 
 #[cfg(test)]
 mod tests {
-    use super::merge_columns;
+    use super::{are_of_events, merge_columns};
 
     fn merged(batches: &[&[&'static str]]) -> String {
         let none: Vec<&'static str> = Vec::new();
@@ -61,6 +71,13 @@ mod tests {
             }
         }
         assert_eq!(merged(&[&["_time", "host", "b"], &["_time", "host", "a", "c"]]), "_time host a b c");
+    }
+
+    #[test]
+    fn rows_with_the_metadata_of_events_are_events() {
+        assert!(are_of_events(["a", "_time"].into_iter()));
+        assert!(are_of_events(["index", "host", "a", "source", "sourcetype"].into_iter()));
+        assert!(!are_of_events(["host", "count"].into_iter()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::MAX_EXACT_INTEGER;
 use quarry_stdx::number::integer_part;
 
-use super::column_order::merge_columns;
+use super::column_order::{are_of_events, merge_columns};
 use super::mixed_column::{is_mixed_of, mixed_column};
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
@@ -83,7 +83,10 @@ impl Unified {
         }
         if self.fields.len() > known {
             let name = |at: usize| &self.fields[at].name;
-            self.order = merge_columns(&self.order, &indices, |a, b| name(a) < name(b));
+            match are_of_events(schema.fields().iter().map(|field| field.name().as_str())) {
+                true => self.order = merge_columns(&self.order, &indices, |a, b| name(a) < name(b)),
+                false => self.order.extend(known..self.fields.len()),
+            }
         }
         (schema, indices)
     }
@@ -92,7 +95,7 @@ impl Unified {
         self.order.iter().map(|at| &self.fields[*at])
     }
 
-    /// The schema; its columns are in the order of [`merge_columns`].
+    /// The schema: the columns of events in the order of [`merge_columns`], others in order of first appearance.
     pub(crate) fn schema(&self) -> SchemaRef {
         // An integer beyond 2^53 would lose digits as a double, but not as text.
         let typed = self.in_order().map(|UnifiedField { name, kind, wide, .. }| {
