@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
@@ -258,20 +258,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
         Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
-    let absent = |parts: PathParts, _: Parameters| async move {
+    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain(changes_of_absent()).collect()
+}
+
+/// Changes and removals of entities that do not exist.
+fn changes_of_absent() -> impl Iterator<Item = Endpoint> {
+    let refuse = |parts: PathParts, _: Parameters| async move {
         let name = parts.get("name").cloned().unwrap_or_default();
         ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
     };
-    let removals = REMOVALS.iter().map(|(path, access)| {
+    let row = |method: Method, path: &str, access: Access, serve: MethodRouter<ApiState>| {
         let what = "Answers that there is no entity of this name.";
-        Endpoint::new(Method::DELETE, format!("{path}/{{name}}"), *access, what, delete(absent)).refuses()
-    });
-    let entity_changes = ENTITY_CHANGES.iter().map(|(path, capability)| {
-        let what = "Answers that there is no entity of this name.";
-        let access = Access::Capability(capability);
-        Endpoint::new(Method::POST, format!("{path}/{{name}}"), access, what, post(absent)).refuses()
-    });
-    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).chain(removals).chain(entity_changes).collect()
+        Endpoint::new(method, format!("{path}/{{name}}"), access, what, serve).refuses()
+    };
+    let removals = REMOVALS.iter().map(move |(path, access)| row(Method::DELETE, path, *access, delete(refuse)));
+    let changes = ENTITY_CHANGES
+        .iter()
+        .map(move |(path, capability)| row(Method::POST, path, Access::Capability(capability), post(refuse)));
+    removals.chain(changes)
 }
 
 /// Error for a request to restart the web interface.

@@ -44,8 +44,8 @@ pub struct FilePreview {
 }
 
 impl Jobs {
-    /// Creates a finished job whose rows are the events of a previewed file. Its search is the one that finds these events
-    /// once the file is indexed.
+    /// Creates a finished job whose rows are the events of a previewed file. Its search is the one that finds these
+    /// events once the file is indexed.
     pub fn create_preview(
         &self,
         permissions: &Arc<Permissions>,
