@@ -1,8 +1,8 @@
 //! Events, and the rules about them that all other crates share.
 //!
-//! The crate has types for events: raw text with a time and four metadata fields ([`EventBatch`], [`Page`]); conversion
-//! between texts and numbers in SPL ([`value`]); division of text into searchable terms ([`segment`], [`term`]);
-//! notations for times and spans ([`time`]).
+//! The crate contains types for events, that is, raw text with a time and four metadata fields ([`EventBatch`],
+//! [`Page`]); conversion between texts and numbers in SPL ([`value`]); division of text into searchable terms
+//! ([`segment`], [`term`]); notations for times and spans ([`time`]).
 //!
 //! Not here: files, sockets, clocks, Arrow arrays. "Now" and the time zone are always arguments.
 

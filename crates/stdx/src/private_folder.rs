@@ -1,5 +1,5 @@
-//! Keeps a data directory private to its owner: new files get private modes, and a folder of an earlier version is
-//! fixed when it is opened for writing.
+//! Keeps a data directory private to its owner: new files get private modes, and a folder that an earlier version
+//! created is made private when it is opened for writing.
 //!
 //! The process's umask ([`set_private_umask`]) covers every new file, whichever crate or library creates it: logs,
 //! buckets, the catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is

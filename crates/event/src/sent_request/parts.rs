@@ -5,7 +5,7 @@
 //! identical part arrives, it is not stored again. Each candidate is used once. A request whose sender was answered
 //! leaves no candidates, because a body that is sent again after an answer is a new request.
 //!
-//! Not here: where parts and answers are recorded for the time after a crash.
+//! Not here: recording parts and answers so that they survive a crash.
 
 use std::collections::{BTreeMap, VecDeque};
 
