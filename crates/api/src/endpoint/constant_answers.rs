@@ -245,7 +245,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             let refuse = refuse(why);
             let serve = move |_: Parameters| refuse();
             let removal = (*name == ANY_SEARCH_HEAD)
-                .then(|| Endpoint::new(Method::DELETE, path.clone(), access, what, delete(serve.clone())));
+                .then(|| Endpoint::new(Method::DELETE, path.clone(), access, what, delete(serve)));
             [Endpoint::new(Method::POST, path, access, what, post(serve))].into_iter().chain(removal)
         };
         names.iter().flat_map(rows)
