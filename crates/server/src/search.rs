@@ -203,7 +203,7 @@ impl Write for SearchOutput<'_> {
 /// Process that runs a search.
 enum Searcher {
     /// The search runs in this process; `all_read` is false if a file could not be read.
-    InProcess { service: SearchService, all_read: bool },
+    InProcess { service: Box<SearchService>, all_read: bool },
     /// The server that the command line names, or that has the data directory open.
     Server(Remote),
 }
@@ -222,7 +222,7 @@ impl Searcher {
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
             return Ok(Searcher::InProcess {
-                service: settings.in_place_search_settings(&cli.data_dir).service(store)?,
+                service: Box::new(settings.in_place_search_settings(&cli.data_dir).service(store)?),
                 all_read,
             });
         }
@@ -250,7 +250,7 @@ impl Searcher {
                 return Err(error.into());
             }
         };
-        Ok(Searcher::InProcess { service, all_read: true })
+        Ok(Searcher::InProcess { service: Box::new(service), all_read: true })
     }
 
     /// Runs a small search in a time range to find hints; `None` if it fails.
