@@ -20,10 +20,12 @@ mod s3;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_bucket::ReadAt;
+use bytes::Bytes;
+use quarry_bucket::{ReadAt, ReadError};
 
 pub use cache::{BlockCache, CacheLimits, CacheStats, CachedObject, OpenSource};
 pub use directory_store::DirectoryStore;
@@ -53,6 +55,14 @@ pub trait BlobStore: Debug + Send + Sync {
     /// fetch them on opening.
     fn open_with_tail(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         self.open(name)
+    }
+
+    /// Like [`BlobStore::open_with_tail`], and reads ranges of the object; at the same time, if the store can. The
+    /// ranges begin and end at multiples of the cache's block size, or at the object's end.
+    fn open_and_read(&self, name: &str, end_bytes: u64, ranges: &[Range<u64>]) -> Result<OpenedObject, BlobError> {
+        let object = self.open_with_tail(name, end_bytes)?;
+        let read = object.read_ranges(ranges);
+        Ok(OpenedObject { object, read })
     }
 
     /// Whether every read is verified against a checksum.
@@ -94,6 +104,20 @@ pub trait BlobStore: Debug + Send + Sync {
         let listed = |name| ListedObject { name, bytes: 0, modified_ns: 0 };
         self.list()?.into_iter().map(listed).for_each(visit);
         Ok(())
+    }
+}
+
+/// An open object, and the outcome of the first read of it.
+pub struct OpenedObject {
+    /// The object.
+    pub object: Arc<dyn ReadAt>,
+    /// The bytes of the ranges that were read on opening.
+    pub read: Result<Vec<Bytes>, ReadError>,
+}
+
+impl Debug for OpenedObject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("OpenedObject").field("len", &self.object.len()).finish_non_exhaustive()
     }
 }
 

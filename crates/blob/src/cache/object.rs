@@ -14,14 +14,20 @@ use quarry_stdx::ErrorKind;
 
 use super::extent::ExtentFile;
 use super::{BLOCK_BYTES, BlockCache, FetchGuard, lock};
-use crate::BlobError;
 use crate::reads::{self, ReadStats};
+use crate::{BlobError, OpenedObject};
 
 /// Maximum number of blocks between two missing blocks that are fetched with them, to save a request.
 const GAP_BLOCKS: u64 = 1;
 
-/// Opens an object on its store.
-pub type OpenSource = Box<dyn Fn() -> Result<Arc<dyn ReadAt>, BlobError> + Send + Sync>;
+/// Maximum number of blocks that are read while their object is opened; other readers of the object wait meanwhile.
+const EARLY_BLOCKS_MAX: u64 = 128;
+
+/// Opens an object on its store and reads these ranges of it.
+pub type OpenSource = Box<dyn Fn(&[Range<u64>]) -> Result<OpenedObject, BlobError> + Send + Sync>;
+
+/// Outcome of the read that came with opening an object.
+type FirstRead = Result<Vec<Bytes>, ReadError>;
 
 /// An object read through a cache.
 #[derive(Clone)]
@@ -81,23 +87,25 @@ impl CachedObject {
         CachedObject { lasting: true, ..self.clone() }
     }
 
-    /// The object on its store.
-    fn source(&self) -> Result<Arc<dyn ReadAt>, ReadError> {
+    /// The object on its store. If it is opened now, also returns the outcome of reading `ranges`, which takes no
+    /// further round trip.
+    fn source(&self, ranges: &[Range<u64>]) -> Result<(Arc<dyn ReadAt>, Option<FirstRead>), ReadError> {
         let mut source = lock(&self.source.opened);
         if let Some(source) = &*source {
-            return Ok(Arc::clone(source));
+            return Ok((Arc::clone(source), None));
         }
         // Counted before the request, because a change of the count shows that the search waits for a volume.
         reads::add_to_current(ReadStats { requests: 1, ..ReadStats::default() });
+        self.count_requests(ranges.len());
         let start = self.cache.clock.elapsed_ns();
-        let opened = (self.source.open)().map_err(|error| error.into_read_error(0, 0))?;
+        let OpenedObject { object, read } = (self.source.open)(ranges).map_err(|error| error.into_read_error(0, 0))?;
         let waited_ns = self.cache.waited_since(start);
         reads::add_to_current(ReadStats { waited_ns, ..ReadStats::default() });
-        if opened.len() != self.size {
-            let reason = format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size);
+        if object.len() != self.size {
+            let reason = format!("{} has {} bytes, {} were written", self.name, object.len(), self.size);
             return Err(ReadError::Failed { offset: 0, len: 0, kind: ErrorKind::Corrupt, reason });
         }
-        Ok(Arc::clone(source.insert(opened)))
+        Ok((Arc::clone(source.insert(object)), Some(read)))
     }
 
     /// The bytes that neighbouring blocks hold, limited by the object's end.
@@ -163,7 +171,13 @@ impl CachedObject {
 
     /// Fetches blocks and stores them.
     fn fetch(&self, wanted: &[Range<u64>], runs: &mut [BlockRun]) -> Result<(), ReadError> {
-        let source = self.source()?;
+        // The last block comes with the end of the object, which is read on opening.
+        let is_end = wanted.last().is_some_and(|blocks| blocks.end * BLOCK_BYTES >= self.size);
+        let early = if is_end { Vec::new() } else { merged(wanted.to_vec(), GAP_BLOCKS) };
+        let is_short = early.iter().map(|blocks| blocks.end - blocks.start).sum::<u64>() <= EARLY_BLOCKS_MAX;
+        let early = if is_short { early } else { Vec::new() };
+        let spans_of = |fetches: &[Range<u64>]| fetches.iter().map(|blocks| self.span_of(blocks)).collect::<Vec<_>>();
+        let (source, first_read) = self.source(&spans_of(&early))?;
         let mut wanted = wanted.to_vec();
         if self.cache.writes
             && let Some((start, bytes)) = source.take_tail()
@@ -177,23 +191,41 @@ impl CachedObject {
             self.add_fetched(&tail, &bytes, runs);
             wanted = without(&wanted, &tail);
         }
+        if let Some(read) = first_read.filter(|_| !early.is_empty()) {
+            return self.take_fetched(&early, read, runs);
+        }
         let fetches = merged(wanted, GAP_BLOCKS);
         if fetches.is_empty() {
             return Ok(());
         }
-        let ranges: Vec<Range<u64>> = fetches.iter().map(|blocks| self.span_of(blocks)).collect();
-        // Counted before the answer arrives, because tests use the counter to see that a reader is waiting.
-        for counter in [&self.cache.counters.fetches, &self.source.fetches] {
-            counter.fetch_add(fetches.len() as u64, Ordering::Relaxed);
-        }
-        reads::add_to_current(ReadStats { requests: fetches.len() as u64, ..ReadStats::default() });
+        self.count_requests(fetches.len());
         let start = self.cache.clock.elapsed_ns();
-        let answered = source.read_ranges(&ranges);
+        let answered = source.read_ranges(&spans_of(&fetches));
         let waited_ns = self.cache.waited_since(start);
-        let bytes = answered.iter().flatten().map(|bytes| bytes.len() as u64);
-        reads::add_to_current(ReadStats { fetched_bytes: bytes.sum(), waited_ns, ..ReadStats::default() });
+        reads::add_to_current(ReadStats { waited_ns, ..ReadStats::default() });
+        self.take_fetched(&fetches, answered, runs)
+    }
+
+    /// Counts requests. They are counted before their answers arrive, because a change of the count shows that a reader
+    /// waits.
+    fn count_requests(&self, requests: usize) {
+        for counter in [&self.cache.counters.fetches, &self.source.fetches] {
+            counter.fetch_add(requests as u64, Ordering::Relaxed);
+        }
+        reads::add_to_current(ReadStats { requests: requests as u64, ..ReadStats::default() });
+    }
+
+    /// Stores fetched blocks and adds them to the runs that contain them.
+    fn take_fetched(
+        &self,
+        fetches: &[Range<u64>],
+        answered: FirstRead,
+        runs: &mut [BlockRun],
+    ) -> Result<(), ReadError> {
         for (blocks, bytes) in fetches.iter().zip(&answered?) {
-            self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            let fetched_bytes = bytes.len() as u64;
+            reads::add_to_current(ReadStats { fetched_bytes, ..ReadStats::default() });
+            self.cache.counters.bytes_fetched.fetch_add(fetched_bytes, Ordering::Relaxed);
             self.cache.store_blocks(&self.name, blocks.start, bytes, self.lasting);
             self.add_fetched(blocks, bytes, runs);
         }

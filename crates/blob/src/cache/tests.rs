@@ -9,6 +9,7 @@ use quarry_bucket::{ReadAt, ReadError};
 use quarry_stdx::{Clock, ErrorKind};
 
 use super::*;
+use crate::OpenedObject;
 
 #[derive(Debug, Default)]
 struct Hands(AtomicI64);
@@ -48,6 +49,12 @@ impl ReadAt for Source {
     }
 }
 
+/// An object that is opened, and ranges of it.
+fn opened(object: impl ReadAt + 'static, ranges: &[Range<u64>]) -> Result<OpenedObject, BlobError> {
+    let read = object.read_ranges(ranges);
+    Ok(OpenedObject { object: Arc::new(object), read })
+}
+
 impl Remote {
     fn of(len: usize) -> Arc<Remote> {
         let bytes: Vec<u8> = (0..len).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect();
@@ -56,7 +63,7 @@ impl Remote {
 
     fn through(self: &Arc<Remote>, cache: &Arc<BlockCache>, name: &str, lasting: bool) -> Arc<dyn ReadAt> {
         let remote = Arc::clone(self);
-        let open: OpenSource = Box::new(move || Ok(Arc::new(Source(Arc::clone(&remote)))));
+        let open: OpenSource = Box::new(move |ranges| opened(Source(Arc::clone(&remote)), ranges));
         let object = cache.object(name, self.bytes.len() as u64, open);
         Arc::new(if lasting { object.lasting() } else { object })
     }
@@ -102,6 +109,29 @@ fn blocks_are_fetched_once_and_neighbours_together() {
     }
     let figures = cache.stats();
     assert_eq!((figures.fetches, figures.bytes, figures.damaged_blocks), (4, 7 * BLOCK, 0));
+}
+
+#[test]
+fn an_object_is_opened_and_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), u64::MAX);
+    let (remote, asked) = (Remote::of(10 * BLOCK as usize), Arc::<Mutex<Vec<Vec<(u64, u64)>>>>::default());
+    let object = |name: &str| {
+        let (remote, asked) = (Arc::clone(&remote), Arc::clone(&asked));
+        let open: OpenSource = Box::new(move |ranges| {
+            lock(&asked).push(ranges.iter().map(|range| (range.start, range.end)).collect());
+            opened(Source(Arc::clone(&remote)), ranges)
+        });
+        cache.object(name, 10 * BLOCK, open)
+    };
+    let data = object("v/data");
+    assert_eq!(data.read_at(5 * BLOCK + 3, 10).unwrap(), remote.bytes.slice(5 * BLOCK as usize + 3..)[..10]);
+    data.read_at(0, 1).unwrap();
+    // The end of an object is usually read on opening.
+    object("v/end").read_at(10 * BLOCK - 1, 1).unwrap();
+    assert_eq!(*lock(&asked), [vec![(5 * BLOCK, 6 * BLOCK)], vec![]]);
+    assert_eq!(remote.fetched(), [(5 * BLOCK, 6 * BLOCK), (0, BLOCK), (9 * BLOCK, 10 * BLOCK)]);
+    assert_eq!(cache.stats().fetches, 3);
 }
 
 #[test]
@@ -281,7 +311,7 @@ fn truncated_objects_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(100);
-    let open: OpenSource = Box::new(move || Ok(Arc::new(Source(Arc::clone(&remote)))));
+    let open: OpenSource = Box::new(move |ranges| opened(Source(Arc::clone(&remote)), ranges));
     let error = cache.object("v/a", 101, open).read_at(0, 1).unwrap_err();
     assert!(error.to_string().contains("has 100 bytes, 101 were written"), "{error}");
 }
@@ -338,11 +368,11 @@ fn tail_read_on_open_is_cached() {
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(10 * BLOCK as usize + 77);
     let of = Arc::clone(&remote);
-    let opened = move || -> Result<Arc<dyn ReadAt>, BlobError> {
+    let with_end: OpenSource = Box::new(move |ranges| {
         let end = (7 * BLOCK, of.bytes.slice(7 * BLOCK as usize..));
-        Ok(Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end)))))
-    };
-    let object = cache.object("v/a", remote.bytes.len() as u64, Box::new(opened));
+        opened(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end))), ranges)
+    });
+    let object = cache.object("v/a", remote.bytes.len() as u64, with_end);
     let read = |object: &CachedObject, range: Range<u64>| {
         let bytes = object.read_at(range.start, (range.end - range.start) as usize).unwrap();
         assert_eq!(bytes, remote.bytes.slice(range.start as usize..range.end as usize));
@@ -355,9 +385,9 @@ fn tail_read_on_open_is_cached() {
     // Reading the end of an object together with missing blocks does not fetch the end again either.
     let both = cache.object("v/b", remote.bytes.len() as u64, {
         let of = Arc::clone(&remote);
-        Box::new(move || {
+        Box::new(move |ranges: &[Range<u64>]| {
             let end = (7 * BLOCK, of.bytes.slice(7 * BLOCK as usize..));
-            Ok(Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end)))))
+            opened(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end))), ranges)
         })
     });
     let ranges = [0..BLOCK, 9 * BLOCK..9 * BLOCK + 3];
@@ -370,7 +400,12 @@ fn tail_read_on_open_is_cached() {
     let of = Arc::clone(&remote);
     let kept = Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some((7 * BLOCK, of.bytes.slice(..0))))));
     let given = Arc::clone(&kept);
-    let object = cache.object("v/c", remote.bytes.len() as u64, Box::new(move || Ok(given.clone())));
+    let open: OpenSource = Box::new(move |ranges| {
+        let object: Arc<dyn ReadAt> = Arc::clone(&given) as Arc<dyn ReadAt>;
+        let read = object.read_ranges(ranges);
+        Ok(OpenedObject { object, read })
+    });
+    let object = cache.object("v/c", remote.bytes.len() as u64, open);
     read(&object, 0..5);
     assert!(lock(&kept.1).is_some());
 }

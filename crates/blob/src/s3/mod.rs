@@ -29,7 +29,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future, stream};
 use object_store::GetRange;
 use object_store::path::Path;
 use quarry_bucket::{ReadAt, ReadError};
@@ -40,7 +40,7 @@ pub(crate) use self::checksums::BLOCK_BYTES;
 use self::checksums::{BlockChecksums, Footer};
 use self::requests::{ObjectPart, Requests};
 use self::traffic::count;
-use crate::{BlobError, BlobStore, ListedObject};
+use crate::{BlobError, BlobStore, ListedObject, OpenedObject};
 
 pub use self::added_headers::S3Header;
 pub use self::settings::{S3Credentials, S3Encryption, S3Settings};
@@ -167,6 +167,32 @@ impl BlobStore for S3Store {
         Ok(Arc::new(S3Object { core: Arc::clone(&self.core), layout: Arc::new(layout) }))
     }
 
+    fn open_and_read(&self, name: &str, end_bytes: u64, ranges: &[Range<u64>]) -> Result<OpenedObject, BlobError> {
+        let is_one_request = |range: &Range<u64>| (1..=READ_BYTES_MAX).contains(&range.end.saturating_sub(range.start));
+        // Other ranges are read after opening.
+        let is_early = ranges.len() <= CONCURRENT_RANGES_MAX && ranges.iter().all(is_one_request);
+        let early = if is_early { ranges } else { &[] };
+        let (requests, name, early) = (Arc::clone(&self.core.requests), name.to_owned(), early.to_vec());
+        let end_bytes = end_bytes.clamp(END_BYTES_MIN, READ_BYTES_MAX);
+        let (layout, parts) = self.core.wait(async move {
+            let read = |range: Range<u64>| requests.read(&name, GetRange::Bounded(range));
+            let parts = future::join_all(early.into_iter().map(read));
+            let (layout, parts) = future::join(Layout::read(&requests, name.clone(), end_bytes), parts).await;
+            Ok((layout?, parts))
+        })?;
+        let verified = |(range, part): (&Range<u64>, Result<ObjectPart, BlobError>)| {
+            part.ok().filter(|part| layout.is_verified(range, part)).map(|part| part.bytes)
+        };
+        let read: Option<Vec<Bytes>> = match parts.len() == ranges.len() {
+            true => ranges.iter().zip(parts).map(verified).collect(),
+            false => None,
+        };
+        let object: Arc<dyn ReadAt> = Arc::new(S3Object { core: Arc::clone(&self.core), layout: Arc::new(layout) });
+        // A read that failed or does not match its checksums is repeated, and then reported.
+        let read = read.map_or_else(|| object.read_ranges(ranges), Ok);
+        Ok(OpenedObject { object, read })
+    }
+
     fn delete(&self, name: &str) -> Result<(), BlobError> {
         let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
         self.core.wait(async move { requests.delete(&name).await })
@@ -272,6 +298,14 @@ impl Layout {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a part of the object is this range of whole blocks and matches its checksums.
+    fn is_verified(&self, range: &Range<u64>, part: &ObjectPart) -> bool {
+        part.start == range.start
+            && range.start.is_multiple_of(self.sums.block_bytes())
+            && part.bytes.len() as u64 == range.end - range.start
+            && self.sums.match_bytes(range.start, &part.bytes)
+    }
+
     /// Reads whole blocks and verifies their checksums.
     async fn blocks(&self, requests: &Requests, range: Range<u64>) -> Result<Bytes, BlobError> {
         for attempt in 1..=READ_ATTEMPTS_MAX {
@@ -279,8 +313,7 @@ impl Layout {
                 count(&requests.counters.refetches, 1);
             }
             let part = requests.read(&self.name, GetRange::Bounded(range.clone())).await?;
-            let is_whole = part.start == range.start && part.bytes.len() as u64 == range.end - range.start;
-            if is_whole && self.sums.match_bytes(range.start, &part.bytes) {
+            if self.is_verified(&range, &part) {
                 return Ok(part.bytes);
             }
         }

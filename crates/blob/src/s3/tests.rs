@@ -133,6 +133,28 @@ fn one_request_opens_an_object_and_reads_its_tail() {
 }
 
 #[test]
+fn an_object_is_opened_and_read_in_one_round_trip() {
+    let Some(gateway) = Gateway::start() else { return };
+    let proxy = FaultProxy::start(gateway.address(), Faults::default());
+    let store = open(settings(&[&proxy.url()]));
+    let bytes = noise(1_000_000);
+    store.put("main/1.bucket", &bytes).unwrap();
+    let before = proxy.requests().len();
+    proxy.set(Faults { latency: Duration::from_millis(500), ..Faults::default() });
+    let ranges = [0..BLOCK_BYTES, 5 * BLOCK_BYTES..7 * BLOCK_BYTES];
+    let opened = store.open_and_read("main/1.bucket", TAIL_BYTES, &ranges).unwrap();
+    let expected = ranges.map(|range| Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]));
+    assert_eq!((opened.object.len(), opened.read.unwrap()), (1_000_000, expected.to_vec()));
+    let sent = proxy.requests().split_off(before);
+    let mut answers = sent.iter().filter_map(|request| request.answered);
+    assert!(sent.len() >= 3 && answers.all(|answered| sent[..3].iter().all(|request| request.arrived < answered)));
+    // Ranges that are empty, or not of whole blocks, are read after opening.
+    proxy.set(Faults::default());
+    let opened = store.open_and_read("main/1.bucket", TAIL_BYTES, &[1..10, 20..20]).unwrap();
+    assert_eq!(opened.read.unwrap(), [Bytes::copy_from_slice(&bytes[1..10]), Bytes::new()]);
+}
+
+#[test]
 fn hanging_servers_are_avoided() {
     let Some(gateway) = Gateway::start() else { return };
     let hung = FaultProxy::start(gateway.address(), Faults { stalled: 1000, ..Faults::default() });

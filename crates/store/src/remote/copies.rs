@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -440,7 +441,7 @@ impl Remotes {
             None => volume.open_with_tail(&key, end_bytes).map(OpenObject::of),
             Some(cache) => {
                 let name = format!("{}/{key}", copy.volume);
-                let open = Box::new(move || volume.open_with_tail(&key, end_bytes));
+                let open = Box::new(move |ranges: &[Range<u64>]| volume.open_and_read(&key, end_bytes, ranges));
                 let object = cache.object(&name, part.bytes(row), open);
                 Ok(OpenObject { lasting: Arc::new(object.lasting()), object: Arc::new(object) })
             }
