@@ -44,12 +44,10 @@ pub use node::{
     PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError,
 };
 pub use outlet::ANSWERS_MAX;
+pub use parameters::BODY_BYTES_MAX;
 pub use search_slots::SEARCHES_WAITING_MAX;
 pub use state::ApiState;
 pub use uploads::FOLDER as UPLOADS_FOLDER;
-
-/// Maximum bytes of a request's body, except at endpoints that have another limit; a larger body is refused.
-pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The management service.
 pub fn router(state: ApiState) -> Router {

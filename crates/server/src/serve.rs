@@ -207,15 +207,14 @@ async fn serve(
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
     let texts = start_messages(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
-    let bound = [("mgmt", Some(address)), ("hec", hec), ("s2s", listeners.requested_address())];
-    let bound = bound.into_iter().filter_map(|(option, address)| Some((option, address?))).collect();
+    let bound = [("mgmt", Some(address)), ("hec", hec), ("s2s", listeners.requested_address())].into_iter();
+    let bound = bound.filter_map(|(option, address)| Some((option, address?))).collect();
     let live = LiveInputs::start(Inputs { listeners, monitors, programs }, &node, faults)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
     let auth = Arc::clone(&state.auth);
-    let files = KnowledgeFiles::new(data_dir);
-    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs), Arc::clone(&node), files));
+    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs), Arc::clone(&node), KnowledgeFiles::new(data_dir)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let stop = signal_or_restart(stop, Arc::clone(&node), state.clone());
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));

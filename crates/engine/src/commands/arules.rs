@@ -140,11 +140,11 @@ mod tests {
             let made = BlockingTable::run(&Arules(command.clone()), of_batches(vec![batch]), &context).unwrap();
             rows::reader(&made[0], "Overall support").number(0)
         };
-        assert_eq!(support(), Some((4 * CHECKED_ROWS) as f64));
+        assert_eq!(support(), Some(f64_of(4 * CHECKED_ROWS)));
         context.stop.set_clock(Arc::new(ReadClock::default()));
         // Finalised at 0 ms; the work begins at 40 ms. It may go on at 80 and 120 ms, and ends at 160 ms.
         context.stop.finish_early();
-        assert_eq!(support(), Some((2 * CHECKED_ROWS) as f64));
+        assert_eq!(support(), Some(f64_of(2 * CHECKED_ROWS)));
         assert!(context.stop.was_cut());
     }
 }

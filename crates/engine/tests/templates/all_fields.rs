@@ -1,4 +1,4 @@
-//! Which fields rows have, and the order of their columns, does not depend on how events are stored.
+//! The fields of rows and the order of their columns do not depend on how events are stored.
 
 use std::sync::Arc;
 
