@@ -23,7 +23,7 @@ use crate::knowledge::object::ModelObject;
 use crate::run::Runner;
 
 /// Version of the meaning of summary rows; a change makes all older summaries stale.
-const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!("2 ", env!("CARGO_PKG_VERSION"));
 
 /// Construction and contents of the summaries of an object.
 pub(crate) struct SummaryPlan {
