@@ -66,9 +66,9 @@ impl BucketReader {
                 }
             }
         }
-        if self.parts()[slab].run_directories != columns.layout.run_directories() {
+        if self.parts()[slab].listed != columns.layout.listed_blocks() {
             let place = BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab);
-            return Err(place.corrupt("it lists other shared dictionaries than the columns use"));
+            return Err(place.corrupt("it lists other dictionaries than the columns use"));
         }
         columns.layout.shared_blocks(&self.source)
     }

@@ -87,8 +87,8 @@ pub(crate) struct PageHead {
 pub(crate) struct SlabHead {
     pub(crate) metas: Arc<[Metadata]>,
     pub(crate) pages: Vec<PageHead>,
-    /// Blocks of the slab as a whole, such as the directories of its term dictionaries, and the directories of the
-    /// shared dictionaries that its columns use.
+    /// Blocks of the slab as a whole, such as the directories of its term dictionaries, the directories of the shared
+    /// dictionaries that its columns use, and text dictionaries.
     pub(crate) blocks: Vec<BlockRef>,
     /// Marks that no text of the slab has; in older buckets empty.
     pub(crate) absent_marks: MarkSet,

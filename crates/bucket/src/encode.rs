@@ -195,6 +195,7 @@ impl BucketEncoder {
         self.summary.add_slab(slab, &codes.metas, &counts);
         let slab_number = self.heads.len();
         let mut field_directory = Namespace::Fields.directory_kind();
+        let mut blocks = Vec::new();
         if let Some(template_slab) = &mut template_slab {
             add_terms(template_slab, &mut self.tokens, &mut self.hashes);
             if self.options.locators != Locators::Omitted {
@@ -213,6 +214,7 @@ impl BucketEncoder {
             self.extraction_bytes += written.extraction_bytes;
             let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
             self.layouts.extend(written.layout.map(block));
+            blocks = written.listed;
         }
         // The term dictionaries and the filter reuse the memory of the columns, which the system need not zero again.
         drop(template_slab);
@@ -220,7 +222,7 @@ impl BucketEncoder {
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
         let absent_marks = MarkSet::absent_from(&slab.events.raw);
-        Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new(), absent_marks })
+        Ok(SlabHead { metas: codes.metas.into(), pages, blocks, absent_marks })
     }
 
     fn encode_page(
@@ -350,7 +352,7 @@ impl BucketEncoder {
             ..
         } = self;
         for (slab, layout) in shared.finish(&mut blocks)? {
-            heads[slab].blocks = layout.run_directories();
+            heads[slab].blocks = layout.listed_blocks();
             layouts.push(SlabBlock { slab, kind: BlockKind::ColumnLayout, content: layout_content(&layout)? });
         }
         let filter = filter.finish()?;

@@ -69,8 +69,9 @@ pub(crate) struct SlabParts {
     pub(crate) fields: TermDictionarySlot,
     pub(crate) columns: ColumnsSlot,
     pub(crate) locator: LocatorSlot,
-    /// Directories of the shared dictionaries that the columns use, if the dictionaries are stored in runs.
-    pub(crate) run_directories: Vec<BlockRef>,
+    /// Directories of the shared dictionaries that the columns use, if the dictionaries are stored in runs, and text
+    /// dictionaries.
+    pub(crate) listed: Vec<BlockRef>,
 }
 
 impl SlabParts {
@@ -254,8 +255,9 @@ impl BucketMetadata {
         let locator_at = head.block(BlockKind::LocatorDirectory).or(head.block(BlockKind::Locator));
         let locator = LocatorSlot { at: locator_at, opened: OnceLock::new() };
         let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
-        let is_run_directory = |at: &&BlockRef| at.kind == BlockKind::SharedDictionaryDirectory;
-        let run_directories = head.blocks.iter().filter(is_run_directory).copied().collect();
+        let is_of_columns =
+            |at: &&BlockRef| matches!(at.kind, BlockKind::SharedDictionaryDirectory | BlockKind::TextDictionary);
+        let listed = head.blocks.iter().filter(is_of_columns).copied().collect();
         let mut row = first_row;
         let mut pages = Vec::with_capacity(head.pages.len());
         let mut blocks = Vec::with_capacity(head.pages.len());
@@ -266,7 +268,7 @@ impl BucketMetadata {
             row += u64::from(events);
         }
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas, absent_marks: head.absent_marks });
-        let parts = SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator, run_directories };
+        let parts = SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator, listed };
         self.parts.push(parts);
         assert_eq!(self.parts.len(), self.slabs.len(), "each slab has its blocks");
         Ok(row)

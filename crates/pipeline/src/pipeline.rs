@@ -73,8 +73,10 @@ pub struct PipelineCounters {
     pub bytes: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// Number of lines cut to `TRUNCATE`, and of events with a text or field value that rules made too long.
+    /// Number of lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
+    /// Number of events with a text or field value that rules made too long; the rest of it is cut off.
+    pub events_cut_by_rules: u64,
     /// Number of bytes that are not valid in the source's character set.
     pub undecodable_bytes: u64,
     /// Number of lines that joined the previous event.
@@ -92,7 +94,10 @@ impl PipelineCounters {
                      ambiguous: if the day comes first, set TIME_FORMAT in props.conf";
         let cut = "lines longer than TRUNCATE are cut, and the rest of them is not stored: set TRUNCATE in props.conf \
                    to a larger number of bytes, or to 0 for 16 MB";
-        let counted = [(self.ambiguous_dates, dates), (self.truncated_lines, cut)];
+        let cut_by_rules = "rules make the text of events longer than 16 MB, or field values longer than 1 MB, and the rest \
+                            of these is not stored: correct the rules in props.conf and transforms.conf";
+        let counted =
+            [(self.ambiguous_dates, dates), (self.truncated_lines, cut), (self.events_cut_by_rules, cut_by_rules)];
         let remarks: Vec<&str> = counted.iter().filter(|(count, _)| *count > 0).map(|(_, text)| *text).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }

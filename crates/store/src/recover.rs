@@ -22,6 +22,7 @@ use crate::live_buckets::{Cells, Loading};
 use crate::log_files::LogSegment;
 use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
+use crate::segment::BUCKET_NUMBER_MAX;
 use crate::state::State;
 use crate::wal::read::{ReadSegment, Repair, Run, WalItem, read_segment, truncate_file};
 use crate::wal::record::Record;
@@ -73,20 +74,25 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
             log_damage.push(kept);
         }
     }
-    let next_lsn = following_number(replay.last_lsn, "record")?;
+    let next_lsn = following_number(replay.last_lsn, u64::MAX, "record")?;
     assert!(next_lsn > replay.state.durable_lsn, "no number of a record is used twice");
-    let next_bucket = following_number(replay.last_bucket.max(catalog.bucket_number_max()?), "bucket")?;
+    let last_bucket = replay.last_bucket.max(catalog.bucket_number_max()?);
+    let next_bucket = following_number(last_bucket, BUCKET_NUMBER_MAX, "bucket")?;
     let sent = std::mem::take(&mut replay.sent);
     let state = replay.into_state();
     Ok(RecoveryResult { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
 }
 
-/// The number after `last`, the largest number on disk. If no number can follow, the data is damaged.
-fn following_number(last: u64, what: &str) -> Result<u64, StoreError> {
-    last.checked_add(1).ok_or_else(|| StoreError::Corrupt {
+/// The number after `last`, the largest number on disk. If it would exceed `most`, the data is damaged.
+fn following_number(last: u64, most: u64, what: &str) -> Result<u64, StoreError> {
+    if last < most {
+        return Ok(last + 1);
+    }
+    Err(StoreError::Corrupt {
         bucket: "catalog and log".to_owned(),
         reason: format!(
-            "they contain {what} {last}, the largest possible number, so no {what} can follow; restore them from a copy"
+            "they contain {what} {last}, but the largest possible number is {most}, so no {what} can follow; restore \
+             them from a copy"
         ),
     })
 }
@@ -360,5 +366,23 @@ impl Replay {
             }
         }
         state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_bucket_numbers_are_reported_as_damage() {
+        let following = |last| following_number(last, BUCKET_NUMBER_MAX, "bucket");
+        assert_eq!(following(BUCKET_NUMBER_MAX - 1).unwrap(), BUCKET_NUMBER_MAX);
+        for last in [BUCKET_NUMBER_MAX, BUCKET_NUMBER_MAX + 1, u64::MAX] {
+            let error = following(last).unwrap_err();
+            assert!(
+                error.to_string().contains(&format!("bucket {last}, but the largest possible number is")),
+                "{error}"
+            );
+        }
     }
 }

@@ -206,12 +206,14 @@ pub struct PageInfo {
 
 /// Bits of an arrival position that hold the row within the bucket; the bits above hold the bucket's number.
 const ROW_BITS: u32 = 32;
+/// Largest number of a bucket. A store that seals a bucket every second reaches it after 136 years; larger numbers on
+/// disk are refused as damage.
+pub(crate) const BUCKET_NUMBER_MAX: u64 = u64::MAX >> ROW_BITS;
 
 /// Position of a bucket's event in the order of arrival. It is larger than the positions of all earlier rows and
 /// buckets.
 fn arrival(origin: u64, row: u64) -> u64 {
-    // A store that seals a bucket every second reaches the limit after 136 years.
-    assert!(origin < 1 << (u64::BITS - ROW_BITS), "bucket numbers fit in the upper half of an arrival position");
+    assert!(origin <= BUCKET_NUMBER_MAX, "bucket numbers fit in the upper half of an arrival position");
     assert!(row < 1 << ROW_BITS, "rows of a bucket fit in the lower half of an arrival position");
     origin << ROW_BITS | row
 }

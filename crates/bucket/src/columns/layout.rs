@@ -141,10 +141,12 @@ impl Layout {
         used
     }
 
-    /// Directories of the shared dictionaries that are stored in runs. The slab head lists these directories, so that a
-    /// version that cannot read them reports a newer bucket.
-    pub(crate) fn run_directories(&self) -> Vec<BlockRef> {
-        self.shared_dictionaries().into_iter().filter(SharedAt::has_runs).map(|at| at.block).collect()
+    /// Directories of the shared dictionaries that are stored in runs, and text dictionaries. The slab head lists these
+    /// blocks, so that a version that cannot read them reports a newer bucket.
+    pub(crate) fn listed_blocks(&self) -> Vec<BlockRef> {
+        let runs = self.shared_dictionaries().into_iter().filter(SharedAt::has_runs).map(|at| at.block);
+        let of_texts = self.blocks().into_iter().filter(|at| at.kind == BlockKind::TextDictionary);
+        runs.chain(of_texts).collect()
     }
 
     /// Blocks that several columns or slabs share; some occur more than once. Reads the directories of shared

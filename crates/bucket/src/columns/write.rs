@@ -30,6 +30,8 @@ use crate::templates::{PartLimits, SlabColumn, SlabValues, TemplateSlab};
 pub(crate) struct WrittenSlab {
     /// Content of the column layout block; `None` if it is written later.
     pub(crate) layout: Option<Vec<u8>>,
+    /// Blocks that the slab head lists ([`Layout::listed_blocks`]); empty if the layout is written later.
+    pub(crate) listed: Vec<BlockRef>,
     /// Bytes of the columns of stored search-time fields.
     pub(crate) extraction_bytes: u64,
 }
@@ -75,13 +77,14 @@ pub(crate) fn write_columns(
     let mut layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools, copies };
     if units.is_empty() {
         layout.share_equal_columns();
-        return Ok(WrittenSlab { layout: Some(layout_content(&layout)?), extraction_bytes });
+        let listed = layout.listed_blocks();
+        return Ok(WrittenSlab { layout: Some(layout_content(&layout)?), listed, extraction_bytes });
     }
     shared.defer_layout(slab, layout);
     for (unit, bytes) in units.iter().zip(ordinary_bytes) {
         shared.add(slab, template_slab, unit, bytes, blocks)?;
     }
-    Ok(WrittenSlab { layout: None, extraction_bytes })
+    Ok(WrittenSlab { layout: None, listed: Vec::new(), extraction_bytes })
 }
 
 /// The columns of a slab that were written so far.

@@ -272,6 +272,19 @@ fn a_huge_line_costs_little_memory() {
 }
 
 #[test]
+fn events_that_rules_make_too_long_are_not_reported_as_lines_cut_to_truncate() {
+    let settings = format!("[app]\nTRUNCATE = 0\nSEDCMD-a = s/x/{}/g\n", "y".repeat(1_000));
+    let mut pipeline = Pipeline::new(info(Some("app")), &props(&settings), context()).unwrap();
+    let mut out = EventBatch::default();
+    pipeline.push("x".repeat(20_000).as_bytes(), &mut out);
+    pipeline.finish(&mut out);
+    assert_eq!((out.len(), out.raw(0).len()), (1, crate::merge::EVENT_BYTES_MAX));
+    let counters = pipeline.counters();
+    assert_eq!((counters.truncated_lines, counters.events_cut_by_rules), (0, 1));
+    assert!(counters.remark().is_some_and(|remark| remark.starts_with("rules make the text of events longer")));
+}
+
+#[test]
 fn pauses_emit_the_open_event_and_keep_incomplete_lines() {
     let mut pipeline = Pipeline::new(info(Some("app")), &props(""), context()).unwrap();
     let mut out = EventBatch::default();

@@ -79,7 +79,7 @@ impl Typing {
                 self.refused.get_or_insert(text);
             }
             counters.events += 1;
-            counters.truncated_lines += u64::from(event.is_truncated);
+            counters.events_cut_by_rules += u64::from(event.is_truncated);
             let row = u32_of(out.len());
             let meta = self.rows.metadata_row(&event.meta, out);
             out.push(event.raw.as_bytes(), event.time, meta);

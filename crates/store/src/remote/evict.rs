@@ -123,10 +123,10 @@ impl Shared {
     fn cache_filter(&self, bucket: &SealedBucket) {
         let (row, part) = (&bucket.row, ObjectKind::Filter);
         let Some(copy) = bucket.copies.remote() else { return };
-        let object = self.readers.blobs().open(&part.name(row)).ok();
-        let content = object.and_then(|object| object.read_at(0, usize_of(object.len())).ok());
-        let is_intact = |content: &Bytes| content.len() as u64 == part.bytes(row) && TermFilter::open(content).is_ok();
-        if let Some(content) = content.filter(is_intact) {
+        // The size is compared before memory is allocated for the content.
+        let object = self.readers.blobs().open(&part.name(row)).ok().filter(|object| object.len() == part.bytes(row));
+        let content = object.and_then(|object| object.read_at(0, usize_of(part.bytes(row))).ok());
+        if let Some(content) = content.filter(|content: &Bytes| TermFilter::open(content).is_ok()) {
             self.readers.remotes().cache_object(row, part, &copy, &content);
         }
     }

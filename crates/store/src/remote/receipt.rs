@@ -17,6 +17,7 @@ use super::copies::{RemotePath, stem};
 use crate::deletion::RowSet;
 use crate::object_names::object_stem;
 use crate::sealed_buckets::LiveRow;
+use crate::segment::BUCKET_NUMBER_MAX;
 
 /// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
@@ -92,11 +93,15 @@ pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64
     if text("store")? != store {
         return Err(damaged("belongs to another data directory"));
     }
-    let (index, number) = (text("index")?, count("number")?);
+    let possible = |number: u64| match number <= BUCKET_NUMBER_MAX {
+        true => Ok(number),
+        false => Err(damaged(&format!("has the impossible bucket number {number}"))),
+    };
+    let (index, number) = (text("index")?, possible(count("number")?)?);
     let local = object_stem(&index, number);
     let list = |key: &'static str| told[key].as_array().map(Vec::as_slice).ok_or_else(|| missing(key));
     let origin = |value: &Value| match (value[0].as_u64(), value[1].as_u64()) {
-        (Some(first_row), Some(number)) => Ok(Origin { first_row, number }),
+        (Some(first_row), Some(number)) => possible(number).map(|number| Origin { first_row, number }),
         _ => Err(missing("origins")),
     };
     let rows = match told["deleted"].as_str() {
@@ -223,5 +228,11 @@ mod tests {
         assert!(refused(&whole, "other", 0).contains("belongs to another data directory"));
         assert!(refused(&receipt(&row(), Some(&rows())), "5eed", 3).contains("lacks deleted"));
         assert!(refused(b"{}\n0", "5eed", 0).contains("checksum"));
+        let number = BUCKET_NUMBER_MAX + 1;
+        let numbered = BucketRow { number, ..row() };
+        let merged = BucketRow { origins: vec![Origin { first_row: 0, number }], ..row() };
+        for row in [numbered, merged] {
+            assert!(refused(&receipt(&row, None), "5eed", 0).contains("the impossible bucket number 4294967296"));
+        }
     }
 }

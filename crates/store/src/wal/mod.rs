@@ -76,3 +76,21 @@ pub(crate) fn read_header(bytes: &[u8]) -> Header {
         _ => Header::Known,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_all_versions_up_to_the_newest_are_known() {
+        for version in 1..=VERSION + 1 {
+            let mut head = header(7);
+            head[8..12].copy_from_slice(&version.to_le_bytes());
+            assert_eq!(read_header(&head) == Header::Broken, version != VERSION, "the checksum covers the version");
+            let checksum = xxh3_64(&head[..24]);
+            head[24..].copy_from_slice(&checksum.to_le_bytes());
+            let expected = if version > VERSION { Header::Newer(version) } else { Header::Known };
+            assert_eq!(read_header(&head), expected);
+        }
+    }
+}

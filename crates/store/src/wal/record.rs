@@ -461,6 +461,22 @@ mod tests {
     }
 
     #[test]
+    fn names_that_the_event_before_has_are_not_stored_again() {
+        let mut events = batch("main", 7, 6);
+        // The same names again, only the first of them, more than these, another order, and the same names again.
+        let names: [&[&str]; 6] = [&["a", "b"], &["a", "b"], &["a"], &["a", "b"], &["b", "a"], &["b", "a"]];
+        for (row, names) in (0..).zip(names) {
+            names.iter().for_each(|name| events.fields.push(row, *name, &format!("{name}{row}")));
+        }
+        let mut record = EncodedRecord::new(&events, None, None, Vec::new()).unwrap();
+        // Counts and names, widths, three numbers of each event, names of three events, lengths, values.
+        assert_eq!(record.back.len(), (8 + 10) + 5 + 3 * 6 + 3 * 2 + 11 + 22);
+        record.fill_frame(12, 3);
+        let (decoded, _) = decode(&record.parts(&events).concat()).unwrap();
+        assert_eq!(decoded.batch, events);
+    }
+
+    #[test]
     fn fields_of_version_2_are_read() {
         let mut events = batch("main", 7, 3);
         let mut record = EncodedRecord::new(&events, None, None, Vec::new()).unwrap();

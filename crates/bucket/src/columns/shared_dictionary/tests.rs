@@ -254,7 +254,7 @@ fn the_slab_head_lists_the_directories_of_runs() {
     for slab in 0..2 {
         let columns = reader.columns(slab).unwrap().unwrap();
         let expected: Vec<BlockRef> = columns.layout.shared_dictionaries().iter().map(|at| at.block).collect();
-        assert_eq!(reader.parts()[slab].run_directories, expected);
+        assert_eq!(reader.parts()[slab].listed, expected);
         assert_eq!(expected.len(), 1);
     }
 }
