@@ -391,6 +391,8 @@ impl RexReader {
         self.slabs.retain(PatternTree::is_in_use);
         self.slabs.iter_mut().for_each(PatternTree::stop_reading);
         self.planner.iter_mut().for_each(Planner::end_search);
+        // The facts have a limit of their own, beyond which an idle reader must not keep them.
+        self.facts = Arc::default();
     }
 
     /// Bytes of memory between searches, approximately.
