@@ -145,8 +145,12 @@ impl PatternTree {
             }
             _ => Vec::new(),
         };
+        PatternTree::of_nodes(&slab.template_set, nodes, groups)
+    }
+
+    pub(super) fn of_nodes(template_set: &Arc<TemplateSet>, nodes: Vec<TemplateNode>, groups: usize) -> PatternTree {
         PatternTree {
-            template_set: Arc::downgrade(&slab.template_set),
+            template_set: Arc::downgrade(template_set),
             nodes,
             leaves: HashMap::default(),
             branches: HashMap::default(),
