@@ -423,10 +423,10 @@ impl RexReader {
 }
 
 /// Adds a tree that is about to be read. The last [`OPEN_SLABS`] trees are open; the others are limited by their bytes,
-/// which are determined anew whenever a tree that was read is no longer open.
+/// which are determined anew whenever a tree is closed.
 fn open_tree(trees: &mut Vec<PatternTree>, tree: PatternTree) {
     if let Some(left) = trees.len().checked_sub(OPEN_SLABS) {
-        trees[left].stop_reading();
+        trees[left].close();
         let mut bytes: usize = trees[..=left].iter().map(PatternTree::kept_bytes).sum();
         while trees.len() >= CACHED_SLABS_MAX || bytes > CACHED_BYTES_MAX {
             bytes -= trees.remove(0).kept_bytes();
