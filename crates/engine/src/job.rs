@@ -180,11 +180,12 @@ impl Engine {
         })
     }
 
-    /// Shares the memory limit, threads and partial state cache of another engine, so that the limits apply to both
-    /// engines together.
+    /// Shares the memory limit, threads, partial state cache and pattern readers of another engine, so that the limits
+    /// apply to both engines together.
     pub fn with_shared_limits(self, other: &Engine) -> Engine {
         let states = other.states.as_ref().map(|states| states.share_with_engine());
-        Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, ..self }
+        let rules = self.rules.with_shared_readers(&other.rules);
+        Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, rules, ..self }
     }
 
     /// Adds data models, macros and saved searches.

@@ -44,13 +44,24 @@ impl ScanRules {
     pub fn new(props: Arc<PropsResolver>) -> ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
-        let side = |rules| RuleSet { rules, facts_cache: Arc::default(), pattern_readers: Arc::default() };
+        let pattern_readers = Arc::<PatternReaders>::default();
+        let side =
+            |rules| RuleSet { rules, facts_cache: Arc::default(), pattern_readers: Arc::clone(&pattern_readers) };
         ScanRules { search_time: side(search_time), index_time: side(index_time), skips_lookups: false }
     }
 
     /// The same rules without automatic lookups, whose fields do not exist then.
     pub fn without_lookups(self) -> ScanRules {
         ScanRules { skips_lookups: true, ..self }
+    }
+
+    /// The same rules with the pattern readers of other rules, so that the limits of the readers apply to both together.
+    /// What a reader knows depends on its pattern and on slabs only, and the reader of a rule serves no other rule.
+    pub fn with_shared_readers(mut self, other: &ScanRules) -> ScanRules {
+        for side in [&mut self.search_time, &mut self.index_time] {
+            side.pattern_readers = Arc::clone(&other.search_time.pattern_readers);
+        }
+        self
     }
 
     /// The rules that apply to searches of events.
@@ -162,5 +173,23 @@ impl ScanEnvironment<'_> {
         let messages = &self.context.messages;
         let derivations = Derivations::new(rules.props(), &search, tables, self.labels, &expressions, messages)?;
         Ok((filter, demands, derivations))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::Layers;
+
+    use super::*;
+
+    #[test]
+    fn rules_share_pattern_readers_but_no_facts() {
+        let rules = || ScanRules::new(Arc::new(PropsResolver::new(&Layers::new([]))));
+        let whole = rules();
+        let shared = rules().with_shared_readers(&whole);
+        for side in [&whole.index_time, &shared.search_time, &shared.index_time] {
+            assert!(Arc::ptr_eq(&side.pattern_readers, &whole.search_time.pattern_readers));
+            assert!(!Arc::ptr_eq(&side.facts_cache, &whole.search_time.facts_cache));
+        }
     }
 }

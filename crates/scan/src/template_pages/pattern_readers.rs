@@ -172,6 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_reader_does_not_keep_facts() {
+        let (kept, templates) = (PatternReaders::default(), Arc::new(TemplateSet::default()));
+        let reader = kept.of_test(&Regex::new(r"ticket (\d+)").unwrap(), "found", &templates);
+        let facts = Arc::downgrade(&reader.facts);
+        kept.keep(reader);
+        assert_eq!((count(&kept), facts.strong_count()), (1, 1));
+        kept.facts.lock().unwrap().clear();
+        assert_eq!(facts.strong_count(), 0);
+    }
+
+    #[test]
     fn the_readers_used_last_are_kept() {
         let (kept, templates) = (PatternReaders::default(), Arc::new(TemplateSet::default()));
         let pattern = |number: usize| Regex::new(&format!("word{number} ([a-z]+)")).unwrap();

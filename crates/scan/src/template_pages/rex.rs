@@ -391,6 +391,8 @@ impl RexReader {
         self.slabs.retain(PatternTree::is_in_use);
         self.slabs.iter_mut().for_each(PatternTree::stop_reading);
         self.planner.iter_mut().for_each(Planner::end_search);
+        // The facts have a limit of their own, beyond which an idle reader must not keep them.
+        self.facts = Arc::default();
     }
 
     /// Bytes of memory between searches, approximately.
@@ -401,23 +403,57 @@ impl RexReader {
 
     /// Index of the tree for the page's slab.
     fn tree_index(&mut self, page: &PageReader<'_>) -> usize {
-        let template_set = &page.slab.template_set;
-        if let Some(at) = self.slabs.iter().position(|tree| tree.is_of(template_set)) {
+        let known = self.slabs.iter().position(|tree| tree.is_of(&page.slab.template_set));
+        if let Some(at) = known.filter(|at| at + OPEN_SLABS >= self.slabs.len()) {
             return at;
-        }
-        if let Some(left) = self.slabs.len().checked_sub(OPEN_SLABS) {
-            self.slabs[left].stop_reading();
-            let mut bytes: usize = self.slabs[..=left].iter().map(PatternTree::kept_bytes).sum();
-            while self.slabs.len() >= CACHED_SLABS_MAX || bytes > CACHED_BYTES_MAX {
-                bytes -= self.slabs.remove(0).kept_bytes();
-            }
         }
         if let Some(planner) = &mut self.planner {
             planner.begin_slab();
         }
-        let field = self.source_field.as_ref().and_then(|(_, field)| page.slab.field(field));
-        self.slabs.push(PatternTree::new(page.slab, field, self.groups.len()));
-        assert!(self.slabs.len() <= CACHED_SLABS_MAX, "the number of cached slabs is limited");
+        let tree = match known {
+            Some(at) => self.slabs.remove(at),
+            None => {
+                let field = self.source_field.as_ref().and_then(|(_, field)| page.slab.field(field));
+                PatternTree::new(page.slab, field, self.groups.len())
+            }
+        };
+        open_tree(&mut self.slabs, tree);
         self.slabs.len() - 1
+    }
+}
+
+/// Adds a tree that is about to be read. The last [`OPEN_SLABS`] trees are open; the others are limited by their bytes,
+/// which are determined anew whenever a tree is closed.
+fn open_tree(trees: &mut Vec<PatternTree>, tree: PatternTree) {
+    if let Some(left) = trees.len().checked_sub(OPEN_SLABS) {
+        trees[left].close();
+        let mut bytes: usize = trees[..=left].iter().map(PatternTree::kept_bytes).sum();
+        while trees.len() >= CACHED_SLABS_MAX || bytes > CACHED_BYTES_MAX {
+            bytes -= trees.remove(0).kept_bytes();
+        }
+    }
+    trees.push(tree);
+    assert!(trees.len() <= CACHED_SLABS_MAX, "the number of cached slabs is limited");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_grows_when_it_is_read_again_is_limited() {
+        let slabs = [(); 4].map(|()| Arc::new(TemplateSet::default()));
+        let mut trees = Vec::new();
+        slabs.iter().for_each(|slab| open_tree(&mut trees, PatternTree::of_nodes(slab, Vec::new(), 1)));
+        assert_eq!(trees.len(), 4);
+        let mut first = trees.remove(0);
+        assert!(first.is_of(&slabs[0]) && first.kept_bytes() < CACHED_BYTES_MAX);
+        first.texts[0].code_of(&"x".repeat(CACHED_BYTES_MAX + 1), false);
+        open_tree(&mut trees, first);
+        let last = trees.remove(1);
+        open_tree(&mut trees, last);
+        assert!(trees.iter().any(|tree| tree.is_of(&slabs[0])), "the tree is open");
+        open_tree(&mut trees, PatternTree::of_nodes(&Arc::new(TemplateSet::default()), Vec::new(), 1));
+        assert!(!trees.iter().any(|tree| tree.is_of(&slabs[0])));
     }
 }

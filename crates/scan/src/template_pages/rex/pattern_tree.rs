@@ -60,7 +60,7 @@ pub(super) struct PatternTree {
     pub prefilter: SlabPrefilter,
     answers: AnswerTable,
     planning: PlanningCost,
-    /// Bytes of memory when a search last stopped to read the slab.
+    /// Bytes of memory when the tree was last closed.
     kept_bytes: usize,
 }
 
@@ -145,8 +145,12 @@ impl PatternTree {
             }
             _ => Vec::new(),
         };
+        PatternTree::of_nodes(&slab.template_set, nodes, groups)
+    }
+
+    pub(super) fn of_nodes(template_set: &Arc<TemplateSet>, nodes: Vec<TemplateNode>, groups: usize) -> PatternTree {
         PatternTree {
-            template_set: Arc::downgrade(&slab.template_set),
+            template_set: Arc::downgrade(template_set),
             nodes,
             leaves: HashMap::default(),
             branches: HashMap::default(),
@@ -172,14 +176,19 @@ impl PatternTree {
     }
 
     /// Drops what refers to dictionaries of the slab; plans and answers stay for later reads.
-    pub(super) fn stop_reading(&mut self) {
+    pub(super) fn close(&mut self) {
         self.dictionaries = HashMap::default();
         self.lists = ListedValues::default();
-        self.prefilter.stop_reading();
         self.kept_bytes = self.memory_bytes();
     }
 
-    /// Bytes of memory when a search last stopped to read the slab, approximately.
+    /// Like [`PatternTree::close`], at the end of the search.
+    pub(super) fn stop_reading(&mut self) {
+        self.prefilter.stop_reading();
+        self.close();
+    }
+
+    /// Bytes of memory when the tree was last closed, approximately.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
