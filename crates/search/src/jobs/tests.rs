@@ -204,7 +204,8 @@ fn events_are_paged_with_timeline_and_fields() {
         shape: SearchShape { job: Some(job.sid().to_owned()), ..SearchShape::default() },
         ..SearchParams::default()
     };
-    let searched = job.summary_after(&world.service, further, &SummaryRequest::default()).unwrap();
+    let mut running = world.service.start(further).unwrap();
+    let searched = job.summary_after(&mut running, &SummaryRequest::default()).unwrap();
     // 1, 4, … 97
     assert_eq!((searched.rows, searched.fields["number"].count, !searched.fields.contains_key("kind")), (33, 33, true));
     let number = &summary.fields["number"];
