@@ -107,8 +107,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
         );
     }
     let layers = &node.ingest.settings.layers;
-    let notes = input_indexes::notes(layers, &node.ingest.store).into_iter().chain(watched_paths::notes(layers));
-    notes.for_each(log::note);
+    input_indexes::notes(layers, &node.ingest.store).iter().for_each(log::note);
+    watched_paths::report(layers);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
     let current = Box::new(move || of_builder.search());
