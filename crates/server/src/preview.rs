@@ -231,6 +231,10 @@ pub(crate) fn to_events(path: String, made: FilePreview, settings: &Settings) ->
     let of_request = settings.layers.warnings().iter().filter(|warning| *warning.file == *REQUEST_FILE);
     notes.extend(of_request.map(|warning| format!("warning: {}", warning.problem)));
     notes.extend(made.preview.problem.iter().map(ToString::to_string));
+    let shown = made.preview.events.len();
+    if made.preview.events_seen > shown as u64 {
+        notes.push(format!("only the first {shown} events are shown"));
+    }
     JobPreview { path, events: made.preview.events.into_iter().map(event).collect(), notes }
 }
 
