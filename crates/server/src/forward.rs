@@ -55,7 +55,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
         let text = "no indexer to send to: write [tcpout] defaultGroup = NAME and [tcpout:NAME] server = host:9997 to";
         return Err(Failure::Usage(format!("{text} {}", file.display())));
     }
-    watched_paths::notes(&settings.layers).iter().for_each(log::note);
+    watched_paths::report(&settings.layers);
     let (routes, spool) = open(data_dir, &outputs, &settings)?;
     private_folder::make_private(data_dir);
     let outlet = Outlet::new(Arc::clone(&spool), routes);

@@ -383,10 +383,11 @@ impl Node for LocalNode {
 
     fn preview_events(&self, path: &str, props: &[(String, String)]) -> Result<FilePreview, Fault> {
         let file = previewable(path)?;
-        let settings = self.settings().overridden_by(&preview::props_of_file(path, props)?);
+        let settings = self.settings().overridden_by(&preview::props_of_request(props)?);
         let (sourcetype, host, zone, events) = (None, None, None, preview::EVENTS_MAX);
         let asked = preview::PreviewRequest { path: file, sourcetype, host, zone, events };
-        Ok(preview::to_events(path.to_owned(), preview::preview_file(&asked, &settings)?))
+        let made = preview::preview_file(&asked, &settings)?;
+        Ok(preview::to_events(absolute_text(file), made, &settings))
     }
 
     fn preview_text(&self, request: &PreviewText) -> Result<String, Fault> {

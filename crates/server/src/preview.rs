@@ -6,12 +6,14 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
+use quarry_conf::edit::{check_setting, with_settings};
 use quarry_conf::{ConfSource, Layer};
 use quarry_event::time::NS_PER_SEC;
 use quarry_inputs::file::{Compression, OpenFile, absolute_text, content_skip_reason, sample_lines};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, PreviewText, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{FilePreview as JobPreview, PreviewedEvent};
+use quarry_stdx::Fault;
 use serde_json::{Value, json};
 
 use crate::cli::{PreviewArgs, PreviewForm};
@@ -38,6 +40,13 @@ const TEXT_INDENT: usize = 6;
 const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
 /// Maximum lines of an event shown in the text format.
 const SHOWN_LINES: usize = 8;
+/// Name of the file with the settings of a request, in warnings about them.
+const REQUEST_FILE: &str = "request/props.conf";
+/// Stanza with the settings of a request. It matches every path, because the request previews only one file, and the
+/// path of this file may contain characters that have a meaning in the name of a stanza.
+const REQUEST_STANZA: &str = "source::...*";
+/// Priority of this stanza, the maximum.
+const REQUEST_PRIORITY: &str = "1000000";
 
 /// A file to preview.
 pub(crate) struct PreviewRequest<'a> {
@@ -199,22 +208,19 @@ fn describe_zone(zone: WrittenZone) -> String {
     }
 }
 
-/// The settings of a request for a preview as a props.conf that applies to this file alone.
-pub(crate) fn props_of_file(path: &str, settings: &[(String, String)]) -> Result<ConfSource, Failure> {
-    let is_line = |text: &str| !text.contains(|character: char| character.is_control());
-    if let Some((name, _)) = settings.iter().find(|(name, value)| !is_line(name) || !is_line(value)) {
-        return Err(Failure::Usage(format!("props.{}: the value of a setting is one line", name.escape_debug())));
+/// The settings of a request for a preview as a props.conf that overrides all others.
+pub(crate) fn props_of_request(settings: &[(String, String)]) -> Result<ConfSource, Fault> {
+    for (name, value) in settings {
+        check_setting(name, value)?;
     }
-    if !settings.is_empty() && (!is_line(path) || path.contains(']')) {
-        return Err(Failure::Usage(format!("{}: no stanza can name this file", path.escape_debug())));
-    }
-    let lines: String = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
-    let (layer, file) = (Layer::SystemLocal, "request/props.conf".to_owned());
-    Ok(ConfSource { layer, app: None, file, text: format!("[source::{path}]\n{lines}") })
+    let mut settings = settings.to_vec();
+    settings.push(("priority".to_owned(), REQUEST_PRIORITY.to_owned()));
+    let text = with_settings("", REQUEST_STANZA, &settings);
+    Ok(ConfSource { layer: Layer::SystemLocal, app: None, file: REQUEST_FILE.to_owned(), text })
 }
 
-/// The preview as the rows of a job.
-pub(crate) fn to_events(path: String, made: FilePreview) -> JobPreview {
+/// The preview as the rows of a job; `settings` include those of the request.
+pub(crate) fn to_events(path: String, made: FilePreview, settings: &Settings) -> JobPreview {
     let event = |event: PreviewEvent| PreviewedEvent {
         time: event.time,
         raw: String::from_utf8_lossy(&event.raw).into_owned(),
@@ -222,7 +228,13 @@ pub(crate) fn to_events(path: String, made: FilePreview) -> JobPreview {
         metadata: event.metadata,
     };
     let mut notes = made.notes;
+    let of_request = settings.layers.warnings().iter().filter(|warning| *warning.file == *REQUEST_FILE);
+    notes.extend(of_request.map(|warning| format!("warning: {}", warning.problem)));
     notes.extend(made.preview.problem.iter().map(ToString::to_string));
+    let shown = made.preview.events.len();
+    if made.preview.events_seen > shown as u64 {
+        notes.push(format!("only the first {shown} events are shown"));
+    }
     JobPreview { path, events: made.preview.events.into_iter().map(event).collect(), notes }
 }
 
@@ -317,4 +329,29 @@ fn write_text(
         }
     }
     writeln!(out, "\nprops.conf for this result:\n\n{}", preview.props_conf().trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{Layers, PropsResolver};
+
+    use super::*;
+
+    #[test]
+    fn settings_of_a_request_override_all_others_for_any_path() {
+        let path = "/srv/app (1)|[a].log";
+        let own = format!(
+            "[t]\nTRUNCATE = 1\n[source::/srv/...]\nTRUNCATE = 2\npriority = 7\n[source::{path}]\nTRUNCATE = 3\n"
+        );
+        let file = "etc/system/local/props.conf".to_owned();
+        let layers = Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: own }]);
+        let given = [("TRUNCATE", "5"), ("priority", "-9"), ("LINE_BREAKER", "(x)\\\\")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let read =
+            PropsResolver::new(&layers.overridden_by(&props_of_request(&given).unwrap())).resolve(path, "h", "t");
+        assert_eq!((read.truncate, read.line_breaker.as_str()), (5, "(x)\\\\"));
+        for name in ["", "[t", "#t", "a=b", "a\nb"] {
+            assert!(props_of_request(&[(name.to_owned(), "1".to_owned())]).is_err(), "{name:?}");
+        }
+    }
 }

@@ -76,6 +76,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
         log::note(format!("--web {address}: this version has no such service; the port is not opened"));
     }
     descriptors::raise_limit();
+    // The files are examined before the configuration is read, so that edits during a long start are found.
+    let files = KnowledgeFiles::new(data_dir);
     let settings = Settings::for_server(data_dir);
     let tls = ServerSettings::new(&settings.layers).tls.filter(|_| !arguments.insecure);
     if tls.is_none() && !address.ip().is_loopback() {
@@ -105,8 +107,8 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
         );
     }
     let layers = &node.ingest.settings.layers;
-    let notes = input_indexes::notes(layers, &node.ingest.store).into_iter().chain(watched_paths::notes(layers));
-    notes.for_each(log::note);
+    input_indexes::notes(layers, &node.ingest.store).iter().for_each(log::note);
+    watched_paths::report(layers);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
     let current = Box::new(move || of_builder.search());
@@ -126,7 +128,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let following =
         shared.map(|shared| follow_other_nodes((shared, collections), node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
-    let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
+    let served = runtime.block_on(serve(data_dir, listen, state, (node.clone(), files)));
     following.inspect(JoinHandle::abort);
     jobs.shut_down();
     // The REST interface keeps the searches alive, and the searches keep the connection; disconnecting breaks the
@@ -170,7 +172,7 @@ async fn serve(
     data_dir: &Path,
     listen: ListenAddresses,
     state: ApiState,
-    node: Arc<LocalNode>,
+    (node, files): (Arc<LocalNode>, KnowledgeFiles),
 ) -> Result<Option<Restart>, Failure> {
     let address = listen.management;
     raise_open_files();
@@ -214,7 +216,7 @@ async fn serve(
     let figures = tokio::spawn(async move { write_metrics(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
     let auth = Arc::clone(&state.auth);
-    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs), Arc::clone(&node), KnowledgeFiles::new(data_dir)));
+    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs), Arc::clone(&node), files));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let stop = signal_or_restart(stop, Arc::clone(&node), state.clone());
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));

@@ -4,10 +4,20 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use quarry_conf::{Layers, MonitorSettings};
+use quarry_stdx::log;
 
-/// Notes on the paths of `[monitor://]` and `[batch://]` below which nothing can be found now.
-pub(crate) fn notes(layers: &Layers) -> Vec<String> {
+/// Name of the thread that examines the paths.
+const THREAD: &str = "watched-paths";
+
+/// Logs notes on the paths of `[monitor://]` and `[batch://]` below which nothing can be found now. The paths are
+/// examined on a thread of their own, because the file system of one may be unreachable and not answer.
+pub(crate) fn report(layers: &Layers) {
     let (stanzas, _) = MonitorSettings::read_all(layers);
+    // If the thread cannot be started, the notes are omitted.
+    drop(quarry_programs::spawn(THREAD, move || notes(&stanzas).into_iter().for_each(log::note)));
+}
+
+fn notes(stanzas: &[MonitorSettings]) -> Vec<String> {
     stanzas.iter().filter_map(note).collect()
 }
 
@@ -51,6 +61,6 @@ mod tests {
             missing(&format!("monitor://{there}/no/x*.log"), "no"),
             missing(&format!("batch://{there}/spool"), "spool"),
         ];
-        assert_eq!(notes(&layers), expected);
+        assert_eq!(notes(&MonitorSettings::read_all(&layers).0), expected);
     }
 }

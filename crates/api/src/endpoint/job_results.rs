@@ -36,8 +36,8 @@ use super::row::{Access, Endpoint};
 use super::row_requests::{TIME_FORMATS, event_format, further_commands, is_sorted, requested_range, time_format};
 use super::run_blocking;
 use super::search_jobs::{
-    AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, body_of, flag, mode_of, respond_with_rows,
-    select_fields, service_of, typed_search, wanted_fields, warning_messages, with_pipe,
+    AnswerBody, DisconnectGuard, EVENTS_HEADER, PARTIAL_HEADER, RowPresentation, TimeBound, body_of, flag, mode_of,
+    respond_with_rows, select_fields, service_of, typed_search, wanted_fields, warning_messages, with_pipe,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -573,12 +573,22 @@ async fn summary(
             let typed = typed_search(&params);
             let service = service_of(&state, &caller, &parts).await?;
             let permit = state.acquire_slot(&caller, SlotPurpose::Search).await?;
+            let running = run_blocking(move || service.start_on_reader_thread(params)).await?;
+            let mut running = running.map_err(|error| ApiError::from_typed_search(&typed, error))?;
+            let attendance = DisconnectGuard::of(&running);
+            let bound = TimeBound::of(&caller, &attendance);
             let summary = run_blocking(move || {
-                let summary = read.summary_after(&service, params, &request);
+                let summary = read.summary_after(&mut running, &request);
                 drop(permit);
                 summary
             });
-            summary.await?.map_err(|error| ApiError::from_typed_search(&typed, error))?
+            let summary = summary.await?.map_err(|error| ApiError::from_typed_search(&typed, error))?;
+            attendance.end();
+            match bound.timeout_message() {
+                None => summary,
+                // A summary has no place for a message, so an incomplete one is refused.
+                Some(text) => return Err(ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, text)),
+            }
         }
     };
     let rows = f64_of(summary.rows);

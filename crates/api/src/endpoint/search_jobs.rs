@@ -449,7 +449,7 @@ impl DisconnectGuard {
     }
 
     /// Disarms the guard, because the search has ended.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         self.is_over = true;
     }
 }

@@ -5,7 +5,7 @@ use quarry_spl::ast::{SearchPattern, Span, Stage};
 use quarry_spl::{Diagnostic, ParsedSearch};
 
 use super::outcome::SearchOutcome;
-use super::probe::{DynProbes, find_index, finds_event};
+use super::probe::{DynProbes, find_index, finds_event, quote};
 
 /// Maximum number of words, or of groups of alternatives, that are searched for.
 const PROBED_WORDS_MAX: usize = 6;
@@ -61,7 +61,8 @@ pub(super) fn absent_word_notes(
             break;
         }
         if written.iter().any(|typed| typed.starts_with(TERM)) {
-            let words: Vec<&str> = group.iter().map(|word| word.text.as_str()).collect();
+            // The texts are quoted, because `host=web1` would otherwise be a condition on a field.
+            let words: Vec<String> = group.iter().map(|word| quote(&word.text)).collect();
             if finds_event(&format!("{scope} ({})", words.join(" OR ")), ask) == Some(true) {
                 let part = format!("events contain {} only as a part of a term", quoted.join(" or "));
                 notes.push(note(part).with_hint(WITHOUT_TERM));

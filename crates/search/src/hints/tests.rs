@@ -23,6 +23,7 @@ fn hint_texts(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
             vec![row(&[("user", "EVA")])]
         } else if search.contains("lower(")
             || search.contains("TERM(")
+            || search.contains("(host=web1)")
             || (search.contains("nosuch") && !search.contains("*nosuch*") && !search.contains("OR error"))
         {
             Vec::new()
@@ -83,8 +84,11 @@ fn absent_words_are_reported_before_fields() {
     assert_eq!(hint_texts("error (nosuch OR nosuch2)", 0, &[]), [either]);
     assert_eq!(hint_texts("nosuch OR error", 0, &[]), Vec::<String>::new());
     assert_eq!(hint_texts("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);
-    let part = hint_texts("TERM(1.2.3.4) error", 0, &[]);
-    assert!(part.len() == 1 && part[0].starts_with("events contain `1.2.3.4` only as a part of a term"), "{part:?}");
+    for word in ["1.2.3.4", "host=web1"] {
+        let part = hint_texts(&format!("TERM({word}) error"), 0, &[]);
+        let says = format!("events contain `{word}` only as a part of a term");
+        assert!(part.len() == 1 && part[0].starts_with(&says), "{part:?}");
+    }
 }
 
 #[test]

@@ -55,13 +55,15 @@ impl Jobs {
         self.check_capacity()?;
         let bytes_max = self.remaining_quota(permissions)?;
         let rows = event_rows(&preview.events).map_err(SearchError::from)?;
+        let now = self.clock.now_ns();
+        // A time of its own distinguishes the job from jobs that run this search, so that none is answered with it.
         let params = SearchParams {
             text: format!("search source={}", quote(&preview.path)),
             permissions: Arc::clone(permissions),
+            now: Some(now),
             ..SearchParams::default()
         };
         let options = JobOptions { app: app.to_owned(), ..JobOptions::default() };
-        let now = self.clock.now_ns();
         let (sid, _beginning) = self.begin(None, &|sid: &str| json!(options.record(sid, &params, now)))?;
         let record = options.record(&sid, &params, now);
         let results = JobRows::new(self.job_store.rows_path(&sid)).with_bytes_max(bytes_max);

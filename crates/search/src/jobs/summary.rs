@@ -17,7 +17,7 @@ use super::rows::RowsView;
 use super::timeline::Timeline;
 use crate::Cell;
 use crate::error::SearchError;
-use crate::service::{SearchParams, SearchService};
+use crate::service::RunningSearch;
 
 /// Maximum number of distinct values counted per field; further values are not counted.
 const VALUES_MAX: usize = 10_000;
@@ -237,11 +237,10 @@ impl SearchJob {
     /// Field statistics of the rows that a search over the rows of this job returns.
     pub fn summary_after(
         &self,
-        service: &SearchService,
-        params: SearchParams,
+        running: &mut RunningSearch,
         request: &SummaryRequest,
     ) -> Result<JobSummary, SearchError> {
-        let (mut running, mut counted) = (service.start(params)?, request.begin());
+        let mut counted = request.begin();
         while let Some(rows) = running.next_rows()? {
             counted.add(&RowsView::from_batches(&[rows], 0, usize::MAX), &self.zone)?;
         }

@@ -204,7 +204,8 @@ fn events_are_paged_with_timeline_and_fields() {
         shape: SearchShape { job: Some(job.sid().to_owned()), ..SearchShape::default() },
         ..SearchParams::default()
     };
-    let searched = job.summary_after(&world.service, further, &SummaryRequest::default()).unwrap();
+    let mut running = world.service.start(further).unwrap();
+    let searched = job.summary_after(&mut running, &SummaryRequest::default()).unwrap();
     // 1, 4, … 97
     assert_eq!((searched.rows, searched.fields["number"].count, !searched.fields.contains_key("kind")), (33, 33, true));
     let number = &summary.fields["number"];
@@ -546,6 +547,10 @@ fn a_previewed_file_is_a_finished_job_that_survives_a_restart() {
     let zone = quarry_event::time::parse_zone("+02:00").unwrap();
     let job = jobs.create_preview(&viewer("eva"), ("search", zone), preview).unwrap();
     let sid = job.sid().to_owned();
+    let text = job.status().record.search().to_owned();
+    let searched = SearchParams { text, permissions: viewer("eva"), ..SearchParams::default() };
+    let asked = JobOptions { app: "search".to_owned(), ..JobOptions::default() };
+    assert!(jobs.find_repeated(&searched, &asked, 600).is_none(), "a preview is no result of the search");
     drop(jobs);
     let layers = quarry_conf::Layers::new([]);
     let kept = Arc::new(JobStore::for_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock));

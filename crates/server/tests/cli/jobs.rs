@@ -67,6 +67,24 @@ impl Client<'_> {
 }
 
 #[test]
+fn the_job_of_a_preview_says_that_it_has_only_the_first_events() {
+    let place = Place::new();
+    let text: String = (0..10_010).map(|number| format!("2026-11-20T10:00:00Z n={number}\n")).collect();
+    let log = place.write("a.log", text);
+    with_users(&place, &[("admin", &["admin"])]);
+    let server = Server::start(&place);
+    let admin = Client::of(&place, "admin");
+    let (status, body) = admin.post("/services/indexing/preview", &format!("input.path={log}&output_mode=json"));
+    assert_eq!(status, "200", "{body}");
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    let job = admin.json(&format!("{JOBS}/{}", answer["messages"][0]["text"].as_str().unwrap()));
+    let content = &job["entry"][0]["content"];
+    assert_eq!(content["resultCount"], 10_000);
+    assert!(content["messages"].to_string().contains("only the first 10000 events are shown"), "{content}");
+    drop(server);
+}
+
+#[test]
 fn jobs_are_created_inspected_and_read_in_every_format() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..1_000));
