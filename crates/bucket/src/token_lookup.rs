@@ -38,7 +38,7 @@ impl<'a> TokenLookup<'a> {
         self.token
     }
 
-    /// Whether the token has at least four digits. Such tokens are mostly stored in columns, so their lookup consults
+    /// Whether the token has at least four digits. Such tokens are usually stored in columns, so their lookup consults
     /// term dictionary, term filter and locator.
     pub fn is_identifier(&self) -> bool {
         self.token.iter().filter(|byte| byte.is_ascii_digit()).count() >= IDENTIFIER_DIGITS_MIN

@@ -35,7 +35,7 @@ impl Catalog {
         self.read(all)
     }
 
-    /// Like [`Catalog::unanswered`], after all earlier transactions, including one whose commit got no answer.
+    /// Like [`Catalog::unanswered`], but reads after all earlier transactions, even one whose commit got no answer.
     pub fn unanswered_for_certain(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
         self.write(all)
     }

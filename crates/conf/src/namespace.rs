@@ -122,8 +122,8 @@ impl Sharing {
         self.exports.get(&Vec::new()).copied().unwrap_or(false)
     }
 
-    /// Removes unshared settings from a stanza of another app. Returns whether the stanza stays: if settings are left
-    /// or the stanza itself is shared.
+    /// Removes unshared settings from a stanza of another app. Returns whether the stanza stays, which it
+    /// does if settings are left or the stanza itself is shared.
     fn retain_shared(&self, conf: &str, stanza: &mut Stanza) -> bool {
         let name = stanza.name.clone();
         stanza.settings.retain(|setting| self.exports(&[conf, &name, &setting.key]));

@@ -103,8 +103,8 @@ impl ReleasableMemory {
 /// A finalised search reads no more events. If it has a clock, the commands that work on events receive rows for
 /// another [`INPUT_AFTER_FINISH_NS`]. After [`WORK_AFTER_FINISH_NS`], iterative commands end with what they have
 /// computed, and the other commands with the rows that they have received; each command may work for at least
-/// [`WORK_MIN_NS`]. No group is returned without some of its rows; spilled groups that were not merged in time are not
-/// returned at all. In a search that writes, all commands after the first one that needs all rows receive all rows
+/// [`WORK_MIN_NS`]. A group is returned with all of its rows or, if it was spilled and not merged in time, not at all.
+/// In a search that writes, all commands after the first one that needs all rows receive all rows
 /// ([`Stop::keep_rows`]).
 ///
 /// A subsearch has a `Stop` of its own ([`Stop::for_subsearch`]), which ends with the outer one.
@@ -267,8 +267,8 @@ impl Stop {
         self.wake_waiters();
     }
 
-    /// Wakes waiting threads. Callers set flags first. Once the lock was taken, no thread is between its check of the
-    /// flags and its wait.
+    /// Wakes waiting threads. Callers set flags first. Once the lock has been taken, no thread is between its check of
+    /// the flags and its wait.
     fn wake_waiters(&self) {
         let (lock, waiters) = &self.gate;
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));

@@ -102,7 +102,7 @@ impl Linear {
         MachineCode::new(&self.source, self.regex.as_str(), self.regex.captures_len(), is_one_pass)
     }
 
-    /// The machine code, once enough texts were searched.
+    /// The machine code, once enough texts have been searched.
     #[inline]
     fn machine_code(&self, texts: &mut u32) -> Option<&MachineCode> {
         match self.machine_code.get() {

@@ -2,7 +2,7 @@
 //!
 //! A value costs 4 bytes and its text, and no allocation of its own. Names are codes of a table. The table has exactly the
 //! names that occur, in the order of their first field, so that equal names have equal codes however the fields were
-//! added. Events of one source mostly have the same names in the same order; consecutive ones share their codes.
+//! added. Events of one source usually have the same names in the same order; consecutive ones share their codes.
 
 use quarry_stdx::number::u32_of;
 use std::collections::BTreeMap;

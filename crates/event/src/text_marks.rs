@@ -1,5 +1,5 @@
-//! Marks: runs of bytes such as escapes and entities. In a text with a mark, the value of a field need not occur as it
-//! is, and need not consist of whole tokens of the text.
+//! Marks: runs of bytes such as escapes and entities. In a text with a mark, the value of a field need not occur
+//! verbatim, and need not consist of whole tokens of the text.
 //!
 //! A search looks up a value by its tokens. Texts with a mark are exempt: they may have the value although they lack
 //! its tokens. Whether a slab has such texts is decided by its templates and the traits of its columns, without reading
@@ -32,7 +32,7 @@ pub enum TextMark {
 pub struct MarkSet(pub u8);
 
 impl MarkSet {
-    /// The marks that `texts`, which are concatenated, lack.
+    /// The marks that occur in none of the concatenated `texts`.
     pub fn absent_from(texts: &[u8]) -> MarkSet {
         // Every text with an `XmlToken` also has an `XmlValue`.
         let divides_values = TextMark::XmlValue.is_in(texts);

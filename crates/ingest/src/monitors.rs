@@ -89,7 +89,7 @@ impl FileMonitors {
         if stanzas == self.stanzas {
             return Ok(faults);
         }
-        // The old watchers end before new ones start, because both would store the same lines.
+        // The old watchers end before new ones start, because otherwise both would store the same lines.
         self.running = None;
         // If the threads fail to start, the same stanzas must be tried again at the next change.
         self.stanzas.clear();

@@ -32,7 +32,7 @@ use crate::event_fields::is_intrinsic_field;
 use crate::fields::{FieldRules, Projection, ShownFields, extract_fields};
 use crate::template_pages;
 
-/// Maximum number of different sources of a slab whose fields are stored.
+/// Maximum number of sources of a slab; no fields are stored for a slab with more.
 const SOURCES_MAX: usize = 256;
 /// Maximum number of fields that are stored for a slab.
 const FIELDS_MAX: usize = 256;
@@ -43,7 +43,7 @@ const CHUNK_EVENTS: usize = 4_096;
 const ALL_BYTES_PER_TEXT_BYTE: usize = 2;
 /// Maximum bytes of a field name.
 const NAME_BYTES_MAX: usize = 256;
-/// A field is not stored if its values take more than one byte per this many bytes of the texts.
+/// A field is stored only if its values take less than the bytes of the texts divided by this.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
 /// Extracts fields by given rules for compaction.

@@ -1,4 +1,4 @@
-//! Notes on inputs whose index does not exist, which the first event creates, perhaps by mistake; and errors of inputs
+//! Notes on inputs whose index does not exist (the first event creates it, perhaps by mistake), and errors of inputs
 //! whose index cannot receive events.
 
 use std::collections::BTreeSet;

@@ -53,7 +53,7 @@ pub(super) fn is_sorted(parameters: &Parameters) -> bool {
 }
 
 /// Commands to be run on all rows of the job before the page is chosen, including the commands of `search`; `None`
-/// without `search` and an order, because a time range alone requires no command.
+/// if neither `search` nor an order is given, because a time range alone requires no command.
 pub(super) fn further_commands(
     parameters: &Parameters,
     search: Option<TypedSearch>,

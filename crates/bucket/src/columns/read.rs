@@ -573,7 +573,7 @@ impl TemplatePage {
     }
 
     /// If a search reads ahead, fetches the blocks of columns that it is about to read, and of the parent columns
-    /// needed to find their rows, except those read before. Times in texts are mostly stored as differences to the
+    /// needed to find their rows, except those read before. Times in texts are usually stored as differences from the
     /// times of the events, so these times are fetched too.
     pub fn prefetch_columns(&self, columns: &[u32]) -> Result<(), BucketError> {
         let Some(search) = self.source.read_ahead() else { return Ok(()) };

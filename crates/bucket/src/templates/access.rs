@@ -7,7 +7,7 @@
 //! template of its own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get
 //! columns of their own, so that one odd line does not affect other lines.
 //!
-//! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
+//! Formats: Apache's `LogFormat` ("common", "combined") and nginx's `log_format`.
 
 use memchr::{memchr, memchr_iter};
 

@@ -77,7 +77,7 @@ fn bytes_of(text: &[u8]) -> ByteSet {
 }
 
 /// The bytes that occur after the prefix of these texts, whose bytes are `all`. Bytes that the prefix lacks occur after
-/// it if they occur at all. Those of the prefix are searched for until each is found, mostly in the first texts.
+/// it if they occur at all. Those of the prefix are searched for until each is found, usually in the first texts.
 fn bytes_after(prefix: &str, texts: &TextList, all: ByteSet) -> ByteSet {
     let (mut sought, mut left) = ([false; 256], 0);
     for byte in prefix.bytes() {

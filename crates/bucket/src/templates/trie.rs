@@ -325,7 +325,7 @@ impl Edge {
     }
 }
 
-/// Whether two texts are equal. Not inlined: otherwise the search for the next edge, which mostly compares only eight
+/// Whether two texts are equal. Not inlined: otherwise the search for the next edge, which usually compares only eight
 /// bytes, would always save registers for this comparison.
 #[inline(never)]
 fn bytes_equal(one: &[u8], other: &[u8]) -> bool {

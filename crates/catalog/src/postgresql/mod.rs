@@ -52,9 +52,9 @@ const OPEN_WAIT_MAX: Duration = Duration::from_secs(15);
 /// First and longest pause between attempts; the actual pause is a random share of it, at least half.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// The session's settings. The server aborts a transaction whose client is silent, because its locks would block
-/// others. Parallel workers are off, because starting them takes longer than any of these queries. Commits are durable
-/// even if the server's default is asynchronous; a stronger default is kept.
+/// The session's settings. The server aborts a transaction whose client is silent, because otherwise its locks would
+/// block others. Parallel workers are off, because starting them takes longer than any of these queries. Commits are
+/// durable even if the server's default is asynchronous; a stronger default is kept.
 const SESSION_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '5min'; SET lock_timeout = '60s'; \
     SET max_parallel_workers_per_gather = 0; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";

@@ -98,7 +98,7 @@ impl<'a> Planner<'a> {
         Planner { runner, subsearches, fields: FieldSource::SearchTime }
     }
 
-    /// The plan of a search as written; only such a search may delete events.
+    /// The plan of a whole search; `delete` is allowed only there, not in a subsearch.
     pub(crate) fn plan_search(&self, pipeline: &Pipeline) -> Result<Plan, EngineError> {
         match self.deletion(pipeline)? {
             Some(plan) => Ok(plan),

@@ -22,7 +22,7 @@ const CODES_MAX: usize = 64 << 10;
 const LANE_CODES_MAX: usize = 1_024;
 /// A batch must have at least one row per this many codes to justify an array of its own.
 const CODES_PER_ROW: usize = 16;
-/// Like [`CODES_PER_ROW`], for integers, whose range mostly stays the same from batch to batch.
+/// Like [`CODES_PER_ROW`], for integers, whose range usually stays the same from batch to batch.
 const INTEGERS_PER_ROW: usize = 256;
 /// Maximum number of codes counted per timestamp; with more, rows use the group lookup.
 const TIME_CODES_MAX: usize = 4_096;

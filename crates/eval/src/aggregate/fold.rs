@@ -180,13 +180,13 @@ struct CountFold {
     lanes: Vec<[u32; LANES]>,
 }
 
-/// Number of lanes: neighbouring rows are counted in different lanes, because in a run of rows of one group each
+/// Number of lanes. Neighbouring rows are counted in different lanes; otherwise, in a run of rows of one group, each
 /// addition would wait for the previous one.
 pub(super) const LANES: usize = 4;
 /// Minimum rows per group for which rows are counted in lanes.
 const LANE_ROWS_PER_GROUP: usize = 8;
 
-/// Counts occurrences of each number; the position of a number modulo [`LANES`] selects the lane.
+/// Counts occurrences of each number; neighbouring numbers of a chunk are counted in different lanes.
 pub(super) fn add_in_lanes(lanes: &mut [[u32; LANES]], numbers: &[u32]) {
     let chunks = numbers.chunks_exact(LANES);
     chunks.remainder().iter().for_each(|number| lanes[*number as usize][0] += 1);

@@ -1,6 +1,6 @@
 //! Regular expressions learnt from examples: texts in which a value is marked.
 //!
-//! The text before the values anchors the pattern. It is kept as short as possible, provided that the pattern finds the
+//! The text before the values anchors the pattern. It is as short as possible while the pattern finds the
 //! value of every example and no counterexample. The characters of the values determine the pattern of the group.
 
 use crate::pattern::Regex;
@@ -49,8 +49,8 @@ pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String]
     let common = (0..before.len()).take_while(is_common).count();
     let begins = examples.iter().all(|example| example.before().is_empty());
     let value = value_pattern(examples);
-    // The shortest prefix is tried first; prefixes that start inside a word are tried after the others, the empty
-    // prefix last.
+    // Short prefixes are tried first; those without a word or from the middle of a word are tried after the others, the
+    // empty prefix last.
     let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
     let is_whole = |length: &usize| {
         has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)

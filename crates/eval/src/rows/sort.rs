@@ -35,7 +35,7 @@ use crate::dataflow::Dataflow;
 /// Divisor of the memory for the maximum size of a run; sorting the run also needs its keys and a copy.
 const RUN_MEMORY_DIVISOR: usize = 8;
 /// Divisor of that maximum for the minimum size of a run. A run reaches the minimum even if the memory pool refuses,
-/// because there would be too many smaller runs.
+/// because there would otherwise be too many runs.
 const SMALLEST_RUN_DIVISOR: usize = 8;
 /// Divisor of the memory for the maximum size of a run's batch.
 const BATCH_MEMORY_DIVISOR: usize = 128;

@@ -189,7 +189,7 @@ fn span_unit(name: &str, text: &str) -> Result<SpanUnit, TimeError> {
     })
 }
 
-/// A span with the last bucket cached: consecutive events are mostly in the same bucket, and calendar spans require a
+/// A span with the last bucket cached: consecutive events are usually in the same bucket, and calendar spans require a
 /// time zone lookup.
 #[derive(Clone, Debug)]
 pub struct SpanFloor {

@@ -238,8 +238,8 @@ impl Drop for Outcome {
 }
 
 impl EarlierAttempt {
-    /// Waits for the result, at most for `timeout`. Of several repetitions that wait, one learns of a failure and
-    /// stores the events, and the others wait for its outcome.
+    /// Waits for the result, at most for `timeout`. After a failure, one of the waiting repetitions stores the events,
+    /// and the others wait for its outcome.
     pub(crate) fn wait(self, timeout: Duration) -> EarlierResult {
         let unknown = |state: &mut State| state.outcome.is_none();
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), timeout, unknown);

@@ -86,7 +86,7 @@ pub(crate) fn query(program: &Program, environment: &[(String, String)], stop: &
         drop(to_answer.send(stdout.read_to_string(&mut text).map(|_| text)));
     };
     spawn("quarry-scheme", read)?;
-    // The error output is read meanwhile, because a full pipe would stop the program.
+    // The error output is read meanwhile, because otherwise a full pipe would block the program.
     let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
     let (kept, stderr) = (Arc::clone(&error_output), pipes.stderr);
     let (closes, closed) = std::sync::mpsc::channel::<()>();

@@ -1,6 +1,6 @@
 //! Cells of a text separated by delimiters outside quotes, as `DELIMS` of transforms.conf defines them.
 //!
-//! Inside quotes a delimiter is an ordinary character; a backslash takes the next character literally. A doubled quote
+//! Inside quotes a delimiter is an ordinary character; a backslash makes the next character literal. A doubled quote
 //! in a quoted cell stands for one quote, as in CSV; Splunk does not document this case. There are no errors: an
 //! unclosed quote turns the rest of the text into one cell. The state between two characters is a value
 //! ([`CellState`]), so that a property of one text can be proven for all texts of a template.

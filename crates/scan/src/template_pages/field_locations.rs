@@ -75,7 +75,7 @@ pub(super) struct FieldLocations {
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeatable_columns: Vec<u32>,
-    /// By key: columns with values in whose rows the location may be wrong, so that the text of these rows must be read.
+    /// By key: columns with values that make the location uncertain in their rows, whose text must therefore be read.
     /// Empty if there are no such columns.
     pub ambiguous_columns: Vec<Box<[AmbiguousColumn]>>,
     /// The bytes that a value must contain to have a pair with the field's name.

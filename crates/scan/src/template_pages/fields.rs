@@ -41,7 +41,7 @@ const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldLocation {
     pub place: ValueLocation,
-    /// Columns with values in whose rows the location may be wrong; the text of these rows must be read.
+    /// Columns with values that make the location uncertain in their rows, whose text must therefore be read.
     pub ambiguous_columns: Box<[AmbiguousColumn]>,
 }
 

@@ -27,8 +27,8 @@ pub(super) struct Segments<'a> {
     template_set: &'a TemplateSet,
     template: &'a Template,
     segments: Vec<Template>,
-    /// Whether a segment may be divided further by assuming that values end with a separator; a part of a segment is
-    /// not, or the division would not end.
+    /// Whether a segment may be divided further by assuming that values end with a separator. Its parts are not divided
+    /// again, so that the recursion ends.
     may_assume: bool,
 }
 
@@ -39,7 +39,7 @@ struct Candidate<'a> {
     columns: Option<Box<[u32]>>,
     /// The location of the value, if it is certain in all rows that are not ambiguous.
     place: Option<ValueLocation>,
-    /// Columns with values in whose rows `place` may be wrong.
+    /// Columns with values that make `place` uncertain in their rows.
     ambiguous_columns: Box<[AmbiguousColumn]>,
 }
 
@@ -132,8 +132,8 @@ impl<'a> Segments<'a> {
         candidates
     }
 
-    /// The location of a pair in a segment if variables whose values can end with a separator do so, and the rows in
-    /// which one of them does not; no location if that does not suffice.
+    /// The location of a pair in a segment, assuming that each variable that can end with a separator does, and the
+    /// columns with values that may violate the assumption; no location if the assumption does not suffice.
     fn location_if_separated(&self, segment: &Template, name: &str) -> (Option<ValueLocation>, Box<[AmbiguousColumn]>) {
         let mut splitter = Splitter { assumed: Some(Vec::new()), ..Splitter::new(self.template_set) };
         splitter.add_parts(segment);
@@ -350,7 +350,7 @@ impl<'a> Splitter<'a> {
     }
 }
 
-/// Whether the rows in which a value of a column does not end with a separator are found by the codes of the values.
+/// Whether the codes of a column identify the rows whose values do not end with a separator.
 fn has_codes(column: &Column) -> bool {
     matches!(column.kind, ColumnKind::Dictionary { .. } | ColumnKind::Templates(_))
 }

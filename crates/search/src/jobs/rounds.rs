@@ -2,8 +2,8 @@
 //!
 //! Each run is a *round*, and its rows replace the rows of the previous round. Sealed data does not change, so most of
 //! a round is answered from cached partial states. The pause after a round is as long as the round itself, so that
-//! rounds take at most half of the time. The pause is at most [`PAUSE_MAX_NS`], so slow rounds take more than half.
-//! Finalising keeps the rows of the last complete round as the result.
+//! rounds take at most half of the time, except slow rounds: the pause is at most [`PAUSE_MAX_NS`]. Finalising keeps
+//! the rows of the last complete round as the result.
 //!
 //! Not here: the meaning of a window ([`crate::real_time`]).
 
@@ -24,8 +24,8 @@ use crate::job_recorder::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{RunningSearch, SearchParams, SearchService};
 
-/// Maximum number of rows of a round. Beyond this number, only the first rows are kept; of events, the first rows are
-/// the newest.
+/// Maximum number of rows of a round. Beyond this number, only the first rows are kept (if the rows are events, the
+/// newest).
 pub const ROUND_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of the rows of a round; further rows are omitted.
 pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;

@@ -45,8 +45,8 @@ pub struct SummaryRequest {
 pub struct JobSummary {
     /// Number of rows.
     pub rows: u64,
-    /// Times of the job's earliest and latest event, each clipped to the requested time range; `None` without an event
-    /// or if no event can be in the range.
+    /// Times of the job's earliest and latest event, each clipped to the requested time range; `None` if there
+    /// is no event or none can be in the range.
     pub times: Option<(TimeNs, TimeNs)>,
     /// Fields by name.
     pub fields: BTreeMap<String, FieldSummary>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::copies::RemotePath;
 use crate::sync::{lock, wait_for};
 
-/// Time that closing a store waits for an upload before it reports that it waits.
+/// Time for which closing a store waits for an upload silently; a longer wait is reported.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 /// The upload queue.
@@ -31,11 +31,11 @@ pub(super) struct UploadQueueState {
     pub(super) damaged: BTreeSet<u64>,
     /// Numbers of waiting buckets whose last upload failed; other buckets are uploaded first.
     pub(super) failed: BTreeSet<u64>,
-    /// Locations to which all of the last uploads failed; buckets for other locations are uploaded first.
+    /// Locations whose last uploads all failed; buckets for other locations are uploaded first.
     pub(super) postponed: BTreeSet<RemotePath>,
     /// Time of the next sweep by [`quarry_stdx::Clock::elapsed_ns`]; `None` before the first one.
     pub(super) next_sweep_ns: Option<i64>,
-    /// Whether a failed upload was reported since all waiting buckets could be uploaded.
+    /// Whether a failed upload was reported since the last time when no waiting bucket had failed.
     pub(super) is_damage_reported: bool,
     /// Whether a failure to delete a copy was reported since the last success.
     pub(super) is_kept_copy_reported: bool,

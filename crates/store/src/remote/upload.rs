@@ -190,7 +190,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Reports a failed upload, unless one was reported since all waiting buckets could be uploaded.
+    /// Reports a failed upload, unless one was reported since the last time when no waiting bucket had failed.
     fn report_failed_upload(&self, error: &StoreError) {
         let was_reported = std::mem::replace(&mut self.uploads.lock_queue().is_damage_reported, true);
         if !was_reported {

@@ -2,7 +2,7 @@
 //!
 //! In each slab, the lookup of a token consults the term dictionary, then the term filter, then the locator. Each step
 //! may make the next one unnecessary, but may cost a round trip to the volume. A token that a dictionary lacks needs
-//! filter and locator; an identifier (a token with at least four digits) is mostly stored in columns and needs all
+//! filter and locator; an identifier (a token with at least four digits) is usually stored in columns and needs all
 //! three. The blocks for all slabs are neighbours, so a few requests bring them into the cache together, where the
 //! usual lookup finds them.
 //!

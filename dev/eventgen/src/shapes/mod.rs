@@ -1,6 +1,6 @@
 //! Fifteen log formats with randomised details, the fields of every event, and questions about them.
 //!
-//! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Everything that
+//! A shape is a format: nginx's access log, container logs as JSON, Windows events as XML and so on. Everything that
 //! varies between two installations of the same format is random: the number of services and users and how unevenly
 //! they are distributed, the names of optional keys and how often they are present, how often a value is null, escaped,
 //! written with or without decimals, or very long. A new seed therefore generates a different data set, not the same

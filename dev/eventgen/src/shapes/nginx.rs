@@ -1,4 +1,4 @@
-//! nginx' access log in the combined format: query strings, user agents with quotes, `-` for missing values.
+//! nginx's access log in the combined format: query strings, user agents with quotes, `-` for missing values.
 //!
 //! Random: sites and paths, query string parameters and how often they are present, the number of clients, agents and
 //! users, whether quotes in headers are written `\"` or `\x22`, requests that are not HTTP, and very long query

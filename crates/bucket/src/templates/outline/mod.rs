@@ -1,6 +1,6 @@
 //! Outlines: templates for part of a text, with everything else as free text in between.
 //!
-//! If messages are sentences, templates of whole texts are too many: each wording needs one for each combination of
+//! If messages are sentences, templates of whole texts would be too many: one for each wording with each combination of
 //! optional keys and further lines. An [`Outline`] splits a text without knowing its template. Words that are *anchors*
 //! are literals, and `key=value` pairs are variables. The text between two anchors or pairs is one variable, however
 //! many words it has; only numbers at the beginning of such a text are variables of their own. All lines after the
@@ -371,8 +371,8 @@ impl OutlineSplitter<'_, '_> {
         end
     }
 
-    /// Processes the chunk at `at` and all chunks that follow after single blanks; returns where to continue. Sentences
-    /// are read mostly here.
+    /// Processes the chunk at `at` and all chunks that follow after single blanks; returns where to continue. Most of a
+    /// sentence is processed here.
     #[inline]
     fn process_chunks(&mut self, mut at: usize) -> usize {
         let text = self.line.text;

@@ -82,8 +82,8 @@ impl Notices {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut reader = Reader::new(&self.kernel, &mut buffer);
         let mut gone = Vec::new();
-        // At the limit, the reader's buffer is still emptied, because notifications in it would be lost with the
-        // reader.
+        // At the limit, the reader's buffer is still emptied, because otherwise notifications in it would be
+        // lost with the reader.
         while batch.paths.len() < PATHS_MAX || !reader.is_buffer_empty() {
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
