@@ -390,7 +390,7 @@ fn tail_read_on_open_is_cached() {
             opened(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end))), ranges)
         })
     });
-    let ranges = [0..BLOCK, 9 * BLOCK..9 * BLOCK + 3];
+    let ranges = [0..BLOCK, 10 * BLOCK..10 * BLOCK + 3];
     let expected: Vec<Bytes> =
         ranges.iter().map(|range| remote.bytes.slice(range.start as usize..range.end as usize)).collect();
     assert_eq!(both.read_ranges(&ranges).unwrap(), expected);
