@@ -1,9 +1,14 @@
 //! `append`: appends the rows of a subsearch.
 
-use arrow::record_batch::RecordBatch;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, NullArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{RowIter, of_batches};
+use quarry_eval::field_names::SeenNames;
+use quarry_eval::rows::RowIter;
 use quarry_spl::ast::AppendCommand;
 
 use super::Execute;
@@ -25,6 +30,62 @@ pub(crate) struct Append {
 
 impl Blocking for Append {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
-        Ok(Box::new(rows.chain(of_batches(self.rows.clone()))))
+        let appended = self.rows.clone().into_iter();
+        Ok(Box::new(AppendedRows { rows: Some(rows), names: SeenNames::default(), appended }))
     }
+}
+
+/// The incoming rows, then the appended ones, whose new columns come after all columns of the incoming rows.
+struct AppendedRows {
+    /// `None` once all have been emitted.
+    rows: Option<RowIter>,
+    /// Columns of the rows emitted so far.
+    names: SeenNames,
+    appended: std::vec::IntoIter<RecordBatch>,
+}
+
+impl Iterator for AppendedRows {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(rows) = &mut self.rows {
+            match rows.next() {
+                Some(Ok(batch)) => {
+                    self.names.add(&batch);
+                    return Some(Ok(batch));
+                }
+                Some(failed) => return Some(failed),
+                None => self.rows = None,
+            }
+        }
+        Some(with_columns_first(self.names.all(), &self.appended.next()?))
+    }
+}
+
+/// The rows with these columns before all others; columns that the rows lack are null.
+fn with_columns_first(names: &[String], rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let schema = rows.schema_ref();
+    let mut places: Vec<Option<usize>> = names.iter().map(|name| schema.index_of(name).ok()).collect();
+    let lacked = names.iter().zip(&places).filter(|(_, place)| place.is_none()).count();
+    if lacked == 0 {
+        return Ok(rows.clone());
+    }
+    let mut names = names.to_vec();
+    let mut is_new = vec![true; schema.fields().len()];
+    places.iter().flatten().for_each(|at| is_new[*at] = false);
+    for (at, field) in schema.fields().iter().enumerate().filter(|(at, _)| is_new[*at]) {
+        places.push(Some(at));
+        names.push(field.name().clone());
+    }
+    assert_eq!(places.len(), lacked + schema.fields().len(), "each column of the rows has one place");
+    let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = names
+        .iter()
+        .zip(places)
+        .map(|(name, place)| match place {
+            Some(at) => (schema.field(at).clone(), Arc::clone(rows.column(at))),
+            None => (Field::new(name, DataType::Null, true), Arc::new(NullArray::new(rows.num_rows())) as ArrayRef),
+        })
+        .unzip();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
