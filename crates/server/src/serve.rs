@@ -114,11 +114,7 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     let current = Box::new(move || of_builder.search());
     let building = summaries::start(current, &node.settings().clock, &node.summary_signal);
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
-    let runtime =
-        runtime.max_blocking_threads(state.searches_max() + state.real_time_max() + OTHER_THREADS_MAX).build();
-    let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
+    let runtime = start_runtime(state.searches_max() + state.real_time_max())?;
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let listen = ListenAddresses { management: address, tls, hec, s2s };
@@ -138,6 +134,13 @@ fn run_until_stopped(data_dir: &Path, arguments: &ServeArgs) -> Result<Option<Re
     runtime.shutdown_timeout(STOP_TIMEOUT);
     node.ingest.store.close();
     served
+}
+
+/// Starts the threads that serve requests and this many searches at once.
+fn start_runtime(searches: usize) -> Result<tokio::runtime::Runtime, Failure> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).max_blocking_threads(searches + OTHER_THREADS_MAX);
+    runtime.build().map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))
 }
 
 /// Reports the initial password at each start until it is changed.
