@@ -186,6 +186,12 @@ impl Gateway {
         self.product == Product::Versitygw
     }
 
+    /// True if unfinished uploads are listed by any prefix. MinIO lists only those of the object that the prefix names,
+    /// and removes old ones by itself.
+    pub fn lists_unfinished_uploads(&self) -> bool {
+        self.product == Product::Versitygw
+    }
+
     /// Path of the file that stores an object of the container, or of the directory with its parts if
     /// [`Gateway::keeps_objects_as_files`] is false.
     pub fn file(&self, key: &str) -> PathBuf {

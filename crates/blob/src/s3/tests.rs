@@ -434,6 +434,10 @@ fn a_server_lists_and_aborts_unfinished_uploads() {
         let requests = Arc::clone(&store.core.requests);
         store.core.wait(async move { requests.unfinished_uploads().await }).unwrap().len()
     };
+    if !gateway.lists_unfinished_uploads() {
+        assert_eq!(count(), 0);
+        return;
+    }
     assert_eq!(count(), 2);
     let is_own = |name: &str| name.starts_with("a/5ee/");
     let now_ns = store.now_ns().unwrap();
