@@ -8,7 +8,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
-use quarry_eval::rows::RowIter;
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::AppendCommand;
 
 use super::Execute;
@@ -30,18 +30,21 @@ pub(crate) struct Append {
 
 impl Blocking for Append {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
-        let appended = self.rows.clone().into_iter();
-        Ok(Box::new(AppendedRows { rows: Some(rows), names: SeenNames::default(), appended }))
+        Ok(append(rows, of_batches(self.rows.clone())))
     }
 }
 
-/// The incoming rows, then the appended ones, whose new columns come after all columns of the incoming rows.
+/// The rows, then the appended ones, whose new columns come after all columns of the rows before.
+pub(crate) fn append(rows: RowIter, appended: RowIter) -> RowIter {
+    Box::new(AppendedRows { rows: Some(rows), names: SeenNames::default(), appended })
+}
+
 struct AppendedRows {
     /// `None` once all have been emitted.
     rows: Option<RowIter>,
     /// Columns of the rows emitted so far.
     names: SeenNames,
-    appended: std::vec::IntoIter<RecordBatch>,
+    appended: RowIter,
 }
 
 impl Iterator for AppendedRows {
@@ -58,7 +61,8 @@ impl Iterator for AppendedRows {
                 None => self.rows = None,
             }
         }
-        Some(with_columns_first(self.names.all(), &self.appended.next()?))
+        let batch = self.appended.next()?;
+        Some(batch.and_then(|batch| with_columns_first(self.names.all(), &batch)))
     }
 }
 

@@ -8,6 +8,7 @@ use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_spl::ast::AppendPipeCommand;
 
 use super::Execute;
+use super::append::append;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 use crate::run::apply;
@@ -24,6 +25,6 @@ impl Blocking for AppendPipe {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let kept = Arc::new(RowBuffer::collect("appendpipe", rows, &context.dataflow)?);
         let appended = apply(kept.iter_shared(), self.0.clone(), context)?;
-        Ok(Box::new(kept.iter_shared().chain(appended)))
+        Ok(append(kept.iter_shared(), appended))
     }
 }

@@ -6,7 +6,7 @@ use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::UnionCommand;
 
 use super::Execute;
-use super::append::Append;
+use super::append::{Append, append};
 use super::multisearch::{find_non_streaming, merge_searches};
 use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
 use crate::subsearch::SubsearchBounds;
@@ -29,11 +29,11 @@ impl Execute for UnionCommand {
         if is_stream && self.limits.max_out.is_none() {
             return merge_searches(search, &self.subsearches).map(Some);
         }
-        let mut rows = Vec::new();
+        let mut rows = of_batches(Vec::new());
         let bounds = SubsearchBounds::of_rows(&self.limits, search.context());
         for inner in &self.subsearches {
-            rows.extend(search.subsearch(inner, bounds)?);
+            rows = append(rows, of_batches(search.subsearch(inner, bounds)?));
         }
-        Ok(Some(of_batches(rows)))
+        Ok(Some(rows))
     }
 }
