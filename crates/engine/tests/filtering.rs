@@ -95,6 +95,20 @@ fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
     times.collect()
 }
 
+/// Checks how many events each condition finds in each state of the storage, with these search-time rules.
+fn check_matches(props: &str, events: &[(&'static str, String)], expected: &[(&str, usize)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };
+    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    for (name, form) in [("hot", Form::Hot), ("sealed", Form::Sealed), ("compacted", Form::Compacted)] {
+        let store = quantities::store(events, form, &folder.path().join(name));
+        for (search, matches) in expected {
+            assert_eq!(times(&engine, &store, search).len(), *matches, "{search}, {name}");
+        }
+    }
+}
+
 #[test]
 fn early_filtering_does_not_change_results() {
     let folder = tempfile::tempdir().unwrap();

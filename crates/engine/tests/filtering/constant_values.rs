@@ -1,14 +1,7 @@
 //! Fields whose values, or parts of them, are the same for each number of a column of numbers: the same in each state
 //! of the storage.
 
-use std::sync::Arc;
-
-use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions};
-use quarry_testworld::NoTables;
-
-use super::quantities::store;
-use super::{Form, times};
+use super::check_matches;
 
 const PROPS: &str = r"
 [clock]
@@ -19,19 +12,6 @@ EXTRACT-fraction = \.(?<fraction>\d+)
 KV_MODE = none
 EXTRACT-step = k=(?<step>\d+ t=\d)
 ";
-
-fn check(events: &[(&'static str, String)], expected: &[(&str, usize)]) {
-    let folder = tempfile::tempdir().unwrap();
-    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
-    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
-    for (name, form) in [("hot", Form::Hot), ("sealed", Form::Sealed), ("compacted", Form::Compacted)] {
-        let store = store(events, form, &folder.path().join(name));
-        for (condition, matches) in expected {
-            assert_eq!(times(&engine, &store, condition).len(), *matches, "{condition}, {name}");
-        }
-    }
-}
 
 #[test]
 fn a_number_that_is_the_same_in_all_events_is_found() {
@@ -44,7 +24,7 @@ fn a_number_that_is_the_same_in_all_events_is_found() {
         ("fraction=123", 3),
         ("fraction=23", 0),
     ];
-    check(&events, &expected);
+    check_matches(PROPS, &events, &expected);
 }
 
 #[test]
@@ -57,5 +37,5 @@ fn a_number_that_is_the_beginning_of_a_value_is_found() {
         ("step=\"17 t=2\"", 0),
         ("step=*", 300),
     ];
-    check(&(0..300).map(event).collect::<Vec<_>>(), &expected);
+    check_matches(PROPS, &(0..300).map(event).collect::<Vec<_>>(), &expected);
 }

@@ -1,13 +1,6 @@
 //! Fields that a rule extracts from another field: the same in each state of the storage.
 
-use std::sync::Arc;
-
-use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions};
-use quarry_testworld::NoTables;
-
-use super::quantities::store;
-use super::{Form, times};
+use super::check_matches;
 
 const PROPS: &str = r"
 [app]
@@ -45,19 +38,6 @@ const MEMBERS: &str = r#"
 {"ts":"2026-11-28 00:00:03.000","level":"ERROR","code":"","msg":"m","id":"8acf5051"}
 "#;
 
-fn check(events: &[(&'static str, String)], expected: &[(&str, usize)]) {
-    let folder = tempfile::tempdir().unwrap();
-    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
-    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
-    for (name, form) in [("hot", Form::Hot), ("sealed", Form::Sealed), ("compacted", Form::Compacted)] {
-        let store = store(events, form, &folder.path().join(name));
-        for (search, matches) in expected {
-            assert_eq!(times(&engine, &store, search).len(), *matches, "{search}, {name}");
-        }
-    }
-}
-
 #[test]
 fn a_rule_applies_to_the_events_of_its_sourcetype() {
     let event = |row: usize| {
@@ -65,7 +45,7 @@ fn a_rule_applies_to_the_events_of_its_sourcetype() {
         (["app", "other"][row % 2], format!("id={row} user={user} path=/p{row}"))
     };
     let expected = [("* | where first=\"al\"", 34), ("first=al", 34), ("* | where isnotnull(first)", 100)];
-    check(&(0..200).map(event).collect::<Vec<_>>(), &expected);
+    check_matches(PROPS, &(0..200).map(event).collect::<Vec<_>>(), &expected);
 }
 
 #[test]
@@ -74,5 +54,5 @@ fn a_rule_applies_where_an_optional_member_is_missing() {
         MEMBERS.lines().filter(|text| !text.is_empty()).map(|text| ("members", text.to_owned())).collect();
     let expected =
         [("* | where level=\"f\"", 1), ("level=f", 1), ("* | where isnotnull(level)", 25), ("level=warn", 10)];
-    check(&events, &expected);
+    check_matches(PROPS, &events, &expected);
 }
