@@ -57,8 +57,8 @@ pub trait BlobStore: Debug + Send + Sync {
         self.open(name)
     }
 
-    /// Like [`BlobStore::open_with_tail`], and reads ranges of the object; at the same time, if the store can. The
-    /// ranges begin and end at multiples of the cache's block size, or at the object's end.
+    /// Like [`BlobStore::open_with_tail`], but also reads ranges of the object, concurrently if the store supports it.
+    /// The ranges begin and end at multiples of the cache's block size, or at the object's end.
     fn open_and_read(&self, name: &str, end_bytes: u64, ranges: &[Range<u64>]) -> Result<OpenedObject, BlobError> {
         let object = self.open_with_tail(name, end_bytes)?;
         let read = object.read_ranges(ranges);
@@ -89,8 +89,8 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Whether the object exists.
     fn exists(&self, name: &str) -> Result<bool, BlobError>;
 
-    /// Current time by the clock that sets [`ListedObject::modified_ns`], in nanoseconds since 1970; `None` if the store
-    /// has not reported it yet, or has no clock of its own.
+    /// Current time by the clock that sets [`ListedObject::modified_ns`], in nanoseconds since 1970; `None` if the
+    /// store has not reported it yet, or has no clock of its own.
     fn now_ns(&self) -> Option<i64> {
         None
     }

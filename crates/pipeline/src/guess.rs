@@ -139,8 +139,8 @@ pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
     names
 }
 
-/// Guesses the sourcetype by name and first bytes of a source; `goes_on`: more bytes may follow.
-pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
+/// Guesses the sourcetype by name and first bytes of a source; `may_continue`: more bytes may follow.
+pub(crate) fn guess_data(sample: &[u8], source: &str, may_continue: bool) -> Guess {
     let lines = complete_lines(sample);
     if lines.is_empty() {
         if let Some(name) = hint_by_name(source) {
@@ -158,7 +158,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
     match (hint_by_name(source), found) {
         (Some(name), found) if found.as_ref().is_none_or(|found| name.is_kind_of(&found.sourcetype)) => name.guess(),
         (_, Some(found)) => found,
-        (_, None) => guess_by_times(&lines, source, goes_on),
+        (_, None) => guess_by_times(&lines, source, may_continue),
     }
 }
 
@@ -275,7 +275,7 @@ struct LineCounts {
     strays: usize,
 }
 
-fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
+fn guess_by_times(lines: &[&[u8]], source: &str, may_continue: bool) -> Guess {
     let recogniser = Recogniser::new(LATEST_TIME_NS, [].into());
     let has_date = |line: &[u8]| {
         let stamp = recogniser.find(&line[..line.len().min(LOOKAHEAD_BYTES)]);
@@ -305,7 +305,7 @@ fn guess_by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     }
     let is_dated = census.continuations + census.strays == 0;
     // A log often begins with events of one line; stack traces may follow later.
-    let is_undecided = goes_on && source.starts_with('/') && lines.len() < FEW_LINES_MAX;
+    let is_undecided = may_continue && source.starts_with('/') && lines.len() < FEW_LINES_MAX;
     if is_dated && !is_undecided {
         return Guess::new(PLAIN_SOURCETYPE, "every line carries a time");
     }

@@ -506,15 +506,15 @@ impl Pipeline {
         }
     }
 
-    /// Determines how the source begins and processes the buffered bytes. `goes_on` is set if these are fewer than a
-    /// sample and more may follow.
-    fn open(&mut self, goes_on: bool, out: &mut EventBatch) {
+    /// Determines how the source begins and processes the buffered bytes. `may_continue` is set if these are fewer than
+    /// a sample and more may follow.
+    fn open(&mut self, may_continue: bool, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, samples, needed, info, context, plan } = *opening;
         let mut running = match plan {
             Plan::Ready(running) => running,
             Plan::Guess(candidates) => {
-                let guess = candidates.rules.guess(&candidates.plain.sample(&bytes), &info.source, goes_on);
+                let guess = candidates.rules.guess(&candidates.plain.sample(&bytes), &info.source, may_continue);
                 let running = candidates.choose(&guess, &info, &context);
                 self.guess = Some(guess);
                 running.unwrap_or_else(|(problem, plain)| {

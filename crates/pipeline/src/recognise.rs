@@ -24,8 +24,8 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 pub(crate) const YEAR_MIN: i16 = 1971;
 /// Last plausible year.
 pub(crate) const YEAR_MAX: i16 = 2099;
-/// Maximum difference in seconds between an epoch and another time in the same line that count as the same moment,
-/// after the offset of a time zone is subtracted: the clocks of the writer and the sender may differ.
+/// Maximum difference, in seconds, at which an epoch and another time in the same line count as the same moment, after
+/// the offset of a time zone is subtracted. The clocks of the writer and the sender may differ.
 const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
 /// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.

@@ -1,7 +1,7 @@
 //! Headers that settings add to requests, such as a storage class.
 //!
-//! Servers refuse a header `x-amz-…` that the signature does not cover, and the client library signs a request before it
-//! can be changed. A request with an added header is therefore signed again.
+//! Servers refuse a header `x-amz-…` that the signature does not cover, and the client library signs a request before
+//! it can be changed. A request with an added header is therefore signed again.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use crate::BlobError;
 const BODY_HASH: &str = "x-amz-content-sha256";
 /// Beginning of the header `authorization` of a signed request.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256";
-/// Headers without which a request would not mean the same or would not be accepted.
+/// Headers that a request sets itself, because its meaning or its acceptance depends on them. Settings cannot set them.
 const OWN_HEADERS: [&str; 8] = [
     "authorization",
     "content-length",
@@ -28,12 +28,12 @@ const OWN_HEADERS: [&str; 8] = [
     "x-amz-date",
     "x-amz-security-token",
 ];
-/// Beginnings of the names of further such headers.
+/// Prefixes of the names of further headers that a request sets itself.
 const OWN_PREFIXES: [&str; 3] = ["if-", "x-amz-checksum-", "x-amz-copy-source"];
-/// Parameter of the requests with the parts of an upload.
+/// URL parameter of requests that upload a part of an object.
 const PART_PARAMETER: &str = "partNumber=";
-/// Beginnings of the names of headers `x-amz-…` that servers accept in requests with parts. They refuse the others there,
-/// which describe the object and belong to the request that begins the upload.
+/// Prefixes of the names of the headers `x-amz-…` that servers accept in requests with a part. Other such headers
+/// describe the object; servers accept them only in the request that begins the upload.
 const PART_PREFIXES: [&str; 3] =
     ["x-amz-expected-bucket-owner", "x-amz-request-payer", "x-amz-server-side-encryption-customer-"];
 
@@ -89,8 +89,8 @@ impl AddedHeaders {
         self.credentials.get_or_init(|| client.credentials().clone());
     }
 
-    /// Adds the headers to a signed request, and signs it again. Requests that are not signed are those for credentials;
-    /// some of them have a token for authorization.
+    /// Adds the headers to a signed request, and signs it again. Requests that are not signed are those for
+    /// credentials; some of them have a token for authorization.
     pub(crate) async fn add_to(&self, request: &mut HttpRequest) -> object_store::Result<()> {
         let Some(credentials) = self.credentials.get().filter(|_| is_signed(request) && self.insert_into(request))
         else {

@@ -60,7 +60,7 @@ const CONCURRENT_READS_MAX: usize = 8;
 const CONCURRENT_RANGES_MAX: usize = 64;
 /// Concurrent puts of one call.
 const CONCURRENT_PUTS_MAX: usize = 8;
-/// Maximum attempts at a listing in succession that pass no further object.
+/// Maximum number of consecutive attempts at a listing that pass no further object.
 const LIST_ATTEMPTS_MAX: u32 = 5;
 /// Maximum reads of a range whose checksums do not match.
 const READ_ATTEMPTS_MAX: u32 = 4;
@@ -188,7 +188,7 @@ impl BlobStore for S3Store {
             false => None,
         };
         let object: Arc<dyn ReadAt> = Arc::new(S3Object { core: Arc::clone(&self.core), layout: Arc::new(layout) });
-        // A read that failed or does not match its checksums is repeated, and then reported.
+        // If the read failed or does not match its checksums, it is repeated; an error is reported only then.
         let read = read.map_or_else(|| object.read_ranges(ranges), Ok);
         Ok(OpenedObject { object, read })
     }
@@ -231,7 +231,7 @@ impl BlobStore for S3Store {
         loop {
             let before = last.clone();
             match self.list_after(&mut last, visit) {
-                // A request that was sent as often as allowed is not repeated.
+                // A request whose attempts are used up is not repeated.
                 Err(BlobError::Remote { attempts, .. })
                     if attempt < LIST_ATTEMPTS_MAX && attempts < self.core.requests.attempts_max() =>
                 {
@@ -246,8 +246,8 @@ impl BlobStore for S3Store {
 
 impl S3Store {
     /// Passes every object whose key follows `last` to `visit`, and sets `last` to the last key passed. Only the first
-    /// request is retried; the listing fails if a later request fails, and can then be continued. A listing that began
-    /// again would pass objects twice, and the objects of one bucket in parts.
+    /// request is retried. If a later request fails, the listing fails, and the caller can continue it from `last`. A
+    /// listing from the beginning would pass objects twice, and would separate the objects of a bucket.
     fn list_after(&self, last: &mut Option<Path>, visit: &mut dyn FnMut(ListedObject)) -> Result<(), BlobError> {
         let (requests, after) = (Arc::clone(&self.core.requests), last.clone());
         let mut listing = self.core.wait(async move { requests.list(after).await })?;

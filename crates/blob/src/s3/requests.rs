@@ -178,7 +178,7 @@ impl Requests {
             avoid = Some(url);
         }
         // Unreachable, because the range of attempts is infinite, but the compiler cannot infer that.
-        Err(self.unavailable(ask, u32::MAX, "it was sent too often"))
+        Err(self.unavailable(ask, u32::MAX, "the number of attempts overflowed, please report this"))
     }
 
     pub(super) fn unavailable(&self, ask: RequestContext<'_>, attempts: u32, reason: &str) -> BlobError {
@@ -279,7 +279,7 @@ impl Requests {
             };
             // If aborting fails, the parts take up space until `delete_unfinished` or the container's lifecycle rule
             // removes them. The first error is returned.
-            drop(self.send(self.write_context("give up writing", name), abort).await);
+            drop(self.send(self.write_context("abort the upload of", name), abort).await);
         }
         written
     }

@@ -32,7 +32,7 @@ pub(crate) struct UnfinishedUpload {
     /// Name of the object.
     pub(crate) name: String,
     id: String,
-    /// Time of its beginning by the clock of the servers, in nanoseconds since 1970.
+    /// Start time by the clock of the servers, in nanoseconds since 1970.
     pub(crate) begun_ns: i64,
 }
 
@@ -99,7 +99,7 @@ impl Requests {
                 place: self.place(),
                 reason: truncate_message(&body),
             }),
-            // The server knows no such listing.
+            // The server does not support this listing.
             405 | 501 => Ok(UploadPage::default()),
             _ => Err(failed(truncate_message(&format!("{status} {body}")))),
         }
@@ -112,14 +112,14 @@ impl Requests {
             let (path, id) = (path.clone(), upload.id.clone());
             async move { client.abort_multipart(&path, &id).await }
         };
-        match self.send(self.write_context("give up writing", &upload.name), abort).await {
+        match self.send(self.write_context("abort the upload of", &upload.name), abort).await {
             Ok(()) | Err(BlobError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Parses an answer. Uploads whose keys are not names of objects, and therefore not from here, are skipped.
+/// Parses an answer. Uploads whose keys are not names of objects are skipped: another program began them.
 fn parse_page(text: &str, prefix: &str) -> UploadPage {
     let upload = |text: &str| {
         let key = element(text, "Key")?;

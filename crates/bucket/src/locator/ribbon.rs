@@ -18,7 +18,7 @@ const EQUATION_ROWS: u32 = u128::BITS;
 const KEYS_PER_SPARE_ROW: usize = 80;
 /// Number of seeds tried before the number of rows is increased.
 const SEEDS_PER_SIZE: u8 = 4;
-/// Maximum number of seeds tried. The first size works for nearly every set of keys.
+/// Maximum number of seeds tried over all sizes. The first size works for nearly every set of keys.
 const SEEDS_MAX: u8 = 64;
 /// Maximum number of rows of a table, checked before memory is allocated.
 pub(super) const MAX_ROWS: usize = 1 << 20;

@@ -12,7 +12,7 @@
 //! members and the same blanks between them; all other texts are split the usual way. A nested object is part of the
 //! schema if one of its members is always present, because the position of this member determines where commas are.
 //!
-//! Not here: JSON fields (scan); validation, because of nested objects and arrays, a schema only finds the ends.
+//! Nested objects and arrays are not validated: a schema only finds their ends. Not here: JSON fields (scan).
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};

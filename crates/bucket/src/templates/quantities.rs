@@ -18,7 +18,7 @@ const UNIT_BYTES_MAX: usize = 8;
 const TEMPLATES_MAX: usize = 16;
 /// Maximum digits after the point.
 const FRACTION_DIGITS_MAX: usize = 9;
-/// Values are quantities if at most one in this many is not.
+/// A column is split into quantities if at most one value in this many is not a quantity.
 const VALUES_PER_OTHER: usize = 8;
 /// At least one value in this many must have a unit.
 const VALUES_PER_UNIT: usize = 2;

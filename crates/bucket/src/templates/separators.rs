@@ -2,8 +2,9 @@
 //! firewalls and tables.
 //!
 //! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one
-//! template. The key of a pair is literal, also if it is a short number as in FIX messages (`35=D`). Cells with quotes, braces or several pairs are scanned like other texts, and
-//! so are the first and the last cell, which may be a header and a message.
+//! template. The key of a `key=value` pair is a literal, even if it is a short number as in FIX messages (`35=D`).
+//! Cells with quotes, braces or several pairs are scanned like other texts, and so are the first and the last cell,
+//! which may be a header and a message.
 //!
 //! Not here: delimited texts whose cells are index-time fields (`super::cells`).
 
@@ -14,7 +15,8 @@ use super::variables::{EventScanner, Variable, VariableKind};
 
 /// Minimum number of separators of a text of cells.
 const SEPARATORS_MIN: usize = 5;
-/// Maximum number of digits of a key that is a number; there may be any number of different longer numbers.
+/// Maximum number of digits of a key that is a number. Longer numbers are values, because a template for each of them
+/// could be too many.
 const NUMBER_KEY_DIGITS_MAX: usize = 4;
 
 /// The separator of a text of cells; `None` for other texts.

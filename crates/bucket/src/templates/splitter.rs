@@ -144,7 +144,7 @@ pub(super) struct TemplateLearner {
     trie: Trie,
     schemas: Vec<SchemaTemplate>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
-    /// Templates found by way of an outline.
+    /// Templates of texts that an outline splits.
     outline_templates: OutlineTemplates,
     /// Template of the empty text.
     empty_template: Option<u32>,

@@ -22,7 +22,7 @@ use super::text_parts::{PartReader, join_values, values_of};
 use super::{SlabValues, TemplateSlab};
 use crate::limits::MAX_VALUE_PARTS;
 
-/// Maximum number of occurrences of a value in a text that are tried.
+/// Maximum number of occurrences of a value in a text whose parts are candidates for the value.
 const OCCURRENCES_MAX: usize = 16;
 
 /// The parts of which the value of a field may consist in the events of one template.
@@ -128,7 +128,8 @@ fn simplest_of(
         .map(ValueParts::from)
 }
 
-/// All parts that make up or contain this value, as far as occurrences are tried. The values of a list are whole parts.
+/// The parts that make up or contain this value, for each of its first [`OCCURRENCES_MAX`] occurrences in the text. A
+/// value of a list must consist of whole parts.
 fn candidates_of(value: &[u8], is_list: bool, reader: &PartReader<'_>) -> Vec<ValueParts> {
     if value.is_empty() {
         return vec![Vec::new().into()];

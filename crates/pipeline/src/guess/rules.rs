@@ -32,12 +32,12 @@ impl GuessRules {
     }
 
     /// Guesses the sourcetype by rules, name and first bytes of a source.
-    pub(crate) fn guess(&self, sample: &[u8], source: &str, goes_on: bool) -> Guess {
+    pub(crate) fn guess(&self, sample: &[u8], source: &str, may_continue: bool) -> Guess {
         let lines = complete_lines(sample);
         if let Some(guess) = self.guess_by_rule(&lines, false) {
             return guess;
         }
-        let guess = guess_data(sample, source, goes_on);
+        let guess = guess_data(sample, source, may_continue);
         let tells_little =
             guess.sourcetype == PLAIN_SOURCETYPE || super::file_stem(source).as_ref() == Some(&guess.sourcetype);
         let delayed = if tells_little { self.guess_by_rule(&lines, true) } else { None };

@@ -120,8 +120,9 @@ fn content_takes_precedence_over_a_less_specific_name() {
 #[test]
 fn short_growing_files_may_get_lines_without_times() {
     let lines = |count: usize| "2026-11-20 10:00:00 order taken\n".repeat(count);
-    let guess =
-        |count: usize, source: &str, goes_on: bool| guess_data(lines(count).as_bytes(), source, goes_on).sourcetype;
+    let guess = |count: usize, source: &str, may_continue: bool| {
+        guess_data(lines(count).as_bytes(), source, may_continue).sourcetype
+    };
     assert_eq!(guess(3, "/var/log/orders.log", true), "orders");
     assert_eq!(guess(3, "/var/log/orders.log", false), PLAIN_SOURCETYPE);
     assert_eq!(guess(FEW_LINES_MAX, "/var/log/orders.log", true), PLAIN_SOURCETYPE);

@@ -92,12 +92,12 @@ impl RecordLines {
     /// Passes complete objects and lines to `sink`. `is_all` means that no more bytes follow.
     fn scan(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
-            let goes_on = match self.place {
+            let continues = match self.place {
                 ReadState::Between => self.skip_separators(is_all),
                 ReadState::Object { .. } => self.scan_object(sink),
                 ReadState::Other => self.scan_line(sink),
             };
-            if !goes_on {
+            if !continues {
                 break;
             }
         }

@@ -3,18 +3,19 @@
 //! Line breakers and time prefixes are often such patterns and are matched once for each line. Testing the bytes one by
 //! one is several times faster than the regular expression engine, most of whose time is spent before its first byte.
 
-/// Maximum number of items of a pattern, and of the least repetitions of an item; other patterns are left to the engine.
+/// Maximum number of items of a pattern, and maximum of the least number of repetitions of an item; other patterns are
+/// left to the engine.
 const BYTES_MAX: usize = 64;
 /// Punctuation that stands for itself in a class, if it is not between two other characters.
 const CLASS_PUNCTUATION: &[u8] = b"-+:._/";
 /// Punctuation that stands for itself after a backslash.
 const ESCAPED: &[u8] = b".+*?()[]{}|^$/-";
 
-/// The bytes of a match, which begins where the text begins. They are read without ever going back: bytes that may end
-/// a repetition are not in its set, and bytes that may follow an optional group do not begin it.
+/// The items of a pattern that matches at the start of a text. They are matched without backtracking: a byte that can
+/// follow a repetition is not in its set, and a byte that can follow an optional group cannot begin the group.
 #[derive(Clone, Debug)]
 pub(super) struct ByteSequence {
-    places: Box<[ByteRepetition]>,
+    items: Box<[ByteRepetition]>,
 }
 
 /// Repeated bytes of a set.
@@ -23,7 +24,7 @@ struct ByteRepetition {
     set: ByteSet,
     least: usize,
     most: usize,
-    /// Number of the places of the optional group that begins here; 0 elsewhere.
+    /// Number of items of the optional group that begins here; 0 if none begins.
     group: usize,
 }
 
@@ -51,47 +52,47 @@ impl ByteSet {
 
 impl ByteSequence {
     /// Reads a pattern; `None` if it has anything but literals, `\d`, `\s`, classes of letters, digits and common
-    /// punctuation, repetitions and optional groups of these, or if a match might have to go back.
+    /// punctuation, repetitions and optional groups of these, or if matching may need backtracking.
     pub(super) fn read(pattern: &str) -> Option<ByteSequence> {
         let sequence = pattern.strip_prefix('^')?;
         let group = sequence.strip_prefix("(?:").and_then(|inner| inner.strip_suffix(')'));
-        let mut places = Vec::new();
+        let mut items = Vec::new();
         let mut rest = group.unwrap_or(sequence).as_bytes();
         while !rest.is_empty() {
             let Some(inside) = rest.strip_prefix(b"(?:") else {
-                rest = read_place(rest, &mut places)?;
+                rest = read_repetition(rest, &mut items)?;
                 continue;
             };
             let (mut inside, after) = inside.split_at_checked(inside.iter().position(|byte| *byte == b')')?)?;
             rest = after.strip_prefix(b")?").filter(|after| !begins_with_repetition(after))?;
-            let first = places.len();
+            let first = items.len();
             while !inside.is_empty() {
-                inside = read_place(inside, &mut places)?;
+                inside = read_repetition(inside, &mut items)?;
             }
-            let count = places.len() - first;
-            places.get_mut(first).filter(|place| place.least > 0)?.group = count;
+            let count = items.len() - first;
+            items.get_mut(first).filter(|item| item.least > 0)?.group = count;
         }
-        (0..places.len()).all(|at| is_decided(&places, at)).then(|| ByteSequence { places: places.into() })
+        (0..items.len()).all(|at| is_decided(&items, at)).then(|| ByteSequence { items: items.into() })
     }
 
     /// End of the match, if the text begins with one.
     #[inline]
     pub(super) fn find_end(&self, text: &[u8]) -> Option<usize> {
         let (mut at, mut next) = (0, 0);
-        while let Some(place) = self.places.get(next) {
-            let is_in = |byte: &u8| place.set.contains(*byte);
+        while let Some(item) = self.items.get(next) {
+            let is_in = |byte: &u8| item.set.contains(*byte);
             next += 1;
             match text.get(at).is_some_and(is_in) {
-                true if place.most == 1 => at += 1,
+                true if item.most == 1 => at += 1,
                 true => {
-                    let count = text[at..].iter().take(place.most).take_while(|byte| is_in(byte)).count();
-                    if count < place.least {
+                    let count = text[at..].iter().take(item.most).take_while(|byte| is_in(byte)).count();
+                    if count < item.least {
                         return None;
                     }
                     at += count;
                 }
-                false if place.group > 0 => next += place.group - 1,
-                false if place.least > 0 => return None,
+                false if item.group > 0 => next += item.group - 1,
+                false if item.least > 0 => return None,
                 false => {}
             }
         }
@@ -99,43 +100,43 @@ impl ByteSequence {
     }
 }
 
-/// Whether the first byte after place `at` shows that its repetition has ended, and whether the first byte of an optional
-/// group shows that a match has the group.
-fn is_decided(places: &[ByteRepetition], at: usize) -> bool {
-    let place = &places[at];
-    let (after, _) = first_bytes(places, at + 1);
-    let (after_group, is_certain) = first_bytes(places, at + place.group);
-    (place.least == place.most || !place.set.intersects(after))
-        && (place.group == 0 || (is_certain && !place.set.intersects(after_group)))
+/// Whether the byte after item `at` always shows that the item's repetition has ended and, if an optional group begins
+/// with the item, whether its first byte shows that the match has the group.
+fn is_decided(items: &[ByteRepetition], at: usize) -> bool {
+    let item = &items[at];
+    let (after, _) = first_bytes(items, at + 1);
+    let (after_group, is_certain) = first_bytes(items, at + item.group);
+    (item.least == item.most || !item.set.intersects(after))
+        && (item.group == 0 || (is_certain && !item.set.intersects(after_group)))
 }
 
-/// The bytes with which the places from `next` on may begin, and whether they have at least one byte.
-fn first_bytes(places: &[ByteRepetition], mut next: usize) -> (ByteSet, bool) {
+/// The bytes with which the items from `next` on may begin, and whether they match at least one byte.
+fn first_bytes(items: &[ByteRepetition], mut next: usize) -> (ByteSet, bool) {
     let mut first = ByteSet::default();
-    while let Some(place) = places.get(next) {
-        first.add(place.set);
-        if place.group == 0 && place.least > 0 {
+    while let Some(item) = items.get(next) {
+        first.add(item.set);
+        if item.group == 0 && item.least > 0 {
             return (first, true);
         }
-        next += place.group.max(1);
+        next += item.group.max(1);
     }
     (first, false)
 }
 
-/// Whether a pattern begins with a repetition of what precedes it.
+/// Whether a pattern begins with a repetition operator.
 fn begins_with_repetition(pattern: &[u8]) -> bool {
     matches!(pattern, [b'?' | b'*' | b'+' | b'{', ..])
 }
 
 /// Reads the first item of a pattern with its repetitions; returns the rest of the pattern.
-fn read_place<'p>(pattern: &'p [u8], places: &mut Vec<ByteRepetition>) -> Option<&'p [u8]> {
+fn read_repetition<'p>(pattern: &'p [u8], items: &mut Vec<ByteRepetition>) -> Option<&'p [u8]> {
     let (set, after) = read_set(pattern)?;
     let (least, most, rest) = read_times(after)?;
-    if least > BYTES_MAX || places.len() == BYTES_MAX {
+    if least > BYTES_MAX || items.len() == BYTES_MAX {
         return None;
     }
     if most > 0 {
-        places.push(ByteRepetition { set, least, most, group: 0 });
+        items.push(ByteRepetition { set, least, most, group: 0 });
     }
     Some(rest)
 }

@@ -66,9 +66,9 @@ struct ValueSearch {
     literal: usize,
     /// Whether a value may contain the whole literal.
     inside: bool,
-    /// A value may begin with the rest of the literal after each of these numbers of bytes.
+    /// Numbers of bytes of the literal that may precede a value, which then begins with the rest of the literal.
     starts: Vec<usize>,
-    /// A value may end with each of these numbers of bytes of the literal.
+    /// Numbers of bytes of the literal with which a value may end.
     ends: Vec<usize>,
 }
 
@@ -280,8 +280,8 @@ pub(super) struct PageHits {
 }
 
 impl PageHits {
-    /// The cache for the page that is read with this number, which begins with these searches; `None` if so few rows are
-    /// read that testing them one by one is cheaper.
+    /// A cache for the read with the number `page`, filled with the results in `known`; `None` if so few rows are read
+    /// that testing them one by one is cheaper.
     pub(super) fn for_rows(rows: usize, page: u64, known: &mut KnownSearches) -> Option<PageHits> {
         (rows >= PAGE_ROWS_MIN).then(|| PageHits { page, known: std::mem::take(known) })
     }

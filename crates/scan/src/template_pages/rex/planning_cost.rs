@@ -1,10 +1,11 @@
 //! Cost model that decides when to plan a pattern over a template instead of matching texts.
 //!
 //! A plan pays off if many rows have its template. The number of such rows is not known in advance, so a template is
-//! planned as soon as the texts of its rows have cost as much as a plan. If a pattern branches, a row may make several
-//! nodes due, so all plans together may not cost more than all texts read so far. At worst, the total cost is about
-//! twice the cost of reading only texts. The first plans are exempt, because most patterns have few or cheap plans.
-//! Costs are counted in steps of the planner, some 15 nanoseconds each, so that they do not depend on the machine.
+//! planned as soon as the texts of its rows have cost as much as a plan. If the plans of a pattern branch, a row may
+//! cause the planning of several nodes; therefore all plans together may not cost more than all texts read so far. At
+//! worst, the total cost is about twice the cost of reading only texts. The first plans are exempt, because most
+//! patterns have few or cheap plans. Costs are counted in steps of the planner, some 15 nanoseconds each, so that they
+//! do not depend on the machine.
 //!
 //! Not here: limits of one plan ([`quarry_eval::pattern::template_match`]).
 
