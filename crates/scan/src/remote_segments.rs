@@ -30,10 +30,10 @@ use crate::slices::Window;
 
 /// Segments prefetched concurrently.
 const CONCURRENT_SEGMENTS_MAX: usize = 16;
-/// Segments queried concurrently, equal to the number of requests that a store receives at once: a lookup reads some
-/// kilobytes, and each further group of segments would take another round trip.
+/// Segments whose term dictionaries are queried concurrently. A lookup reads only some kilobytes, so its cost is the
+/// round trip, and each further group of segments takes another one.
 const CONCURRENT_LOOKUPS_MAX: usize = 64;
-/// Interval of the checks whether a request is waited for.
+/// Interval at which a thread checks whether an evaluation waits for a request.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Number of checks after which evaluations run concurrently even if none waits for a request.
 const POLLS_ALONE: usize = 4;

@@ -22,7 +22,7 @@ const MAX_COUNTED_TEMPLATES: usize = 512;
 const MAX_TABLE_RANGE: usize = 4_096;
 /// Number of slots of the table by which most repeated numbers are recognised without a search; a power of two.
 const FOUND_SLOTS: usize = 256;
-/// A page's count takes two bytes.
+// The count of a value in a page is stored in two bytes.
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
 
 /// The counts of a column, if it has few distinct values.

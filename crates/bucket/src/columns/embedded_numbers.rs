@@ -200,13 +200,13 @@ impl<'a> SplitTexts<'a> {
         let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
         let cut = NumberSplit { side, base, digits: cursor.u8("digits of the number")? };
         let Some(format) = cut.format() else {
-            return Err(Malformed(format!("{cut:?} is not a valid cut")));
+            return Err(Malformed(format!("{cut:?} is not a valid split of texts")));
         };
         let remaining = cursor.remaining();
-        let numbers = cursor.bytes("numbers of cut texts", remaining)?;
+        let numbers = cursor.bytes("numbers of split texts", remaining)?;
         let rests = cursor.count("number of rests", MAX_PAGE_EVENTS)?;
         let remaining = cursor.remaining();
-        let rests = decode_dictionary(cursor.bytes("rests of cut texts", remaining)?, rests)?;
+        let rests = decode_dictionary(cursor.bytes("rests of split texts", remaining)?, rests)?;
         let codes = cursor.take(cursor.remaining(), "codes of rests")?;
         Ok(SplitTexts { prefix, split: cut, format, numbers, rests, codes })
     }

@@ -322,8 +322,8 @@ impl TemplatePage {
         self.rebuild_all_and_visit(column, out, &mut |_, _| {}, None)
     }
 
-    /// Rebuilds a column like `rebuild_all`, and passes the values of each column that this reads to `show`. If `take` is
-    /// given, it receives the texts in blocks, and `out` is empty at the end.
+    /// Rebuilds a column like `rebuild_all`, and passes the values of each column that this reads to `show`. If `take`
+    /// is given, it receives the texts in blocks, and `out` is empty at the end.
     pub(crate) fn rebuild_all_and_visit(
         &mut self,
         column: u32,
@@ -401,8 +401,8 @@ impl TemplatePage {
         Ok(held)
     }
 
-    /// Whether two columns are the same values in the same place, as a field that is a cell of the texts and the column of
-    /// the cell.
+    /// Whether two columns share the same stored values, as a field that is a cell of the texts and the column of the
+    /// cell do.
     fn are_stored_once(&self, one: u32, other: u32) -> bool {
         let [one, other] = [one, other].map(|column| {
             let stored = &self.columns.layout.stored[column as usize];
@@ -510,8 +510,8 @@ impl RebuildFault {
     }
 }
 
-/// Rebuilds all values of a column; passes them to `take` in blocks, if it is given. Fails if a value of a column below is
-/// left over at the end.
+/// Rebuilds all values of a column; passes them to `take` in blocks, if it is given. Fails if a value of a column below
+/// is left over at the end.
 fn fill_column(
     column: u32,
     feeds: &mut [ColumnFeed<'_>],

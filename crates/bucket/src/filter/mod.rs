@@ -43,13 +43,13 @@ pub struct TermFilter {
     sidecar: Box<[u8]>,
 }
 
-/// The facts about a slab that are known without its filter.
+/// Facts about a slab, known without its filter, that rule out false positives.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabFacts {
     /// Whether the slab has index-time fields. If not, field terms count as absent without a look-up, which avoids
     /// false positives.
     pub has_fields: bool,
-    /// Marks that no text of the slab has.
+    /// Marks (escapes, entities and the like, see `quarry_event::text_marks`) that occur in no text of the slab.
     pub absent_marks: MarkSet,
 }
 
@@ -141,8 +141,8 @@ impl TermFilter {
         self.count_missing(slab, &[hash]) == 0
     }
 
-    /// Number of the terms with these hashes that slab `slab` does not hold. The cells of one term are loaded while those
-    /// of the term before it are awaited.
+    /// Number of the terms with these hashes that slab `slab` does not hold. The cells of one term are loaded while
+    /// those of the term before it are awaited.
     pub(crate) fn count_missing(&self, slab: usize, hashes: &[u64]) -> usize {
         let Some(member) = self.layout.member(slab) else { return hashes.len() };
         let group = &self.layout.groups[member.group];

@@ -2,8 +2,8 @@
 //!
 //! A reader has planned its pattern for the templates of the slabs that it read, and knows the answers for many
 //! combinations of their values. Plans and answers depend on nothing but the pattern, its groups and the slab, which
-//! never changes. A dashboard repeats its patterns, and a search-time rule is evaluated by most searches of its sources,
-//! so that a search begins with the plans of an earlier one.
+//! never changes. A dashboard repeats its patterns, and a search-time rule is evaluated by most searches of its
+//! sources, so that a search begins with the plans of an earlier one.
 //!
 //! Not here: plans and answers themselves ([`super::rex`]); readers of a running search
 //! ([`crate::pushed_commands::PushedCommands`]).
@@ -42,7 +42,7 @@ pub(crate) struct PatternReaders {
 
 #[derive(Default)]
 struct KeptReaders {
-    /// Each with its bytes, the least recently used first.
+    /// Readers with their sizes in bytes, the least recently used first.
     readers: VecDeque<(RexReader, usize)>,
     bytes: usize,
 }
