@@ -1,7 +1,7 @@
 //! `dedup` pushed down to the scan: for each combination of values, only the first rows of each page are read.
 //!
 //! If `dedup` keeps N rows per combination, a row after N others of its page with the same values cannot be in the
-//! result, regardless of other pages, because the overall order of rows preserves the order within each page. Rows are
+//! result, whatever rows other pages have: the overall order of rows preserves the order within each page. Rows are
 //! compared by codes alone, so no text of a skipped row is rebuilt; without codes, only rows that lack a field are
 //! skipped. Rows that lack a field are kept if `dedup` keeps them.
 //!

@@ -125,7 +125,7 @@ impl OpenPage {
         self.page.info.raw_bytes > WIDE_PAGE_BYTES_MIN
     }
 
-    /// Bytes of the row `after` positions behind the next row.
+    /// Bytes of the row `after` positions after the next row.
     fn row_bytes(&self, after: usize) -> usize {
         let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
         bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)

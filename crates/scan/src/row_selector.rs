@@ -1,9 +1,9 @@
 //! Late materialisation of fields: for a search that shows all fields, the few fields that its first commands read
 //! suffice to find the rows that these commands keep. All fields are extracted from these rows alone.
 //!
-//! `where`, `dedup`, `tail` or a sort that keeps few rows, directly after a search, drops most rows, but extracting all
-//! fields of a row costs ten to a hundred times as much as reading one field from a column. Each page is therefore read
-//! twice. First, the commands run on rows of the few fields that decide; then all fields of the remaining rows are
+//! If `where`, `dedup`, `tail` or a sort with a limit directly follows the search, most rows are dropped. Extracting
+//! all fields of a row costs ten to a hundred times as much as reading one field from a column. Each page is therefore
+//! read twice. First, the commands run on rows of the few fields that decide; then all fields of the remaining rows are
 //! extracted from their texts.
 //!
 //! The commands run again on the whole rows, so the selection may contain rows that they drop, but it must contain

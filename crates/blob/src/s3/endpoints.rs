@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use quarry_stdx::SharedClock;
 
+/// First backoff: the time for which no requests are sent to a server.
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 /// Longest backoff.
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
-/// Consecutive failures after which a server backs off; an unreachable server backs off at once.
+/// Consecutive failures after which no requests are sent to a server for a while. For an unreachable server, one failure
+/// is enough.
 const FAILURES_MAX: u32 = 3;
 
 /// The servers and their health.

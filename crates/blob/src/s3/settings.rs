@@ -12,8 +12,8 @@ use super::server_clock::DatedConnector;
 use super::unfinished_uploads::UploadLister;
 use crate::BlobError;
 
-/// Default maximum of concurrent requests: more than a search for some tens of events sends at once for their pages, so
-/// that none of these requests waits for the answer to another.
+/// Default maximum number of concurrent requests. A search for some tens of events requests all of their pages at once,
+/// and none of these requests should wait for the answer to another.
 const REQUESTS_MAX: usize = 128;
 
 /// Settings of a remote store.

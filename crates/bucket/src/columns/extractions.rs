@@ -6,9 +6,9 @@
 //! codes, and the parts for each code are listed here. The number that is stored for a field shows its form. For a
 //! field with one value per event, it is the number of its column. For a field with several values per event, the count
 //! of all columns is added, even if the column has codes for parts of the texts. For a field whose parts follow from
-//! the template of the text, the number is twice the count of all columns, plus one if the field has several values per
-//! event, or plus two if a value is a slice of its part, which is then stored after each sequence of parts. Blocks of
-//! older versions, and of slabs without such fields and names, end before the list.
+//! the template of the text, the number is twice the count of all columns. One is added if the field has several values
+//! per event, or two if a value is a slice of its part; the slice is then stored after each sequence of parts. Blocks
+//! of older versions, and of slabs without such fields and names, end before the list.
 //!
 //! Not here: the columns (`crate::templates`); extraction of the values.
 

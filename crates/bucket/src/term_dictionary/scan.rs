@@ -2,8 +2,8 @@
 //! and short texts.
 //!
 //! For each column, the query is converted into a test of the column's values. A token of digits becomes a number to
-//! compare with, so that no value is formatted. Most columns are excluded at once, because none of their values can
-//! contain the token. A test may have false positives, but no false negatives.
+//! compare with, so that no value is formatted. Most columns are excluded without being read, because none of their
+//! values can contain the token. A test may have false positives, but no false negatives.
 //!
 //! Not here: reading columns (`crate::columns`), the term dictionary.
 

@@ -21,8 +21,8 @@ pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>))
     walk(&mut Reader::new(text), found).is_some()
 }
 
-/// The byte at or behind the position where [`json_fields`] finds that the text is not JSON; `None` if the text is JSON
-/// or ends before.
+/// The byte at or after the position at which [`json_fields`] finds that the text is not JSON; `None` if the text is
+/// JSON, or ends before that position.
 pub fn json_stop(text: &str) -> Option<u8> {
     let mut reader = Reader::new(text);
     match walk(&mut reader, &mut |_, _| {}) {

@@ -3,8 +3,8 @@
 //! Incomplete text waits in a window. A match counts only once [`FOLLOWING_BYTES_MIN`] bytes follow it, because more
 //! text could change the match; lines therefore do not depend on the division of the stream into chunks. (Only a
 //! pattern that looks further ahead can make lines depend on the division.) While no break is found, the window is
-//! searched again only after it has doubled (but grown by at least [`SEARCH_STEP_BYTES`] and at most [`FEED_BYTES`]);
-//! beyond `TRUNCATE` only its head and a short tail are kept.
+//! searched again only after its size has doubled. The growth between two searches is at least [`SEARCH_STEP_BYTES`]
+//! and at most [`FEED_BYTES`]. Of a window longer than `TRUNCATE`, only the head and a short tail are kept.
 
 use memchr::memchr2_iter;
 use quarry_stdx::Fault;

@@ -346,7 +346,7 @@ impl Report {
     pub(crate) fn may_end_name(&self, tail: &str, name: &str) -> bool {
         let tail = tail.trim_end_matches([' ', '\t', '\r', '\n']);
         let end = if self.cleans_names { clean_key(tail) } else { Cow::Borrowed(tail) };
-        // The quotes around a key are removed, and so is what may not begin a name.
+        // The quotes around a key and the characters that cannot begin a name are removed.
         tail.ends_with('"') || name.ends_with(&*end) || end.ends_with(name)
     }
 

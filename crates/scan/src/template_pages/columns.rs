@@ -2,9 +2,10 @@
 //!
 //! A field that is stored as one column keeps its compact form: texts of a dictionary as codes (one array per slab
 //! holds the dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. A field in
-//! several columns becomes numbers (with its other values as texts beside them) if most of its values are numbers
-//! ([`super::number_columns`]), or codes of a dictionary if its values are few ([`super::coded_columns`]) or repeat
-//! ([`super::composed_columns`]). All other fields become texts, value by value.
+//! several columns becomes numbers if most of its values are numbers; its other values are then texts in the same
+//! column ([`super::number_columns`]). It becomes codes of a dictionary if it has few distinct values
+//! ([`super::coded_columns`]) or values that repeat ([`super::composed_columns`]). All other fields become texts, value
+//! by value.
 
 use std::sync::Arc;
 

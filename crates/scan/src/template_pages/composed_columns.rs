@@ -3,8 +3,8 @@
 //!
 //! The values of such a field repeat as often as the values of its variable. Each distinct code or number is composed
 //! once per page, and the commands that follow compute their results once per distinct value, as for a field that is
-//! stored as one dictionary. A column of plain texts may contain short values that repeat beside the free texts of other
-//! templates; equal values of such a column get the same code as well.
+//! stored as one dictionary. A column of plain texts may contain short values that repeat, in addition to the free
+//! texts of other templates; equal values of such a column get the same code as well.
 //!
 //! Not here: fields that one column contains in all rows, and fields without repeated values ([`super::columns`]);
 //! fields of few values in the whole slab ([`super::coded_columns`]).

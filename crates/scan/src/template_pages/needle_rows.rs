@@ -4,7 +4,7 @@
 //! fields from the texts of a few events. If the words of the condition leave few rows of a page, the texts of these
 //! rows are therefore rebuilt and tested. After the first page with more such rows, the fields of its slab are located.
 //!
-//! If an earlier search has located the fields, they are read from columns at once.
+//! If an earlier search has located the fields, they are read from columns from the first page on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

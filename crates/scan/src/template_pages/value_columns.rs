@@ -72,9 +72,9 @@ pub(super) fn value_columns(
     ValueColumns { columns: (0..u32_of(known.len())).filter(is_one).collect(), literals }
 }
 
-/// Whether literals of values with these ends, last byte first, may come from a column without terms. A pattern that is
-/// planned or evaluated for each code takes literals from columns, and so does one that is planned with the common
-/// prefix of a column as a literal. The term dictionary, which is consulted for literals, has the texts of dictionaries,
+/// Whether literals of values with these ends, last byte first, may come from a column without terms. A pattern takes
+/// literals from columns if it is planned or evaluated for each code, or if it is planned with the common prefix of a
+/// column as a literal. The term dictionary, which is consulted for literals, has the texts of dictionaries,
 /// but neither numbers nor short texts.
 fn may_be_source(template_set: &TemplateSet, number: u32, ends: &BTreeSet<Vec<u8>>) -> bool {
     let column = &template_set.columns[number as usize];

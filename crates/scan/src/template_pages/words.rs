@@ -713,7 +713,7 @@ impl Planner<'_> {
     }
 
     /// The variables whose values can raise an answer. If all values of a variable have the same answer, the answers
-    /// of its templates are raised at once.
+    /// of its templates are raised together.
     fn child_plans(
         &self,
         index: &TemplateIndex,

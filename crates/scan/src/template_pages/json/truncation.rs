@@ -1,5 +1,5 @@
-//! Texts that break off or are not JSON from some point on, such as truncated events: the reader stops at the same point
-//! in all texts of a template, so that the fields before this point have locations.
+//! Texts that break off or are not JSON from some point on, such as truncated events: the reader stops at the same
+//! point in all texts of a template, so that the fields before this point have locations.
 
 use memchr::memchr2;
 use quarry_event::template::{ByteSet, TemplatePart, json_escape_len};
@@ -45,8 +45,8 @@ impl JsonColumns<'_> {
         self.all_values(column, has_invalid_escape)
     }
 
-    /// Whether the values of a column, at the end of texts that begin with `before`, follow the colon of a member but
-    /// do not begin with a value, as in a text that is cut off after `fals`.
+    /// Whether the values of a column, which end texts that begin with `before`, follow the colon of a member but do
+    /// not begin with a complete JSON value. An example is `fals` in a truncated text.
     pub(super) fn is_broken_value(&self, before: &[TemplatePart], column: u32) -> bool {
         let is_after_colon = matches!(before.last(),
             Some(TemplatePart::Literal(literal)) if literal.trim_ascii_end().ends_with(b":"));

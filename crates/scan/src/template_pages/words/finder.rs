@@ -1,8 +1,8 @@
 //! Finder for the positions in a text at which a run of bytes begins.
 //!
-//! In short texts, the rarest byte of the run is searched for. In long texts, in which even that byte occurs often, the
-//! whole run is searched for or, if letters match in either case, two or three neighbouring bytes in upper and lower
-//! case at once (the *Teddy* algorithm of `aho_corasick::packed`): nearly every hit is then a match.
+//! In short texts, the rarest byte of the run is searched for. In long texts, even that byte occurs often, so the whole
+//! run is searched for. If letters match in either case, two or three neighbouring bytes are searched for instead, in
+//! both cases simultaneously (the *Teddy* algorithm of `aho_corasick::packed`); nearly every hit is then a match.
 
 use std::sync::OnceLock;
 
