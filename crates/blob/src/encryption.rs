@@ -183,7 +183,7 @@ impl EncryptedStore {
         }
         let Some(key) = self.keys.get(&trailer.id) else {
             let reason = format!(
-                "object {name} is encrypted with key {}, which its key file lacks; add the key to the file again",
+                "object {name} is encrypted with key {}, which the key file of its volume lacks; add the key to the file again",
                 trailer.id
             );
             return Err(BlobError::Settings { reason });
@@ -458,7 +458,9 @@ mod tests {
             (&b"text of last year"[..], &b"text"[..])
         );
         let failure = |store: &EncryptedStore, name: &str| store.open(name).err().unwrap().to_string();
-        assert!(failure(&of(&[OLD]), "new").contains("encrypted with key 2026, which its key file lacks"));
+        assert!(
+            failure(&of(&[OLD]), "new").contains("encrypted with key 2026, which the key file of its volume lacks")
+        );
         memory.put("plain", &noise(500)).unwrap();
         memory.put("short", b"x").unwrap();
         for name in ["plain", "short"] {

@@ -72,7 +72,7 @@ pub struct InvalidRule {
 }
 
 impl HasKind for PipelineError {
-    /// All of these are faults of settings.
+    /// Every error of a pipeline is a fault of its settings.
     fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }

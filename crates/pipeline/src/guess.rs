@@ -74,7 +74,7 @@ const VENDOR_FORMATS: [VendorFormat; 6] = [
         sourcetype: "nginx:error",
         percent: 75,
         is_columns: false,
-        reason: "lines of nginx' error log",
+        reason: "lines of nginx's error log",
     },
     VendorFormat {
         shape: Shape::Klog,

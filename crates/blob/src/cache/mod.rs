@@ -41,7 +41,7 @@ const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 const FILES_MAX: usize = 512;
 /// Bytes written between two checks of the disk's free space; [`BlockCache::set_bytes_max`] checks it as well.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;
-/// Divisor of the cache size: if the disk is full, the quotient is evicted.
+/// If the disk is full, the size of the cache divided by this number is evicted.
 const FULL_DISK_DIVISOR: u64 = 8;
 /// Time to wait for another reader's fetch before checking again.
 const FETCH_WAIT: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ impl BlockCache {
 
     /// Opens the cache read-only; a missing folder counts as an empty cache.
     pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
-        // A limit would make it forget blocks that are in the folder.
+        // With a limit, the cache would forget blocks that are in the folder.
         let limits = CacheLimits { bytes_max: u64::MAX, files_max: usize::MAX, free_bytes_min: 0 };
         BlockCache::open_folder(folder, limits, clock, false)
     }

@@ -213,7 +213,11 @@ fn encrypted_buckets_are_stored_on_s3_and_keys_are_rotated() {
     std::fs::write(&keys, format!("2026 {}\n", "0b".repeat(32))).unwrap();
     std::fs::remove_dir_all(place.data().join("cache")).unwrap();
     let search = place.run(&["search", "index=main", "-o", "raw"]);
-    assert!(search.code == 5 && search.err.contains("key 2025, which its key file lacks"), "{}", search.err);
+    assert!(
+        search.code == 5 && search.err.contains("key 2025, which the key file of its volume lacks"),
+        "{}",
+        search.err
+    );
     assert!(search.err.contains("bucket main~1 cannot be read: ") && !search.err.contains("damaged"), "{}", search.err);
     let RunOutput { code, out, err } = place.run(&["bucket", "verify", "-o", "csv"]);
     assert!(code == 5 && out.contains("main~1,false,") && !out.contains("damaged"), "{code} {out}");
