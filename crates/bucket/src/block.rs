@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use std::cell::RefCell;
 
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u8_of, u32_of};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zstd::zstd_safe::{DCtx, DDict, ErrorCode, get_error_name};
 
@@ -215,8 +215,7 @@ impl BlockWriter {
 
     /// Appends a block of separately compressed parts.
     pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<u32, BucketError> {
-        assert!(u8::try_from(parts.len()).is_ok(), "a byte holds the number of parts");
-        let mut payload = vec![parts.len() as u8];
+        let mut payload = vec![u8_of(parts.len())];
         for part in parts {
             let smaller = compress(&mut self.structure, part, &mut self.scratch)?;
             let stored = if smaller { &self.scratch[..] } else { part };

@@ -216,15 +216,13 @@ impl IndexedFields {
             return;
         }
         assert!(run.rows().all(|row| row as usize >= from), "no field belongs to a row before the first one");
-        let most = run.rows().max().map_or(from, |row| row as usize);
-        assert!(u32::try_from(most - from + to).is_ok(), "the number of a row fits in 32 bits");
         let mut code_of = vec![UNKNOWN_CODE; run.fields.names().len()];
         let mut first = self.lens.len();
         let (range, start) = (run.value_range(), self.values.len());
         // The codes that were translated last, and the position of their translation.
         let (mut shared, mut translated): (&[u32], usize) = (&[], 0);
         for event in run.events() {
-            let row = (event.row as usize - from + to) as u32;
+            let row = u32_of(event.row as usize - from + to);
             // Only the first event can continue the last one, which has all its fields then.
             let is_continued = first == self.lens.len() && self.events.last().is_some_and(|last| last.row == row);
             if is_continued || !std::ptr::eq(event.codes.as_ptr(), shared.as_ptr()) || event.codes.len() > shared.len()

@@ -7,13 +7,16 @@
 
 use std::collections::BTreeSet;
 
+use quarry_stdx::number::{low_u8, low_u32, u8_of};
+
 use crate::block::{BlockWriter, decode_zstd};
 use crate::columns::embedded_numbers::{decode_split_texts, encode_split_texts};
 use crate::columns::frequency_coding::{decode_skewed, encode_skewed};
 use crate::columns::text_dictionary::{TextCompressor, TextDictionary};
 use crate::error::BucketError;
 use crate::integers::{
-    MODE_DELTA, common_unit, encode_integers, pack, range_of, read_integers, unit_offsets, unpack_codes, width_of,
+    MODE_DELTA, common_unit, encode_integers, ends_of_lengths, pack, range_of, read_integers, unit_offsets,
+    unpack_codes, width_of,
 };
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
@@ -183,7 +186,7 @@ impl Chunk<'_> {
         const { assert!(DISTINCT_NUMBERS_MAX <= u8::MAX as usize, "the number of distinct numbers fits in a byte") };
         let distinct: Vec<i64> = distinct.into_iter().collect();
         let codes: Vec<u64> = numbers.iter().map(|number| distinct.partition_point(|it| it < number) as u64).collect();
-        let (mut few, mut skewed) = (vec![NUMBERS_DISTINCT, distinct.len() as u8], Vec::new());
+        let (mut few, mut skewed) = (vec![NUMBERS_DISTINCT, u8_of(distinct.len())], Vec::new());
         let width = width_of(distinct.len() as u64 - 1);
         if encode_skewed(&codes, width, SKEWED_SAVING_DIVISOR, &mut skewed) {
             encode_integers(&distinct, &mut few);
@@ -220,7 +223,7 @@ impl Chunk<'_> {
         blocks: &mut BlockWriter,
     ) -> Result<(), BucketError> {
         if let Some(compressed) = blocks.compress_text(&byte_planes(values, width))? {
-            self.replace_if_smaller(save, &[&[mode], head, &[width.div_ceil(8) as u8], compressed]);
+            self.replace_if_smaller(save, &[&[mode], head, &[low_u8(width.div_ceil(8))], compressed]);
         }
         Ok(())
     }
@@ -233,7 +236,7 @@ fn byte_planes(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
     let values: Vec<u64> = values.collect();
     let mut planes = Vec::with_capacity(width * values.len());
     for plane in 0..width {
-        planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
+        planes.extend(values.iter().map(|value| low_u8(value >> (8 * plane))));
     }
     planes
 }
@@ -293,7 +296,7 @@ pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec
             })?;
             codes
         }
-        CODES_SKEWED => decode_skewed(&mut cursor, count, u32::BITS)?.into_iter().map(|code| code as u32).collect(),
+        CODES_SKEWED => decode_skewed(&mut cursor, count, u32::BITS)?.into_iter().map(low_u32).collect(),
         other => return Err(Malformed(format!("mode {other} of codes is unknown"))),
     };
     cursor.finish("the codes")?;
@@ -432,16 +435,7 @@ fn decode_unsplit(
 
 /// Reads the lengths of `count` texts of at most `limit` bytes in total, and returns the end of each.
 pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<Vec<u32>, Malformed> {
-    let mut end = 0u64;
-    let mut ends = Vec::with_capacity(count);
-    for length in read_integers(cursor, count)? {
-        end = end.saturating_add_signed(length);
-        if length < 0 || end > limit {
-            return Err(Malformed(format!("a length {length} does not fit the {limit} bytes of the page")));
-        }
-        ends.push(end as u32);
-    }
-    Ok(ends)
+    ends_of_lengths(&read_integers(cursor, count)?, limit)
 }
 
 /// Decompresses texts with these ends; `None` if the bytes that follow are the texts themselves.

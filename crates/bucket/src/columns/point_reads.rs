@@ -156,7 +156,7 @@ impl TemplatePage {
             }
             column = parent;
         }
-        Ok(places.into_iter().map(|place| place as u32).collect())
+        Ok(places.into_iter().map(u32_of).collect())
     }
 
     /// Appends a value of a column as text.

@@ -773,8 +773,8 @@ fn rows_with_templates(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     let mut len = 0;
     match &parent.rows {
         None => {
-            for (row, code) in codes.iter().enumerate() {
-                rows[len] = row as u32;
+            for (row, code) in (0..).zip(codes.iter()) {
+                rows[len] = row;
                 len += usize::from(is_named(*code));
             }
         }

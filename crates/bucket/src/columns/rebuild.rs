@@ -524,7 +524,7 @@ fn fill_column(
         out.ends.reserve_exact(rows);
         for _ in 0..rows {
             fill(column, feeds, out).map_err(|misfit| misfit.into_malformed(out.limit))?;
-            out.ends.push(out.at as u32);
+            out.ends.push(u32_of(out.at));
         }
         if let Some(take) = &mut take {
             take(out);

@@ -3,6 +3,7 @@
 //! Every rule of the tokenisers tests single bytes, so one lookup in a table of 256 entries answers all of them.
 
 use memchr::memchr2;
+use quarry_stdx::number::u8_of;
 
 /// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
@@ -33,7 +34,7 @@ const fn classes() -> [u8; 256] {
     let mut classes = [0u8; 256];
     let mut at = 0;
     while at < 256 {
-        let byte = at as u8;
+        let byte = u8_of(at);
         let mut class = match byte {
             b' ' | b'\t' | b'\r' | b'\n' => DELIMITER | VALUE_END | JSON_END | BLANK,
             b',' => DELIMITER | VALUE_END | JSON_END,

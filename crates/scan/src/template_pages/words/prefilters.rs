@@ -230,11 +230,6 @@ impl ValueTest {
     }
 }
 
-/// The row of a value.
-pub(super) fn row_at(values: &PageColumn, place: usize) -> u32 {
-    values.rows.as_ref().map_or(place as u32, |rows| rows[place])
-}
-
 /// Whether no number of this format, from `min` on, contains a breaker.
 pub(super) fn is_one_word(format: NumberFormat, min: i64) -> bool {
     match format {
