@@ -22,6 +22,7 @@ mod random_access;
 mod read;
 mod rebuild;
 mod shared_dictionary;
+mod slices;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text_dictionary;

@@ -13,7 +13,7 @@ use std::fmt;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::DDict;
 
-use crate::block::{BlockWriter, compress, compression_error, decode_zstd_with};
+use crate::block::{BlockWriter, compress, compression_error, decode_zstd_with, search_thoroughly};
 use crate::error::BucketError;
 use crate::wire::Malformed;
 
@@ -72,7 +72,8 @@ impl TextCompressor {
             return Ok(None);
         };
         let compressor = Compressor::with_dictionary(blocks.text_level(), &dictionary);
-        let compressor = compressor.map_err(|error| compression_error(&error))?;
+        let mut compressor = compressor.map_err(|error| compression_error(&error))?;
+        search_thoroughly(&mut compressor, blocks.text_level())?;
         let mut trained = TextCompressor { dictionary, compressor, scratch: Vec::new() };
         Ok(trained.is_worthwhile(pages, all, blocks)?.then_some(trained))
     }
