@@ -14,6 +14,7 @@ use crate::block::{BlockWriter, decode_zstd};
 use crate::columns::embedded_numbers::{decode_split_texts, encode_split_texts};
 use crate::columns::frequency_coding::{decode_skewed, encode_skewed};
 use crate::columns::text_dictionary::{TextCompressor, TextDictionary};
+use crate::columns::time_parts::TimePart;
 use crate::error::BucketError;
 use crate::integers::{
     MODE_DELTA, common_unit, encode_integers, pack, range_of, read_integers, unit_offsets, unpack_codes, width_of,
@@ -54,16 +55,11 @@ const SKEWED_SAVING_DIVISOR: usize = 24;
 const SEALED_PLANES_SAVING_DIVISOR: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE_VALUES: usize = 512;
-/// Units of numbers that are times since 1970, in nanoseconds.
-const TIME_UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
-/// A number is taken for a time if it differs from the event's time by at most this many nanoseconds: a day, and the
-/// greatest offset of a time zone.
-const NEAR_TIME_NS: i64 = 38 * 3_600 * 1_000_000_000;
 /// Bytes that may terminate texts.
 const TERMINATORS: [u8; 3] = [0, 1, b'\n'];
 /// Texts get a terminator only if their mean length has at least this many bytes: finding the ends of shorter texts
 /// would take a notable part of the time of decompressing them.
-const TERMINATED_BYTES_MIN: usize = 48;
+const TERMINATED_BYTES_MIN: usize = 24;
 /// Texts get a terminator if their lengths would take more than this many bits each. In most texts the terminator is
 /// part of a repetition.
 const TERMINATOR_BITS: usize = 5;
@@ -120,10 +116,12 @@ pub(super) fn encode_numbers(
     }
     let start = out.len();
     encode_integers(numbers, out);
-    if let Some((unit, differences)) = times.and_then(|times| differences_to_time(numbers, times)) {
+    if let Some(times) = times
+        && let Some(part) = TimePart::of(numbers, times)
+    {
         let mut near = vec![NUMBERS_NEAR_TIME];
-        put_varint(&mut near, unit.unsigned_abs());
-        encode_integers(&differences, &mut near);
+        part.put(&mut near);
+        encode_integers(&part.differences(numbers, times), &mut near);
         Chunk::new(start, out).replace_if_smaller(PLANES_SAVING_DIVISOR, &[&near]);
     }
     if matches!(effort, Effort::Plain) {
@@ -161,15 +159,6 @@ fn zigzag(step: u64) -> u64 {
 
 pub(super) fn unzigzag(coded: u64) -> u64 {
     (coded >> 1) ^ (coded & 1).wrapping_neg()
-}
-
-/// If the numbers seem to be times, their unit and the difference of each from the event's time in this unit.
-fn differences_to_time(numbers: &[i64], times: &[i64]) -> Option<(i64, Vec<i64>)> {
-    let (number, time) = (*numbers.first()?, *times.first()?);
-    let is_near = |unit: &i64| number.abs_diff(time.div_euclid(*unit)) <= (NEAR_TIME_NS / unit).unsigned_abs();
-    let unit = TIME_UNITS.into_iter().find(is_near).filter(|_| numbers.len() == times.len())?;
-    let difference = |(number, time): (&i64, &i64)| number.wrapping_sub(time.div_euclid(unit));
-    Some((unit, numbers.iter().zip(times).map(difference).collect()))
 }
 
 fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
@@ -389,15 +378,6 @@ pub(super) fn needs_times(chunk: &[u8]) -> bool {
     matches!(chunk.first(), Some(&(NUMBERS_TIME_OFFSET | NUMBERS_NEAR_TIME)))
 }
 
-/// Reads the unit of numbers that are stored as differences from times.
-pub(super) fn read_time_unit(cursor: &mut Cursor<'_>) -> Result<i64, Malformed> {
-    let unit = cursor.varint("unit of times")?;
-    TIME_UNITS
-        .into_iter()
-        .find(|known| known.unsigned_abs() == unit)
-        .ok_or_else(|| Malformed(format!("times have the unknown unit {unit}")))
-}
-
 /// Decodes a chunk of `count` numbers. `times` holds the `_time` of every event of the page; it is only used if
 /// [`needs_times`].
 pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Result<Vec<i64>, Malformed> {
@@ -415,10 +395,10 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             times.iter().map(|time| time.wrapping_add(difference)).collect()
         }
         NUMBERS_NEAR_TIME if times.len() == count => {
-            let unit = read_time_unit(&mut cursor)?;
-            let differences = read_integers(&mut cursor, count)?;
-            let near = |(difference, time): (i64, &i64)| time.div_euclid(unit).wrapping_add(difference);
-            differences.into_iter().zip(times).map(near).collect()
+            let part = TimePart::read(&mut cursor)?;
+            let mut numbers = read_integers(&mut cursor, count)?;
+            part.add_to(&mut numbers, times);
+            numbers
         }
         NUMBERS_TIME_OFFSET | NUMBERS_NEAR_TIME => {
             return Err(Malformed(format!("{count} numbers are stored for {} times", times.len())));
@@ -521,18 +501,20 @@ pub(super) fn decode_terminated(
 ) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let terminator = cursor.u8("terminator of texts")?;
     let len = cursor.count("bytes of texts", usize::try_from(limit).unwrap_or(usize::MAX))?;
-    let Some(stored) = decompress_texts(cursor, len + count, dictionary)? else {
+    let Some(mut bytes) = decompress_texts(cursor, len + count, dictionary)? else {
         return Err(Malformed::new("terminated texts are not compressed"));
     };
-    let (mut bytes, mut ends, mut start) = (Vec::with_capacity(len), Vec::with_capacity(count), 0);
-    for end in memchr::memchr_iter(terminator, &stored) {
-        bytes.extend_from_slice(&stored[start..end]);
-        ends.push(u32_of(bytes.len()));
-        start = end + 1;
+    // The terminators are removed in place.
+    let (mut ends, mut start, mut end) = (Vec::with_capacity(count), 0, 0);
+    while let Some(text) = memchr(terminator, &bytes[start..]) {
+        bytes.copy_within(start..start + text, end);
+        (start, end) = (start + text + 1, end + text);
+        ends.push(u32_of(end));
     }
-    match ends.len() == count && bytes.len() == len {
+    bytes.truncate(end);
+    match ends.len() == count && end == len {
         true => Ok((bytes, ends)),
-        false => Err(Malformed(format!("{} texts have {} bytes, not {len}", ends.len(), bytes.len()))),
+        false => Err(Malformed(format!("{} texts have {end} bytes, not {len}", ends.len()))),
     }
 }
 

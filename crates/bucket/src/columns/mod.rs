@@ -26,6 +26,7 @@ mod slices;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text_dictionary;
+mod time_parts;
 mod write;
 
 pub(crate) use cells::{BATCH_CELLS, Cells};

@@ -14,11 +14,12 @@ use bytes::Bytes;
 use crate::columns::codec::{
     CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_DISTINCT, NUMBERS_NEAR_TIME, NUMBERS_PLANES,
     NUMBERS_SKEWED, NUMBERS_STEP_PLANES, NUMBERS_TIME_OFFSET, TEXTS_SPLIT, TEXTS_TERMINATED, decode_terminated,
-    decompress_texts, read_ends, read_planes, read_time_unit, unzigzag,
+    decompress_texts, read_ends, read_planes, unzigzag,
 };
 use crate::columns::embedded_numbers::SplitTextsReader;
 use crate::columns::frequency_coding::SkewedReader;
 use crate::columns::text_dictionary::TextDictionary;
+use crate::columns::time_parts::TimePart;
 use crate::integers::{IntegersReader, MODE_DELTA, PackedReader, read_integers};
 use crate::wire::{Cursor, Malformed};
 
@@ -58,10 +59,10 @@ enum Unsigned {
 #[derive(Debug)]
 enum Numbers {
     Plain(IntegersReader),
-    /// Differences from the times in this unit.
+    /// Differences from a part of the times.
     OfTime {
         times: Arc<[i64]>,
-        unit: i64,
+        part: TimePart,
         differences: IntegersReader,
     },
     Distinct(Vec<i64>, SkewedReader),
@@ -153,12 +154,12 @@ impl NumbersReader {
         match (mode, times) {
             (NUMBERS_TIME_OFFSET, Some(times)) if times.len() == count => {
                 let differences = IntegersReader::Constant(cursor.signed("difference to the time")?);
-                return Ok(Numbers::OfTime { times: Arc::clone(times), unit: 1, differences });
+                return Ok(Numbers::OfTime { times: Arc::clone(times), part: TimePart::WHOLE, differences });
             }
             (NUMBERS_NEAR_TIME, Some(times)) if times.len() == count => {
-                let unit = read_time_unit(cursor)?;
+                let part = TimePart::read(cursor)?;
                 let differences = IntegersReader::read(chunk, cursor, count)?;
-                return Ok(Numbers::OfTime { times: Arc::clone(times), unit, differences });
+                return Ok(Numbers::OfTime { times: Arc::clone(times), part, differences });
             }
             (NUMBERS_TIME_OFFSET | NUMBERS_NEAR_TIME, times) => {
                 let known = times.map_or(0, |times| times.len());
@@ -202,9 +203,7 @@ impl NumbersReader {
         }
         Ok(match &mut self.values {
             Numbers::Plain(integers) => integers.get(at),
-            Numbers::OfTime { times, unit, differences } => {
-                times[at].div_euclid(*unit).wrapping_add(differences.get(at))
-            }
+            Numbers::OfTime { times, part, differences } => part.of_time(times[at]).wrapping_add(differences.get(at)),
             Numbers::Distinct(few, codes) => {
                 let code = codes.get(at) as usize;
                 *few.get(code).ok_or_else(|| Malformed(format!("a code is not below {}", few.len())))?

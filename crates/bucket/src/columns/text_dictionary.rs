@@ -27,7 +27,7 @@ const SAMPLE_PIECE_BYTES: usize = 2 << 10;
 /// Number of pages that are compressed with and without the dictionary to decide whether to use it.
 const TRIAL_PAGES: usize = 3;
 /// The dictionary must save at least this part of the column's compressed bytes, its own bytes included.
-const SAVING_DIVISOR: usize = 16;
+const SAVING_DIVISOR: usize = 32;
 
 /// A dictionary in the form that decompression needs.
 pub(super) struct TextDictionary(DDict<'static>);
