@@ -11,6 +11,10 @@ use crate::time::civil::{date_from_days, days_from_date};
 
 /// Number of digits that always fit an i64.
 const DIGITS_MAX: u8 = 18;
+/// Number of digits of the longest integers.
+const INTEGER_DIGITS_MAX: usize = 19;
+/// Integers have a magnitude below this bound, so that the sum and the difference of any two fit an i64.
+const INTEGER_BOUND: i64 = 1 << 62;
 /// Number of hexadecimal digits that fit 64 bits.
 const HEX_DIGITS_MAX: u8 = 16;
 /// Number of digits that a double always distinguishes.
@@ -33,7 +37,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Format of the numbers of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberFormat {
-    /// `-12`: no leading zeros, no plus sign; stored as the number itself.
+    /// `-12`: no leading zeros, no plus sign, a magnitude below 2^62; stored as the number itself.
     Integer,
     /// `007`: a fixed number of decimal digits, no sign; stored as the number itself.
     Padded {
@@ -274,7 +278,7 @@ fn parse_eight_digits(word: u64) -> Option<i64> {
 fn parse_integer(text: &[u8]) -> Option<i64> {
     match text {
         [b'-', b'0', ..] => None,
-        [b'-', digits @ ..] => parse_digits(digits).map(|number| -number),
+        [b'-', digits @ ..] => parse_unsigned(digits).map(|number| -number),
         digits => parse_unsigned(digits),
     }
 }
@@ -285,6 +289,11 @@ fn parse_unsigned(text: &[u8]) -> Option<i64> {
     match text {
         [b'0'] => Some(0),
         [b'0', ..] => None,
+        digits if digits.len() == INTEGER_DIGITS_MAX => {
+            let (head, last) = digits.split_at(INTEGER_DIGITS_MAX - 1);
+            let number = parse_digits(head)?.checked_mul(10)?.checked_add(parse_digits(last)?)?;
+            (number < INTEGER_BOUND).then_some(number)
+        }
         digits => parse_digits(digits),
     }
 }
