@@ -393,6 +393,20 @@ fn listed_texts_are_read_without_their_pool() {
     assert!(damaged.check().is_err(), "a check reads the pool");
 }
 
+#[test]
+fn the_end_of_an_object_is_verified_block_by_block() {
+    let encoded = encoded_by_words(&[lines(9_000)], 3);
+    let (reader, len) = (open(&encoded), encoded.object.len());
+    for start in [0, len / 2, len - 40] {
+        assert_eq!(reader.verified_end(start as u64).unwrap(), encoded.object.slice(start..));
+    }
+    let pool = reader.columns(0).unwrap().unwrap().layout.pools[0].range();
+    let mut object = encoded.object.to_vec();
+    object[pool.end as usize - 1] ^= 1;
+    let damaged = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
+    assert!(damaged.verified_end(pool.end).is_ok() && damaged.verified_end(pool.end - 1).is_err());
+}
+
 /// One template for each first letter, `a` and `b`, and a number in both.
 fn split_by_letter(events: &EventBatch) -> Option<TemplateSlab> {
     let texts: Vec<Value> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
