@@ -354,6 +354,7 @@ fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOption
         has_hints: wants_hints(parameters),
         previews: parameters.get("preview").map(|_| parameters.is_set("preview")),
         custom: custom_fields(parameters),
+        previewed: None,
     })
 }
 
@@ -543,7 +544,7 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller, node: &str) -> Entry {
 }
 
 /// The permissions of a job.
-fn acl_of(record: &JobRecord, caller: &Caller) -> Acl {
+pub(super) fn acl_of(record: &JobRecord, caller: &Caller) -> Acl {
     let (owner, sharing) = (record.user(), record.sharing());
     let names = |others: &[String]| match others.iter().any(|name| name == EVERYONE) {
         true => vec![EVERYONE.to_owned()],
