@@ -21,7 +21,7 @@ use super::run_blocking;
 use super::search_jobs::RESERVED_USERS;
 use super::table::ENDPOINTS;
 use crate::ApiState;
-use crate::atom::ShownEntry;
+use crate::atom::AnsweredFeed;
 use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
@@ -62,8 +62,8 @@ pub(crate) async fn authorise(
     }
     // Links encode slashes in names twice; audit events have slashes encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
-        let path =
-            answer.extensions().get::<ShownEntry>().map_or(path, |shown| shown.entry.path.replace("%252F", "%2F"));
+        let shown = answer.extensions().get::<AnsweredFeed>().and_then(AnsweredFeed::only_entry);
+        let path = shown.map_or(path, |(_, entry)| entry.path.replace("%252F", "%2F"));
         state.auth.record_change(&identity, &origin, done(operation, row, answer.status()), path);
     }
     answer
@@ -226,6 +226,33 @@ fn find_row(method: &Method, path: &str) -> Option<&'static EndpointRow> {
 }
 
 /// A path without its namespace.
+/// Actions of collections by the collection's path: the relation of the link and the action's name. Actions are `_new`
+/// (relation `create`), `_reload`, and paths that only take a `POST`, such as `restart`.
+static ACTIONS_OF: LazyLock<BTreeMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
+    let mut found: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for row in ENDPOINTS.iter() {
+        let Some((collection, name)) = row.path.rsplit_once('/') else { continue };
+        let is_action = match name {
+            "_new" | "_reload" => row.method == Method::GET,
+            name => {
+                row.method == Method::POST && !name.contains('{') && !ROWS.contains_key(&(row.path.as_str(), "GET"))
+            }
+        };
+        if is_action {
+            let relation = if name == "_new" { "create" } else { name };
+            found.entry(collection).or_default().push((relation, name));
+        }
+    }
+    found
+});
+
+/// Links to the actions of the collection at a path: relation and path.
+pub(crate) fn links_of(path: &str) -> Vec<(&'static str, String)> {
+    let below = below_root(path).map(|below| format!("{SERVICES}/{}", below.trim_start_matches('/')));
+    let actions = below.and_then(|place| ACTIONS_OF.get(place.as_str()));
+    actions.into_iter().flatten().map(|(relation, name)| (*relation, format!("{path}/{name}"))).collect()
+}
+
 fn row_path(path: &str) -> Cow<'_, str> {
     path.strip_prefix(NAMESPACE).map_or(Cow::Borrowed(path), |rest| format!("{SERVICES}{rest}").into())
 }
