@@ -44,7 +44,7 @@ use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Form, escape_segment};
 use crate::caller::Caller;
-use crate::message::{ApiError, TypedSearch};
+use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::parameters::Parameters;
 use crate::search_slots::{PRIORITY_DEFAULT, Priority, SlotPool, SlotPurpose};
 
@@ -510,8 +510,9 @@ pub(super) fn message_response(form: Form, text: &str) -> Response {
     form.answer(match form {
         Form::Json => json!({ "messages": [{ "type": "INFO", "text": text }] }).to_string(),
         Form::Atom => format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n    <msg type=\"INFO\">{text}</msg>\n  \
-             </messages>\n</response>\n"
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n    <msg type=\"INFO\">{}</msg>\n  \
+             </messages>\n</response>\n",
+            escape_xml(text)
         ),
     })
 }
