@@ -41,7 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .body(RequestBody::Bytes)
         .needs(&["name"])
         .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone", "modified"])
-        .answers(ADDED),
+        .answers(AnswerShape::Json(ADDED)),
     ]
 }
 
