@@ -81,8 +81,9 @@ async fn reject_method(state: &ApiState, method: &Method, path: &str, request: R
 
 fn unserved(method: &Method, path: &str) -> Response {
     let one = format!("{path}/{{");
-    let is_of_one = |row: &EndpointRow| row.method == method && row.path.starts_with(&one);
-    if *method == Method::DELETE && ENDPOINTS.iter().any(is_of_one) {
+    let is_of_one =
+        |row: &EndpointRow| row.method == method && row.path.strip_prefix(&one).is_some_and(|rest| !rest.contains('/'));
+    if [Method::DELETE, Method::POST].contains(method) && ENDPOINTS.iter().any(is_of_one) {
         let text = format!("Cannot perform action \"{method}\" without a target name to act on.");
         return ApiError::unserved(StatusCode::BAD_REQUEST, text).into_response();
     }
@@ -225,7 +226,6 @@ fn find_row(method: &Method, path: &str) -> Option<&'static EndpointRow> {
     row.filter(|row| !path.starts_with(NAMESPACE) || row.is_namespaced)
 }
 
-/// A path without its namespace.
 /// Actions of collections by the collection's path: the relation of the link and the action's name. Actions are `_new`
 /// (relation `create`), `_reload`, and paths that only take a `POST`, such as `restart`.
 static ACTIONS_OF: LazyLock<BTreeMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
@@ -253,6 +253,7 @@ pub(crate) fn links_of(path: &str) -> Vec<(&'static str, String)> {
     actions.into_iter().flatten().map(|(relation, name)| (*relation, format!("{path}/{name}"))).collect()
 }
 
+/// A path without its namespace.
 fn row_path(path: &str) -> Cow<'_, str> {
     path.strip_prefix(NAMESPACE).map_or(Cow::Borrowed(path), |rest| format!("{SERVICES}{rest}").into())
 }

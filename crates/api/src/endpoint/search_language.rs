@@ -183,7 +183,8 @@ async fn times(request: SearchCall) -> Result<Response, ApiError> {
     }
     let zone = request.zone();
     let instant = |name: &str, time: &str, now: TimeNs| {
-        parse_time(time, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={time}: {reason}")))
+        parse_time(time, now, &zone)
+            .map_err(|reason| ApiError::bad_request("Invalid time.").with_hint(format!("{name}={time}: {reason}")))
     };
     let now = match parameters.get("now").filter(|now| !now.is_empty()) {
         Some(now) => instant("now", now, request.now())?,
