@@ -342,7 +342,11 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
             add(OVER_TLS, "0");
             add("group", "listenerports");
         }
-        "udp://" | "splunktcp://" => add("connection_host", "ip"),
+        "udp://" => add("connection_host", "ip"),
+        "splunktcp://" => {
+            add("connection_host", "ip");
+            add("group", "listenerports");
+        }
         _ => return,
     }
     if let Some((host, _)) = kind.entity(&object.name).rsplit_once(':') {

@@ -6,6 +6,7 @@
 //! are stored but not used. Not here: whether a server is reachable, which the forwarder reports.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use axum::extract::State;
@@ -259,7 +260,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ];
     endpoints.extend(entities(permissions, &NO_CONTENT));
     let fields = Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] };
-    let members: &[Member] = &[("group", Shape::Text), ("disabled", Shape::Flag)];
+    let members: &[Member] = &[
+        ("group", Shape::Text),
+        ("disabled", Shape::Flag),
+        ("destHost", Shape::Text),
+        ("destIp", Shape::Text),
+        ("destPort", Shape::Integer),
+    ];
     endpoints.extend(entities(
         servers,
         &Content::for_path(SERVERS, Shape::Settings(super::shape::Settings { fields, more: members })),
@@ -322,6 +329,11 @@ fn entry(server: Server) -> Entry {
     content.insert(METHOD.to_owned(), BALANCED.into());
     let is_disabled = content.get("disabled").and_then(Value::as_bool);
     content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
+    let (host, port) = server.address.rsplit_once(':').unwrap_or((&server.address, ""));
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>().map(|ip| ip.to_string()).unwrap_or_default();
+    content.insert("destHost".to_owned(), host.into());
+    content.insert("destIp".to_owned(), ip.into());
+    content.insert("destPort".to_owned(), port.parse::<u16>().unwrap_or(0).into());
     let acl = match &server.stanza {
         Some(stanza) => node_acl_of(stanza),
         None => Acl { can_write: true, can_remove: true, ..Acl::for_node() },
