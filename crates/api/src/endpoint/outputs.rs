@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
+use quarry_conf::settings::outputs::INDEX_FILTERS;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
@@ -205,9 +206,20 @@ fn refused_method(method: &str) -> ApiError {
     ))
 }
 
+/// Shown values of settings of `[tcpout]` that are not set, besides the filters of indexes.
+const ALL_GROUPS_DEFAULTS: [(&str, &str); 7] = [
+    ("compressed", "0"),
+    ("dropEventsOnQueueFull", "-1"),
+    ("forwardedindex.filter.disable", "0"),
+    ("heartbeatFrequency", "30"),
+    ("indexAndForward", "0"),
+    ("maxQueueSize", "auto"),
+    ("sendCookedData", "1"),
+];
+
 /// The stanza with the settings of all groups, as a collection with one entity.
 static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
-    let fields = Fields { required: &[], optional: ALL_GROUPS_SETTINGS, wildcard: &[] };
+    let fields = Fields { required: &[], optional: ALL_GROUPS_SETTINGS, wildcard: &["forwardedindex.*"] };
     let only = Some((TCPOUT, TCPOUT));
     let refuse: super::entities::ValidateSettings = |_, _, name, _| match name {
         Some(name) if name != TCPOUT => Err(ApiError::bad_request(format!("name={name}: the only one is {TCPOUT}"))),
@@ -217,6 +229,11 @@ static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
         notice: ChangeNotice::Always(RESTART_MESSAGE),
         only,
         validate: refuse,
+        fill: |_, _, settings| {
+            for (key, value) in ALL_GROUPS_DEFAULTS.into_iter().chain(INDEX_FILTERS) {
+                settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        },
         ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields)
     }
 });
