@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use memchr::memchr;
 use quarry_conf::{HeaderSettings, PropsSettings};
+use quarry_stdx::number::low_u8;
 
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
@@ -221,7 +222,7 @@ impl<'t> Delimiters<'t> {
             }
             at += 8;
         }
-        memchr(pattern as u8, bytes.get(at..)?).map(|len| at + len)
+        memchr(low_u8(pattern), bytes.get(at..)?).map(|len| at + len)
     }
 }
 
