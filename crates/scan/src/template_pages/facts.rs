@@ -17,10 +17,11 @@ use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
 use super::edges::{EdgeContext, Edges};
 use super::field_locations::FieldLocations;
+use super::listed_names::TemplateNames;
 use super::reports::TemplatePairs;
 use super::template_index::TemplateIndex;
-use crate::fields::ExtractionClass;
 use crate::fields::reports::Report;
+use crate::fields::{AutoExtraction, ExtractionClass};
 
 /// Maximum number of slabs whose facts are cached.
 const CACHED_SLABS_MAX: usize = 4_096;
@@ -96,6 +97,7 @@ impl TemplateFactsCache {
             words: OnceLock::new(),
             fields: Mutex::default(),
             pairs: Mutex::default(),
+            names: Mutex::default(),
             cached_bytes: held,
         });
         slabs.add(template_set, &facts);
@@ -111,6 +113,8 @@ pub(super) struct TemplateFacts {
     fields: Mutex<Vec<CachedField>>,
     /// Pairs of the transforms that take field names from the text.
     pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
+    /// Names of fields, by kind of automatic extraction.
+    names: Mutex<Vec<(AutoExtraction, Arc<TemplateNames>)>>,
     cached_bytes: Arc<CachedBytes>,
 }
 
@@ -128,8 +132,10 @@ impl Drop for TemplateFacts {
     fn drop(&mut self) {
         let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
         let pairs = self.pairs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.get_mut().unwrap_or_else(PoisonError::into_inner);
         let bytes = fields.iter().map(|field| field.locations.bytes()).sum::<usize>()
-            + pairs.iter().map(|(_, pairs)| pairs.memory_bytes()).sum::<usize>();
+            + pairs.iter().map(|(_, pairs)| pairs.memory_bytes()).sum::<usize>()
+            + names.iter().map(|(_, names)| names.memory_bytes()).sum::<usize>();
         self.cached_bytes.locations.fetch_sub(bytes, Ordering::Relaxed);
         let words = self.words.get().map_or(0, |words| words.memory_bytes());
         self.cached_bytes.words.fetch_sub(words, Ordering::Relaxed);
@@ -354,6 +360,29 @@ impl TemplateFacts {
         if self.cached_bytes.locations.load(Ordering::Relaxed) < LOCATIONS_BYTES_MAX {
             self.cached_bytes.locations.fetch_add(found.memory_bytes(), Ordering::Relaxed);
             pairs.push((Arc::clone(report), Arc::clone(&found)));
+        }
+        found
+    }
+
+    /// The names that automatic extraction of a kind finds, computed with `find` the first time.
+    pub(super) fn names_of(
+        &self,
+        automatic: AutoExtraction,
+        find: impl FnOnce() -> TemplateNames,
+    ) -> Arc<TemplateNames> {
+        let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let known_in = |names: &[(AutoExtraction, Arc<TemplateNames>)]| {
+            names.iter().find(|(known, _)| *known == automatic).map(|(_, names)| Arc::clone(names))
+        };
+        if let Some(known) = known_in(&lock()) {
+            return known;
+        }
+        let found = Arc::new(find());
+        let mut names = lock();
+        // If two workers compute the names at once, one result is kept.
+        if known_in(&names).is_none() && self.cached_bytes.locations.load(Ordering::Relaxed) < LOCATIONS_BYTES_MAX {
+            self.cached_bytes.locations.fetch_add(found.memory_bytes(), Ordering::Relaxed);
+            names.push((automatic, Arc::clone(&found)));
         }
         found
     }
