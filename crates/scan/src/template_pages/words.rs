@@ -21,7 +21,7 @@ mod spans;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, WordBound, WordPattern, is_breaker, is_major, spellings};
+use quarry_event::segment::{WordBound, WordPattern, is_breaker, is_major, may_be_inside_percent_major, spellings};
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
     TemplateSet, TimeLayout, ValueTraits,
@@ -381,7 +381,7 @@ impl Probe {
             return YES;
         }
         if !around.free {
-            return if self.matches_anywhere(whole, text) { YES } else { UNDECIDED };
+            return if self.matches_anywhere(whole, text, around) { YES } else { UNDECIDED };
         }
         let is_sure = if around.left && around.right {
             whole.pattern.is_match(text)
@@ -401,23 +401,18 @@ impl Probe {
         if open { UNDECIDED } else { NO }
     }
 
-    /// Whether the run matches in the text whatever bytes precede and follow the text: the bytes next to the match
-    /// bound it, and no percent-encoded breaker can contain them.
-    fn matches_anywhere(&self, whole: &WholePattern, text: &[u8]) -> bool {
-        let is_bound = |at: usize| {
-            let (Some((before, [last])), Some(after)) = (text[..at].split_last_chunk::<1>(), text.get(at)) else {
-                return false;
-            };
-            match whole.bound {
-                WordBound::Breaker => {
-                    let codes = &before[before.len().saturating_sub(PERCENT_MAJOR_BYTES_MAX)..];
-                    let is_no_code = (*last != b'%' && !last.is_ascii_hexdigit())
-                        || (*last != b'%' && codes.len() == PERCENT_MAJOR_BYTES_MAX && !codes.contains(&b'%'));
-                    (is_breaker(*last) || is_breaker(*after)) && is_no_code
-                }
-                WordBound::Major => is_major(*last) || is_major(*after),
-                WordBound::Whole => false,
-            }
+    /// Whether the run matches in the text with every possible byte before and after the text: a breaker bounds the
+    /// match, and no percent-encoded breaker can contain its ends.
+    fn matches_anywhere(&self, whole: &WholePattern, text: &[u8], around: EdgeContext) -> bool {
+        let is_next_to = |at: usize, bounds: fn(u8) -> bool| match (at.checked_sub(1), text.get(at)) {
+            (None, _) => around.left,
+            (_, None) => around.right,
+            (Some(before), Some(after)) => bounds(text[before]) || bounds(*after),
+        };
+        let is_bound = |at: usize| match whole.bound {
+            WordBound::Breaker => is_next_to(at, is_breaker) && !may_be_inside_percent_major(text, at),
+            WordBound::Major => is_next_to(at, is_major),
+            WordBound::Whole => false,
         };
         let mut places = self.finder.positions(text);
         places.any(|start| {
@@ -833,6 +828,23 @@ mod tests {
         assert_eq!(told("q", false, &texts.concat(), &ends), [0; 0]);
         assert_eq!(told("abc", false, "", &[]), [0; 0]);
         assert_eq!(told("abc", false, "", &[0, 0]), [0; 0]);
+    }
+
+    #[test]
+    fn a_percent_sign_hides_a_word_only_if_it_may_begin_an_encoded_breaker() {
+        let around = |left, right| EdgeContext { left, right, free: false };
+        let told = |word: &str, text: &str, around| {
+            let word = Word::new(word, WordBound::Breaker, false);
+            word.runs[0][0].test_text(text.as_bytes(), around, &mut Vec::new())
+        };
+        for word in ["asa", "%asa", "asa-6", "6-305011"] {
+            assert_eq!(told(word, "%ASA-6-305011:", around(true, true)), YES, "{word}");
+        }
+        assert_eq!(told("%asa", "%ASA-6-305011:", around(false, true)), UNDECIDED);
+        assert_eq!(told("acc", "%20acc-", around(true, true)), UNDECIDED, "a code may bound the match");
+        assert_eq!(told("acc", "0 0acc-", around(true, true)), UNDECIDED, "no bound");
+        assert_eq!(told("acc", "acc-", around(true, true)), UNDECIDED, "the first byte may end a code");
+        assert_eq!(told("asa", "%BSA", around(true, true)), NO);
     }
 
     #[test]
