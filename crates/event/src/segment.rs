@@ -71,8 +71,9 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
 }
 
 /// Whether position `at` of a text may be inside a percent-encoded major breaker, for some bytes before and after the
-/// text. All bytes of such a breaker after the `%` are hexadecimal digits.
-pub fn may_be_inside_percent_major(text: &[u8], at: usize) -> bool {
+/// text; with `is_free_before`, no such breaker begins before the text. All bytes of the breaker after the `%` are
+/// hexadecimal digits.
+pub fn may_be_inside_percent_major(text: &[u8], at: usize, is_free_before: bool) -> bool {
     if text.get(at).is_some_and(|after| !after.is_ascii_hexdigit()) {
         return false;
     }
@@ -87,7 +88,7 @@ pub fn may_be_inside_percent_major(text: &[u8], at: usize) -> bool {
         }
         Some(_) => false,
         // The breaker may begin before the text.
-        None => at < PERCENT_MAJOR_BYTES_MAX,
+        None => !is_free_before && at < PERCENT_MAJOR_BYTES_MAX,
     }
 }
 

@@ -359,16 +359,17 @@ mod tests {
             let lengths = [draw(6), 1 + draw(7), draw(6)];
             let whole: Vec<u8> = (0..lengths.iter().sum()).map(|_| BYTES[draw(BYTES.len())]).collect();
             let text = &whole[lengths[0]..lengths[0] + lengths[1]];
-            for at in (0..=text.len()).filter(|at| !may_be_inside_percent_major(text, *at)) {
+            for at in (0..=text.len()).filter(|at| !may_be_inside_percent_major(text, *at, false)) {
                 let is_inside = is_inside_percent_major(&whole, lengths[0] + at);
                 assert!(!is_inside, "{at} of {text:?} in {whole:?}");
                 outside += 1;
             }
         }
         assert!(outside > 10_000, "only {outside} positions are outside");
-        let told = |text: &str, at| may_be_inside_percent_major(text.as_bytes(), at);
+        let told = |text: &str, at| may_be_inside_percent_major(text.as_bytes(), at, false);
         assert!(!told("%ASA-6", 1) && !told("%2x", 3) && !told("acc 2", 5));
         assert!(told("%20", 2) && told("%2", 2) && told("20", 1) && told("F", 1));
+        assert!(!may_be_inside_percent_major(b"20", 1, true) && may_be_inside_percent_major(b"%20", 2, true));
     }
 
     #[test]
