@@ -379,7 +379,7 @@ impl OutlineSplitter<'_, '_> {
     fn process_chunks(&mut self, mut at: usize) -> usize {
         let text = self.line.text;
         loop {
-            let stop = self.marks.chunk_end(at);
+            let stop = self.marks.chunk_end(text, at);
             let next = text.get(stop);
             if (next == Some(&b'=') && follows_blank(text, at)) || is_comma_of_number(text, stop) {
                 return self.process_chunk(at);
