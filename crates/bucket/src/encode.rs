@@ -5,7 +5,7 @@
 //! slab, mainly term dictionaries and directories, are written by [`crate::tail`].
 
 use bytes::Bytes;
-use quarry_event::template::{ExtractedField, ExtractedNames};
+use quarry_event::template::{ByteSet, ExtractedField, ExtractedNames};
 use quarry_event::{EventBatch, FieldRun, MarkSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -216,12 +216,13 @@ impl BucketEncoder {
             self.layouts.extend(written.layout.map(block));
             blocks = written.listed;
         }
+        let text_bytes = template_slab.as_ref().map_or(ByteSet::ALL, TemplateSlab::text_bytes);
         // The term dictionaries and the filter reuse the memory of the columns, which the system need not zero again.
         drop(template_slab);
         self.encode_term_dictionaries(slab_number, pages.len(), field_directory)?;
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
-        let absent_marks = MarkSet::absent_from(&slab.events.raw);
+        let absent_marks = MarkSet::absent_from(&slab.events.raw, text_bytes);
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks, absent_marks })
     }
 

@@ -32,15 +32,17 @@ pub enum TextMark {
 pub struct MarkSet(pub u8);
 
 impl MarkSet {
-    /// The marks that occur in none of the concatenated `texts`.
-    pub fn absent_from(texts: &[u8]) -> MarkSet {
+    /// The marks that occur in none of the concatenated `texts`, which have no bytes but these. Most texts lack a byte
+    /// of each mark, and are not read.
+    pub fn absent_from(texts: &[u8], bytes: ByteSet) -> MarkSet {
+        let is_in = |mark: TextMark| mark.may_consist_of(bytes) && mark.is_in(texts);
         // Every text with an `XmlToken` also has an `XmlValue`.
-        let divides_values = TextMark::XmlValue.is_in(texts);
+        let divides_values = is_in(TextMark::XmlValue);
         let kinds = [
-            (TextMark::UnbrokenBlank, TextMark::UnbrokenBlank.is_in(texts)),
-            (TextMark::XmlToken, divides_values && TextMark::XmlToken.is_in(texts)),
+            (TextMark::UnbrokenBlank, is_in(TextMark::UnbrokenBlank)),
+            (TextMark::XmlToken, divides_values && is_in(TextMark::XmlToken)),
             (TextMark::XmlValue, divides_values),
-            (TextMark::JsonLetter, TextMark::JsonLetter.is_in(texts)),
+            (TextMark::JsonLetter, is_in(TextMark::JsonLetter)),
         ];
         MarkSet(kinds.iter().filter(|(_, is_in)| !is_in).fold(0, |set, (mark, _)| set | mark.bit()))
     }
@@ -91,13 +93,24 @@ impl TextMark {
 
     /// Whether the text has the mark; for several concatenated texts, whether one of them may have it.
     pub fn is_in(self, text: &[u8]) -> bool {
-        let may_occur = match self {
-            TextMark::UnbrokenBlank => true,
-            // Without an end tag, no element has a value.
-            TextMark::XmlToken | TextMark::XmlValue => memmem::find(text, b"</").is_some(),
-            TextMark::JsonLetter => memmem::find(text, b"\\u00").is_some(),
-        };
+        let required = self.required_part();
+        let may_occur = required.is_empty() || memmem::find(text, required).is_some();
         may_occur && self.runs().runs.iter().any(|run| run.is_in(text))
+    }
+
+    /// Whether a text of these bytes may have the mark.
+    fn may_consist_of(self, bytes: ByteSet) -> bool {
+        self.required_part().iter().all(|byte| bytes.contains(*byte)) && self.runs().possible_among(bytes).is_some()
+    }
+
+    /// A part of each text that has the mark.
+    fn required_part(self) -> &'static [u8] {
+        match self {
+            TextMark::UnbrokenBlank => b"",
+            // Without an end tag, no element has a value.
+            TextMark::XmlToken | TextMark::XmlValue => b"</",
+            TextMark::JsonLetter => b"\\u00",
+        }
     }
 
     /// Whether a text of a slab may have the mark.
@@ -294,10 +307,24 @@ mod tests {
             assert_eq!(TextMark::JsonLetter.is_in(text.as_bytes()), expected, "{text}");
         }
         assert!(TextMark::UnbrokenBlank.is_in(b"a\x0cb"));
-        let absent = MarkSet::absent_from(b"GET /a?b <!-- c --> \\u0061");
-        let is_absent = [TextMark::XmlToken, TextMark::XmlValue, TextMark::UnbrokenBlank, TextMark::JsonLetter]
-            .map(|mark| absent.contains(mark));
-        assert_eq!(is_absent, [true, true, true, false]);
+    }
+
+    #[test]
+    fn absent_marks_are_the_same_whatever_other_bytes_may_occur() {
+        let marks = [TextMark::XmlToken, TextMark::XmlValue, TextMark::UnbrokenBlank, TextMark::JsonLetter];
+        for (text, expected) in [
+            ("GET /a?b <!-- c --> \\u0061", [true, true, true, false]),
+            ("<e><f>ab<!-- c -->d</f></e>", [false, false, true, true]),
+            ("<e><f>ab</f>\n<!-- c --></e>", [true, false, true, true]),
+            ("<e>a\u{b}</e>", [false, false, false, true]),
+            ("a\u{c} b", [true, true, false, true]),
+            ("a b", [true; 4]),
+        ] {
+            for bytes in [ByteSet::of(text.as_bytes()), ByteSet::ALL] {
+                let absent = MarkSet::absent_from(text.as_bytes(), bytes);
+                assert_eq!(marks.map(|mark| absent.contains(mark)), expected, "{text}");
+            }
+        }
         assert!(!TextMark::UnbrokenBlank.is_in("a b\tc\u{a0}".as_bytes()));
     }
 

@@ -41,7 +41,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use quarry_event::EventBatch;
-use quarry_event::template::{ExtractedNames, FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits};
+use quarry_event::template::{
+    ByteSet, ExtractedNames, FieldColumn, NumberFormat, StoredExtraction, Template, ValueTraits,
+};
 
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Representation, SlabBuilder, SplitProgress};
@@ -91,6 +93,11 @@ impl TemplateSlab {
             _ => 0,
         };
         self.columns.iter().map(of_column).sum()
+    }
+
+    /// The bytes of the texts, and possibly others.
+    pub(crate) fn text_bytes(&self) -> ByteSet {
+        self.columns.first().map_or(ByteSet::ALL, |texts| texts.traits.bytes)
     }
 }
 

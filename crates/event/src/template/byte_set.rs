@@ -9,6 +9,8 @@ pub struct ByteSet([u64; 4]);
 impl ByteSet {
     /// No byte.
     pub const EMPTY: ByteSet = ByteSet([0; 4]);
+    /// All bytes.
+    pub const ALL: ByteSet = ByteSet([u64::MAX; 4]);
 
     /// The set of these bytes.
     pub const fn of(bytes: &[u8]) -> ByteSet {

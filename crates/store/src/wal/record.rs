@@ -230,7 +230,8 @@ fn put_fields(fields: &IndexedFields, out: &mut Vec<u8>) {
     for event in fields.all().events() {
         columns.steps.push(event.row.wrapping_sub(std::mem::replace(&mut row, event.row)));
         columns.counts.push(u32_of(event.codes.len()));
-        let are_known = known.starts_with(event.codes);
+        // Consecutive events with the same names usually share their memory.
+        let are_known = std::ptr::eq(known, event.codes) || known.starts_with(event.codes);
         columns.own_names.push(if are_known { 0 } else { u32_of(event.codes.len()) });
         if !are_known {
             columns.codes.extend_from_slice(event.codes);
@@ -255,7 +256,8 @@ struct FieldNumbers {
 
 /// Appends numbers with 1, 2 or 4 bytes each, as many as the largest one needs, after that size.
 fn put_narrow(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
-    match values.clone().max().unwrap_or(0) {
+    // This has as many bits as the largest number, and costs less.
+    match values.clone().fold(0, |bits, value| bits | value) {
         ..=0xFF => {
             out.push(1);
             out.extend(values.map(|value| value.to_le_bytes()[0]));

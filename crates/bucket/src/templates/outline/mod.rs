@@ -272,7 +272,9 @@ impl Line<'_> {
         close
     }
 
-    /// The pair whose key lies between `start` and the equals sign.
+    /// The pair whose key lies between `start` and the equals sign. Inlined, so that the pair is not copied from where a
+    /// function has just written it, field by field: such a copy waits until all fields are in the cache.
+    #[inline(always)]
     fn parse_pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
         let is_key_byte = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let key = &self.text[start..equals];
@@ -378,7 +380,7 @@ impl OutlineSplitter<'_, '_> {
     fn process_chunks(&mut self, mut at: usize) -> usize {
         let text = self.line.text;
         loop {
-            let stop = self.marks.chunk_end(at);
+            let stop = self.marks.chunk_end(text, at);
             let next = text.get(stop);
             if (next == Some(&b'=') && follows_blank(text, at)) || is_comma_of_number(text, stop) {
                 return self.process_chunk(at);
@@ -441,51 +443,58 @@ impl OutlineSplitter<'_, '_> {
         }
     }
 
-    /// Processes a run of pairs that begins with `first`.
+    /// Processes a run of pairs that begins with `first`; returns its end.
     fn process_pairs(&mut self, first: Pair) -> usize {
-        let text = self.line.text;
-        let start = first.start;
-        self.cut.pairs.clear();
-        let (mut end, mut next) = (start, Some(first));
-        while let Some(pair) = next {
-            end = pair.end;
-            self.cut.pairs.push(pair);
-            next = None;
-            if text.get(end) == Some(&b' ') {
-                let key = run_end(text, end + 1, DELIMITER);
-                if text.get(key) == Some(&b'=') {
-                    next = self.line.parse_pair(end + 1, key);
-                }
-            }
-        }
+        let mut pairs = std::mem::take(&mut self.cut.pairs);
+        let (start, end) = (first.start, self.read_pairs(first, &mut pairs));
         if self.runs == PAIR_RUNS_MAX {
             self.free = Some((self.free.map_or(start, |(from, _)| from), end));
             self.has_equals = true;
-            return end;
+        } else {
+            self.end_free_text();
+            let pieces = self.cut.pieces.len();
+            let known = self.process_known_pairs(&pairs, start - 1);
+            if known.is_none() {
+                self.cut.pieces.truncate(pieces);
+            }
+            let rest = known.unwrap_or(start - 1);
+            if rest < end {
+                self.cut.push(rest, end, Role::Rest { run: self.runs });
+            }
+            self.runs += 1;
         }
-        self.end_free_text();
-        let pieces = self.cut.pieces.len();
-        let known = self.process_known_pairs(start - 1);
-        if known.is_none() {
-            self.cut.pieces.truncate(pieces);
+        self.cut.pairs = pairs;
+        end
+    }
+
+    /// Reads a run of pairs that begins with `first` into `pairs`; returns its end.
+    #[inline]
+    fn read_pairs(&mut self, first: Pair, pairs: &mut Vec<Pair>) -> usize {
+        let text = self.line.text;
+        let mut end = first.end;
+        pairs.clear();
+        pairs.push(first);
+        while text.get(end) == Some(&b' ') {
+            let key = run_end(text, end + 1, DELIMITER);
+            if text.get(key) != Some(&b'=') {
+                break;
+            }
+            let Some(pair) = self.line.parse_pair(end + 1, key) else { break };
+            end = pair.end;
+            pairs.push(pair);
         }
-        let rest = known.unwrap_or(start - 1);
-        if rest < end {
-            self.cut.push(rest, end, Role::Rest { run: self.runs });
-        }
-        self.runs += 1;
         end
     }
 
     /// Adds variables for those pairs of a run that come in the order of the keys; the run begins at `from`, the blank
     /// before its first pair. Returns the end of the last of these pairs; `None` if a required pair is missing or
     /// quoted differently.
-    fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
+    fn process_known_pairs(&mut self, pairs: &[Pair], from: usize) -> Option<usize> {
         let text = self.line.text;
-        let (mut next, mut at) = (0, from);
+        let (mut left, mut at) = (pairs, from);
         for (number, key) in (0u8..).zip(&self.outline.keys) {
-            let found =
-                self.cut.pairs.get(next).copied().filter(|pair| texts_equal(&text[pair.start..pair.equals], &key.name));
+            let is_of_key = |pair: &&Pair| texts_equal(&text[pair.start..pair.equals], &key.name);
+            let found = left.first().filter(is_of_key);
             match found {
                 Some(pair) if key.is_required => {
                     if pair.is_quoted != key.is_quoted {
@@ -498,7 +507,7 @@ impl OutlineSplitter<'_, '_> {
                 None => self.cut.push(at, at, Role::Member { run: self.runs, key: number }),
             }
             if let Some(pair) = found {
-                (next, at) = (next + 1, pair.end);
+                (left, at) = (&left[1..], pair.end);
             }
         }
         Some(at)
