@@ -10,7 +10,7 @@ use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef};
 use crate::columns::shared_dictionary::{MAX_SHARED_BYTES, SharedAt};
-use crate::columns::slices::{Slice, check_slices};
+use crate::columns::slices::Slice;
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
 use crate::columns::{counts, extractions, fields};
 use crate::error::BucketError;
@@ -325,6 +325,26 @@ fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
                 }
                 named_in[variable as usize] = at;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that slices are parts of columns that contain texts long enough.
+pub(super) fn check_slices(columns: &[Column], stored: &[StoredColumn]) -> Result<(), Malformed> {
+    for (number, (column, own)) in columns.iter().zip(stored).enumerate() {
+        let ChunkLocations::Sliced(Slice { column: text, start }) = own.values else { continue };
+        let has_length = column.traits.min_len == column.traits.max_len;
+        let may_be_slice = matches!(column.kind, ColumnKind::Texts | ColumnKind::Numbers { .. });
+        let contains = |(text, texts): (&Column, &StoredColumn)| {
+            text.kind == ColumnKind::Texts
+                && !matches!(texts.values, ChunkLocations::Sliced(_))
+                && texts.counts == own.counts
+                && start.checked_add(column.traits.max_len).is_some_and(|end| end <= text.traits.min_len)
+        };
+        let text = columns.get(text as usize).zip(stored.get(text as usize));
+        if !has_length || !may_be_slice || own.dictionary.is_some() || !text.is_some_and(contains) {
+            return Err(Malformed(format!("the values of column {number} cannot be parts of another column")));
         }
     }
     Ok(())

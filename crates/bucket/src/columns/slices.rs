@@ -7,7 +7,6 @@ use memchr::memmem;
 use quarry_event::template::{Column, ColumnKind, ColumnValues, NumberFormat};
 use quarry_stdx::number::u32_of;
 
-use crate::columns::layout::{ChunkLocations, StoredColumn};
 use crate::integers::range_of;
 use crate::templates::{SlabColumn, SlabValues};
 use crate::wire::Malformed;
@@ -104,26 +103,6 @@ fn text_at<'a>(bytes: &'a [u8], ends: &[u32], at: usize) -> &'a [u8] {
     &bytes[start..ends[at] as usize]
 }
 
-/// Checks that slices are parts of columns that contain texts long enough.
-pub(super) fn check_slices(columns: &[Column], stored: &[StoredColumn]) -> Result<(), Malformed> {
-    for (number, (column, own)) in columns.iter().zip(stored).enumerate() {
-        let ChunkLocations::Sliced(Slice { column: text, start }) = own.values else { continue };
-        let has_length = column.traits.min_len == column.traits.max_len;
-        let may_be_slice = matches!(column.kind, ColumnKind::Texts | ColumnKind::Numbers { .. });
-        let contains = |(text, texts): (&Column, &StoredColumn)| {
-            text.kind == ColumnKind::Texts
-                && !matches!(texts.values, ChunkLocations::Sliced(_))
-                && texts.counts == own.counts
-                && start.checked_add(column.traits.max_len).is_some_and(|end| end <= text.traits.min_len)
-        };
-        let text = columns.get(text as usize).zip(stored.get(text as usize));
-        if !has_length || !may_be_slice || own.dictionary.is_some() || !text.is_some_and(contains) {
-            return Err(Malformed(format!("the values of column {number} cannot be parts of another column")));
-        }
-    }
-    Ok(())
-}
-
 /// The parts of `texts` that are the values of a column.
 pub(super) fn slice_values(texts: &ColumnValues, start: u32, column: &Column) -> Result<ColumnValues, Malformed> {
     let ColumnValues::Texts { bytes, ends } = texts else {
@@ -170,6 +149,7 @@ pub(super) fn number_of(part: &[u8], format: NumberFormat) -> Result<i64, Malfor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::layout::{ChunkLocations, check_slices};
     use crate::columns::tests::{batch_of, open};
     use crate::{EncodeOptions, Locators, MAX_PAGE_EVENTS, encode, verify_against};
 
