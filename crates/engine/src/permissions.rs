@@ -57,6 +57,10 @@ impl SnapshotSource for PermittedSource {
         self.source.snapshot(&indexes.within(&self.allowed), range)
     }
 
+    fn snapshot_newest_first(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        self.source.snapshot_newest_first(&indexes.within(&self.allowed), range)
+    }
+
     fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
         self.source.buckets(&indexes.within(&self.allowed), range)
     }

@@ -30,7 +30,7 @@ use quarry_scan::{
 };
 use quarry_spl::ast::{Command, DependsOn, Pipeline, SearchExpr, Stage, StatsFunction};
 use quarry_spl::commands::Kind;
-use quarry_store::{IndexSelector, Snapshot};
+use quarry_store::{IndexSelector, Snapshot, StoreError};
 
 use self::bounds::bounds_of_rows;
 pub(crate) use self::chain::{apply, apply_to_events, fold};
@@ -233,7 +233,8 @@ impl Runner {
 
     /// The scan of a plan without a fold. It selects rows by the first commands of the plan.
     fn selecting_scan(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<EventScan, EngineError> {
-        let mut events = self.event_scan(scan, context)?;
+        let take: TakeSnapshot = |source, indexes, range| source.snapshot_newest_first(indexes, range);
+        let mut events = self.event_scan_of(scan, take, context)?;
         if let Some(selection) = &scan.selection {
             let steps = self.steps(plan.reduce.get(..selection.commands).unwrap_or_default(), context)?;
             let commands = steps.into_iter().filter_map(Step::into_row).collect();
@@ -322,8 +323,18 @@ impl Runner {
 
     /// The scan's reader of events.
     pub(crate) fn event_scan(&self, scan: &Scan, context: &CommandContext) -> Result<EventScan, EngineError> {
+        self.event_scan_of(scan, |source, indexes, range| source.snapshot(indexes, range), context)
+    }
+
+    /// Like [`Runner::event_scan`], over the snapshot that `take` returns.
+    fn event_scan_of(
+        &self,
+        scan: &Scan,
+        take: TakeSnapshot,
+        context: &CommandContext,
+    ) -> Result<EventScan, EngineError> {
         let snapshot = context.costs.measure_part(ScanPart::Index, || {
-            self.source.snapshot(&IndexSelector::new(scan.indexes.clone()), &scan.range)
+            take(&*self.source, &IndexSelector::new(scan.indexes.clone()), &scan.range)
         })?;
         // Index-time fields have their stored values, without `rename`.
         let snapshot = match scan.fields {
@@ -388,6 +399,9 @@ impl Runner {
         apply(rows, self.steps(stages, context)?, context)
     }
 }
+
+/// Returns a snapshot of these indexes in this time range.
+type TakeSnapshot = fn(&dyn SnapshotSource, &IndexSelector, &TimeRange) -> Result<Snapshot, StoreError>;
 
 /// The fold of a plan over events, ready to run.
 struct PreparedFold {

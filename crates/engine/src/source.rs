@@ -15,6 +15,10 @@ const NOT_DELETED: &str = "these events cannot be deleted: they are in no index"
 pub trait SnapshotSource: Send + Sync {
     /// A snapshot of these indexes in this time range.
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
+    /// Like [`SnapshotSource::snapshot`], for reading the newest events first; a part of it may be opened later.
+    fn snapshot_newest_first(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        self.snapshot(indexes, range)
+    }
     /// The buckets of these indexes that may have events in this time range; `None` if events are not stored in
     /// buckets.
     fn buckets(&self, _indexes: &IndexSelector, _range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {
@@ -49,6 +53,10 @@ pub trait SnapshotSource: Send + Sync {
 impl SnapshotSource for Store {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(Store::snapshot(self, indexes, range))
+    }
+
+    fn snapshot_newest_first(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        Ok(Store::snapshot_newest_first(self, indexes, range))
     }
 
     fn buckets(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Option<Vec<BucketListing>>, StoreError> {

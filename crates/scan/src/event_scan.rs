@@ -167,12 +167,17 @@ impl EventScan {
 
     /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and skipped.
     pub fn pages(&self, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
-        self.report_damaged(context);
-        let segments = self.snapshot.segments.iter();
+        self.pages_in(&self.snapshot, context)
+    }
+
+    /// Like [`EventScan::pages`], in the segments of this snapshot.
+    pub(crate) fn pages_in(&self, snapshot: &Snapshot, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
+        report_damaged(snapshot, context);
+        let segments = snapshot.segments.iter();
         let segments: Vec<&Arc<dyn Segment>> =
             segments.filter(|segment| self.may_match(segment) && !self.skips_segment(segment)).collect();
         let mut pages = Vec::new();
-        for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, true, context)?) {
+        for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, snapshot, true, context)?) {
             let found = found.unwrap_or_default();
             segment.prefetch_pages(page_set(&found), self.reads_all_pages());
             pages.extend(found);
@@ -224,12 +229,6 @@ impl EventScan {
             candidates: CandidateRows::Any,
         };
         wanted.map(page).collect()
-    }
-
-    pub(crate) fn report_damaged(&self, context: &CommandContext) {
-        for damage in &self.snapshot.damaged {
-            report_damage(context, &damage.to_string());
-        }
     }
 
     /// Pages of a segment that may hold a match; `None`, after a report, if the segment is damaged.
@@ -674,6 +673,13 @@ impl EventScan {
         }
         columns.extend(self.filter.index_time_fields().iter().map(|field| index_time_column(events, selected, field)));
         rows::batch_of(columns, selected.len())
+    }
+}
+
+/// Reports the damaged buckets of a snapshot.
+pub(crate) fn report_damaged(snapshot: &Snapshot, context: &CommandContext) {
+    for damage in &snapshot.damaged {
+        report_damage(context, &damage.to_string());
     }
 }
 

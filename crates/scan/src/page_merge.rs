@@ -4,7 +4,8 @@
 //! newer row; rows of equal time come in reverse order of arrival. Logs are nearly sorted, so few pages are open at
 //! once; for data in random order, all matching rows are in memory. Batches are bounded by bytes because rows may be
 //! long. If the order does not matter, pages are opened in the same way, but their rows are emitted without sorting or
-//! merging. While the consumer pauses, the rows of open pages may be dropped; they are read again when the consumer
+//! merging. Segments that are not open yet ([`LaterSegments`]) are opened when all newer rows have been emitted. While
+//! the consumer pauses, the rows of open pages may be dropped; they are read again when the consumer
 //! continues.
 
 use std::collections::BinaryHeap;
@@ -24,6 +25,7 @@ use quarry_eval::panics::catch_panic;
 use quarry_eval::rows::{self, compact, concat_rows};
 use quarry_event::TimeNs;
 use quarry_stdx::number::u32_of;
+use quarry_store::LaterSegments;
 
 /// Maximum number of pages opened at once, per worker.
 const OPEN_PAGES_PER_WORKER_MAX: usize = 4;
@@ -44,6 +46,8 @@ pub struct OrderedRows {
     context: CommandContext,
     /// Pages not yet opened, the newest last.
     pages: Vec<PageRef>,
+    /// Segments not yet opened, the newest last.
+    later: Vec<Arc<dyn LaterSegments>>,
     open: Arc<OpenPages>,
     /// Batches to be returned, the next one last.
     ready: Vec<RecordBatch>,
@@ -149,9 +153,10 @@ impl OpenPage {
 
 impl OrderedRows {
     /// The rows of `scan`.
-    pub fn new(scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
+    pub fn new(mut scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
+        let later = std::mem::take(&mut scan.snapshot.later);
         let mut pages = scan.pages(&context)?;
-        pages.sort_unstable_by_key(|page| (page.info.time_max, page.arrival()));
+        pages.sort_unstable_by_key(newest_event);
         let open = Arc::<OpenPages>::default();
         // With a top-k threshold, rows are never dropped and read again: the second read could leave out other rows.
         if !scan.has_threshold() {
@@ -162,6 +167,7 @@ impl OrderedRows {
             scan,
             context,
             pages,
+            later,
             open,
             ready: Vec::new(),
             ahead: 1,
@@ -173,6 +179,21 @@ impl OrderedRows {
     /// The rows of `scan` in any order, which saves sorting and merging them.
     pub fn in_any_order(scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
         Ok(OrderedRows { in_order: false, ..OrderedRows::new(scan, context)? })
+    }
+
+    /// Opens the next segments if they may hold newer rows than all pages, open or not.
+    fn open_later(&mut self, open: &[OpenPage]) -> Result<(), EngineError> {
+        while let Some(next) = self.later.last().map(|later| later.time_max()) {
+            let is_newer = |page: &OpenPage| page.keys.get(page.next).is_some_and(|(time, _)| *time > next);
+            if self.pages.last().is_some_and(|page| page.info.time_max > next) || open.iter().any(is_newer) {
+                break;
+            }
+            let _counting = self.scan.progress.reads().count_thread_reads();
+            let opened = self.later.pop().map(|later| later.open()).unwrap_or_default();
+            self.pages.extend(self.scan.pages_in(&opened, &self.context)?);
+            self.pages.sort_unstable_by_key(newest_event);
+        }
+        Ok(())
     }
 
     /// The pages to open next. Each call returns more pages until they yield a batch, so that a search for few rows
@@ -250,7 +271,8 @@ impl OrderedRows {
 
     /// Takes rows that no unopened page can precede, up to the bytes of a batch.
     fn emit_ready_rows(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
-        let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
+        let of_page = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
+        let bound = of_page.max(self.later.last().map(|later| (later.time_max(), u64::MAX)));
         let going = |page: &OpenPage| {
             let rest = &page.keys[page.next..];
             bound.map_or(rest.len(), |bound| rest.partition_point(|key| *key >= bound))
@@ -334,13 +356,16 @@ impl OrderedRows {
             }
             let open = Arc::clone(&self.open);
             let mut open = open.lock();
-            if self.context.stop.is_cancelled() || (self.pages.is_empty() && open.is_empty()) {
+            let is_all_open = self.pages.is_empty() && self.later.is_empty();
+            if self.context.stop.is_cancelled() || (is_all_open && open.is_empty()) {
                 return Ok(None);
             }
-            if self.context.stop.should_stop_reading() && !self.pages.is_empty() {
+            if self.context.stop.should_stop_reading() && !is_all_open {
                 self.context.stop.mark_partial();
                 self.pages.clear();
+                self.later.clear();
             }
+            self.open_later(&open)?;
             if self.pages.last().is_some_and(|page| !has_newer_rows(&open, page)) {
                 self.open_more(&mut open)?;
             }
@@ -355,6 +380,11 @@ impl Iterator for OrderedRows {
     fn next(&mut self) -> Option<Self::Item> {
         self.advance().transpose()
     }
+}
+
+/// Sort key of pages by their newest event.
+fn newest_event(page: &PageRef) -> (TimeNs, u64) {
+    (page.info.time_max, page.arrival())
 }
 
 /// Whether open pages have rows that come before all rows of `page`.

@@ -22,7 +22,7 @@ use quarry_eval::messages;
 use quarry_eval::panics::catch_panic;
 use quarry_event::TimeNs;
 use quarry_stdx::number::usize_of;
-use quarry_store::Segment;
+use quarry_store::{Segment, Snapshot};
 
 use crate::event_scan::{EventScan, page_set};
 use crate::page::PageRef;
@@ -309,17 +309,18 @@ impl EventScan {
         }
     }
 
-    /// The pages that may hold a match, for several segments, as in [`EventScan::pages_of`]; remote segments are
-    /// queried concurrently. If the rows are read `in_order` of time, a page may be prefetched meanwhile.
+    /// The pages that may hold a match, for several segments of a snapshot, as in [`EventScan::pages_of`]; remote
+    /// segments are queried concurrently. If the rows are read `in_order` of time, a page may be prefetched meanwhile.
     pub(crate) fn pages_of_all(
         &self,
         segments: &[&Arc<dyn Segment>],
+        snapshot: &Snapshot,
         in_order: bool,
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
         let found = context.costs.measure_part(ScanPart::Index, || self.query_all(segments, in_order, context))?;
         context.costs.add_pruned(|| {
-            let all = &self.snapshot.segments;
+            let all = &snapshot.segments;
             let left = || found.iter().flatten().map(Vec::len);
             PruneFigures {
                 slabs: all.len() as u64,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::event_scan::{EventScan, report_damage};
+use crate::event_scan::{EventScan, report_damage, report_damaged};
 use crate::page::PageRef;
 use crate::remote_segments::SegmentPrefetch;
 use arrow::record_batch::RecordBatch;
@@ -55,7 +55,7 @@ impl EventScan {
     /// The windows that may hold a match or whose state is to be cached, newest first. Damaged buckets are reported and
     /// skipped.
     pub fn windows(&self, context: &CommandContext, states: Option<&PlanStates>) -> Result<Vec<Window>, EngineError> {
-        self.report_damaged(context);
+        report_damaged(&self.snapshot, context);
         let mut windows = Vec::new();
         let mut segments = Vec::new();
         for segment in &self.snapshot.segments {
@@ -66,7 +66,7 @@ impl EventScan {
         let is_known = |windows: &[Window]| windows.iter().all(|window| window.cached.is_some());
         let asked = segments.iter().filter(|(segment, windows)| !is_known(windows) && !self.is_summarised(segment));
         let asked: Vec<&Arc<dyn Segment>> = asked.map(|(segment, _)| *segment).collect();
-        let mut pages = self.pages_of_all(&asked, false, context)?.into_iter();
+        let mut pages = self.pages_of_all(&asked, &self.snapshot, false, context)?.into_iter();
         for (segment, of_segment) in segments {
             if is_known(&of_segment) {
                 if let Some(damage) = segment.damage() {

@@ -21,6 +21,7 @@ pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -
     if names.is_empty() {
         return snapshot;
     }
+    snapshot.open_later();
     for segment in &mut snapshot.segments {
         let metas = segment.metas();
         if metas.iter().any(|meta| names.contains_key(&*meta.sourcetype)) {

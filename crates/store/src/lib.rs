@@ -83,7 +83,7 @@ pub use remote::sweep::SweepResult;
 pub use report::Message;
 pub use retire::{ExpiredBucket, RemovedBuckets, RetentionRule};
 pub use sealing_threads::SealingThreads;
-pub use segment::{Damage, PageInfo, Segment, SlabIdentity, Snapshot, StoredSlab, TemplatePage};
+pub use segment::{Damage, LaterSegments, PageInfo, Segment, SlabIdentity, Snapshot, StoredSlab, TemplatePage};
 pub use selector::IndexSelector;
 pub use sent_requests::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 pub use slab_extraction::{CurrentExtraction, FieldToStore, SlabExtraction};

@@ -1,21 +1,50 @@
 //! Creates snapshots, which list the segments that a search reads.
 
+use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
-use quarry_event::TimeRange;
+use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::HasKind;
 
 use crate::live_buckets::UnloadedRange;
-use crate::sealed_buckets::{RemainingRows, SealedBucket, SealedSegment, SlabPart, split_rows};
-use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
+use crate::sealed_buckets::{
+    CONCURRENT_OPENS_MAX, Readers, RemainingRows, SealedBucket, SealedSegment, SlabPart, split_rows,
+};
+use crate::{Damage, IndexSelector, LaterSegments, PageInfo, Segment, Snapshot, Store};
 
 impl Store {
     /// All stored segments of the selected indexes that may overlap `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
+        let (mut snapshot, sealed) = self.unopened_snapshot(selector, range);
+        let buckets = SnapshotBuckets::new(&self.shared.readers, &snapshot, &sealed);
+        buckets.add(sealed, &mut snapshot);
+        snapshot
+    }
+
+    /// Like [`Store::snapshot`], for a search that reads the newest events first and may end early: of the buckets whose
+    /// opening waits for a volume, only the newest are opened. The others are in groups of [`Snapshot::later`].
+    pub fn snapshot_newest_first(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
+        let (mut snapshot, mut sealed) = self.unopened_snapshot(selector, range);
+        let readers = &self.shared.readers;
+        let buckets = SnapshotBuckets::new(readers, &snapshot, &sealed);
+        let mut far: Vec<Arc<SealedBucket>> = sealed.extract_if(.., |bucket| readers.is_opening_far(bucket)).collect();
+        far.sort_by_key(|bucket| Reverse(bucket.row.time_max));
+        let later = far.split_off(far.len().min(CONCURRENT_OPENS_MAX));
+        sealed.extend(far);
+        buckets.add(sealed, &mut snapshot);
+        let group = |group: &[Arc<SealedBucket>]| -> Arc<dyn LaterSegments> {
+            Arc::new(LaterBuckets { group: group.to_vec(), buckets: buckets.clone() })
+        };
+        snapshot.later = later.chunks(CONCURRENT_OPENS_MAX).rev().map(group).collect();
+        snapshot
+    }
+
+    /// A snapshot without sealed buckets, and the sealed buckets that belong to it.
+    fn unopened_snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> (Snapshot, Vec<Arc<SealedBucket>>) {
         // Damage to the log concerns every search, because lost records may have belonged to any index and time.
         let (damaged, sealing) = (self.shared.log_damage.clone(), self.shared.sealing.clone());
-        let mut snapshot = Snapshot { segments: Vec::new(), damaged, sealing };
-        let mut sealed: Vec<Arc<SealedBucket>> = {
+        let mut snapshot = Snapshot { segments: Vec::new(), damaged, sealing, later: Vec::new() };
+        let sealed: Vec<Arc<SealedBucket>> = {
             let wanted = |index: &str, unloaded: &UnloadedRange| {
                 selector.matches(index) && range.overlaps(unloaded.times.0, unloaded.times.1)
             };
@@ -32,36 +61,54 @@ impl Store {
             }
             state.sealed.overlapping(|index| selector.matches(index), range).cloned().collect()
         };
-        sealed.sort_unstable_by_key(|bucket| bucket.row.number);
         let overlaps = |segment: &Arc<dyn Segment>| {
             segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max))
         };
         snapshot.segments.retain(overlaps);
         self.shared.readers.faults.forget_unavailable(sealed.iter());
-        let mut unreadable = self.shared.readers.open_concurrently(&sealed);
-        let arrivals = arrivals(&snapshot.segments, &sealed);
+        (snapshot, sealed)
+    }
+}
+
+/// What is needed to open sealed buckets of a snapshot.
+#[derive(Clone, Debug)]
+struct SnapshotBuckets {
+    readers: Arc<Readers>,
+    /// See [`arrivals`].
+    arrivals: Arc<[u64]>,
+}
+
+impl SnapshotBuckets {
+    /// `unopened` has the segments that are not sealed, `sealed` all buckets of the snapshot.
+    fn new(readers: &Arc<Readers>, unopened: &Snapshot, sealed: &[Arc<SealedBucket>]) -> SnapshotBuckets {
+        SnapshotBuckets { readers: Arc::clone(readers), arrivals: arrivals(&unopened.segments, sealed).into() }
+    }
+
+    /// Opens buckets and adds their segments and damage.
+    fn add(&self, mut sealed: Vec<Arc<SealedBucket>>, snapshot: &mut Snapshot) {
+        sealed.sort_unstable_by_key(|bucket| bucket.row.number);
+        let mut unreadable = self.readers.open_concurrently(&sealed);
         for bucket in sealed {
             match unreadable.remove(&bucket.row.number) {
                 Some(error) => snapshot.damaged.push(Damage::of_error(bucket.id(), error)),
-                None => self.add_sealed(bucket, &arrivals, &mut snapshot),
+                None => self.add_sealed(bucket, snapshot),
             }
         }
         snapshot.segments.sort_by_key(|segment| segment.first_arrival());
-        snapshot
     }
 
-    fn add_sealed(&self, bucket: Arc<SealedBucket>, arrivals: &[u64], snapshot: &mut Snapshot) {
-        match self.shared.readers.open(&bucket) {
+    fn add_sealed(&self, bucket: Arc<SealedBucket>, snapshot: &mut Snapshot) {
+        match self.readers.open(&bucket) {
             Ok(open) => {
-                let fault = self.shared.readers.faults.get(bucket.row.number);
+                let fault = self.readers.faults.get(bucket.row.number);
                 let listed = fault.is_some();
                 snapshot.damaged.extend(fault);
-                let cuts = split_rows(&bucket.origins, arrivals);
+                let cuts = split_rows(&bucket.origins, &self.arrivals);
                 for slab in 0..open.infos.len() {
                     let deleted = bucket.deleted_within(&open.infos[slab]);
                     for cut in slab_parts(&open.infos[slab], &cuts) {
                         let (bucket, open) = (bucket.clone(), open.clone());
-                        let readers = self.shared.readers.clone();
+                        let readers = self.readers.clone();
                         let pages = cut.as_ref().map_or(&open.infos[slab], |cut| &cut.infos);
                         let rows = bucket.deleted.as_ref().filter(|_| deleted > 0);
                         let live = rows.and_then(|rows| RemainingRows::new(rows, pages));
@@ -76,6 +123,25 @@ impl Store {
             }
             Err(error) => snapshot.damaged.push(Damage::of_error(bucket.id(), error)),
         }
+    }
+}
+
+/// A group of buckets that a search opens when it has read all newer events.
+#[derive(Debug)]
+struct LaterBuckets {
+    group: Vec<Arc<SealedBucket>>,
+    buckets: SnapshotBuckets,
+}
+
+impl LaterSegments for LaterBuckets {
+    fn time_max(&self) -> TimeNs {
+        self.group.iter().map(|bucket| bucket.row.time_max).max().unwrap_or(TimeNs::MIN)
+    }
+
+    fn open(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        self.buckets.add(self.group.clone(), &mut snapshot);
+        snapshot
     }
 }
 

@@ -227,6 +227,29 @@ pub struct Snapshot {
     pub damaged: Vec<Damage>,
     /// Threads of the store that are sealing, now and later.
     pub sealing: SealingThreads,
+    /// Further segments, by the times of their newest events, ascending. Only a snapshot for reading newest first has
+    /// any.
+    pub later: Vec<Arc<dyn LaterSegments>>,
+}
+
+/// Segments of a snapshot that are not open yet, because opening them waits for a volume.
+pub trait LaterSegments: Debug + Send + Sync {
+    /// Upper bound for the times of the events.
+    fn time_max(&self) -> TimeNs;
+    /// Opens the segments. In the snapshot returned, `later` is empty.
+    fn open(&self) -> Snapshot;
+}
+
+impl Snapshot {
+    /// Opens the segments that are not open yet.
+    pub fn open_later(&mut self) {
+        for later in std::mem::take(&mut self.later) {
+            let opened = later.open();
+            self.segments.extend(opened.segments);
+            self.damaged.extend(opened.damaged);
+        }
+        self.segments.sort_by_key(|segment| segment.first_arrival());
+    }
 }
 
 /// A bucket that is damaged or cannot be read.

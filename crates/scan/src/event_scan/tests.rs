@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, builtin_sources};
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::expr::ExprTables;
@@ -8,11 +10,12 @@ use quarry_event::{EventBatch, Metadata};
 use quarry_spl::analyse::FieldNeeds;
 use quarry_spl::ast::{FieldPattern, PercentileMethod, SearchExpr, SortKey, SortKind, Span};
 use quarry_stdx::{Fault, ManualClock};
-use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
+use quarry_store::{AppendRequest, IndexSelector, LaterSegments, Store, StoreOptions};
 
 use super::*;
 use crate::environment::{ScanEnvironment, ScanRules};
 use crate::labels::{LabelCondition, LabelSource};
+use crate::page_merge::OrderedRows;
 use crate::plan::{FieldSource, Scan, TopK};
 use crate::summary::{NoSummaries, SummaryStore};
 
@@ -165,4 +168,83 @@ fn rules_that_read_default_fields_are_evaluated_on_events_in_columns() {
         }
     }
     assert_eq!(events, EVENTS);
+}
+
+/// Segments that are opened on request, which is counted.
+#[derive(Debug)]
+struct CountedSegments {
+    segment: Arc<dyn Segment>,
+    opened: Arc<AtomicUsize>,
+}
+
+impl LaterSegments for CountedSegments {
+    fn time_max(&self) -> TimeNs {
+        self.segment.pages().iter().map(|page| page.time_max).max().unwrap()
+    }
+
+    fn open(&self) -> Snapshot {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Snapshot { segments: vec![Arc::clone(&self.segment)], ..Snapshot::default() }
+    }
+}
+
+#[test]
+fn later_segments_are_opened_when_all_newer_rows_were_returned() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
+    // The times of the first two buckets overlap.
+    for (bucket, times) in [0..100_i64, 50..150, 160..200].into_iter().enumerate() {
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&json);
+        times.for_each(|time| batch.push(format!(r#"{{"id":"{bucket}-{time}"}}"#).as_bytes(), time, meta));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+    }
+    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
+    plan.projection = FieldNeeds { fields: ["id".to_owned()].into(), ..FieldNeeds::default() };
+    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
+    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
+    let (context, progress) = (context(), Arc::<ScanProgress>::default());
+    let rules = ScanRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
+    let environment = ScanEnvironment {
+        rules: &rules,
+        lookups: &lookups,
+        labels: &NoLabels,
+        node: "n".to_owned(),
+        summaries: &summaries,
+        progress: &progress,
+        context: &context,
+    };
+    let ids = |rows: OrderedRows| -> Vec<String> {
+        let mut ids = Vec::new();
+        for rows in rows {
+            let rows = rows.unwrap();
+            let (column, mut scratch) = (rows::reader(&rows, "id"), String::new());
+            ids.extend((0..rows.num_rows()).map(|row| column.text(row, &mut scratch).unwrap().to_owned()));
+        }
+        ids
+    };
+    let whole = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
+    let opened = Arc::<AtomicUsize>::default();
+    let later = |at: usize| -> Arc<dyn LaterSegments> {
+        Arc::new(CountedSegments { segment: Arc::clone(&whole.segments[at]), opened: Arc::clone(&opened) })
+    };
+    let in_parts = Snapshot {
+        segments: vec![Arc::clone(&whole.segments[2])],
+        later: vec![later(0), later(1)],
+        ..Snapshot::default()
+    };
+    let scan = |snapshot: &Snapshot| environment.scan(&plan, snapshot.clone()).unwrap();
+    let mut expected = ids(OrderedRows::new(scan(&whole), context.clone()).unwrap());
+    assert_eq!(expected.len(), 240);
+    let mut rows = OrderedRows::new(scan(&in_parts), context.clone()).unwrap();
+    let first = rows.next().unwrap().unwrap();
+    assert_eq!((first.num_rows(), opened.load(Ordering::Relaxed)), (40, 0));
+    assert_eq!(ids(rows), expected[40..]);
+    assert_eq!(opened.load(Ordering::Relaxed), 2);
+    let mut unordered = ids(OrderedRows::in_any_order(scan(&in_parts), context.clone()).unwrap());
+    expected.sort_unstable();
+    unordered.sort_unstable();
+    assert_eq!(unordered, expected);
 }

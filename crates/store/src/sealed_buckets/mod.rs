@@ -52,7 +52,7 @@ pub(crate) const WHOLE_FILTER_BYTES_MAX: u64 = 256 << 10;
 const LOOKUPS_BEFORE_WHOLE: u64 = 64;
 /// Maximum number of remote buckets that one search opens concurrently: two objects each, which is half of the requests
 /// that a node sends to a store at a time.
-const CONCURRENT_OPENS_MAX: usize = 32;
+pub(crate) const CONCURRENT_OPENS_MAX: usize = 32;
 
 /// A live bucket.
 #[derive(Debug)]
@@ -326,12 +326,15 @@ impl Readers {
         self.reopen(number);
     }
 
+    /// Whether opening a bucket may wait for a volume.
+    pub(crate) fn is_opening_far(&self, bucket: &SealedBucket) -> bool {
+        !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none()
+    }
+
     /// Opens remote buckets concurrently, because opening an uncached bucket waits for the network. Returns the buckets
     /// that are out of reach, with the error; the caller need not wait for them again. Other failures are ignored here.
     pub(crate) fn open_concurrently(&self, buckets: &[Arc<SealedBucket>]) -> BTreeMap<u64, StoreError> {
-        let is_far =
-            |bucket: &&Arc<SealedBucket>| !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none();
-        let far: Vec<&Arc<SealedBucket>> = buckets.iter().filter(is_far).collect();
+        let far: Vec<&Arc<SealedBucket>> = buckets.iter().filter(|bucket| self.is_opening_far(bucket)).collect();
         if far.len() < 2 {
             return BTreeMap::new();
         }

@@ -15,6 +15,7 @@ mod log_damage;
 mod lost_answers;
 mod many_indexes;
 mod migrate;
+mod newest_first;
 mod objects;
 mod panics;
 mod rebuild;
