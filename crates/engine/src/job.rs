@@ -19,7 +19,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
 use quarry_eval::EngineError;
-use quarry_eval::context::{CommandContext, ReleasableMemory, Stop, SubsearchDefaults, TransactionLimits};
+use quarry_eval::context::{CommandContext, ReleasableMemory, Stop, SubsearchDefaults, TransactionLimits, WorkStart};
 use quarry_eval::costs::Costs;
 use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::{ExprContext, ExprTables};
@@ -707,7 +707,8 @@ impl Stopper {
         self.0.finish_at(elapsed_ns);
     }
 
-    /// Whether a command has ended before it had processed all events that were read.
+    /// Whether a command has ended before it had processed all events that were read, or the reader of the rows before it
+    /// had read all rows.
     pub fn was_cut(&self) -> bool {
         self.0.was_cut()
     }
@@ -720,6 +721,16 @@ impl Stopper {
     /// Stops reading events; the result is based on the events read so far.
     pub fn finish_early(&self) {
         self.0.finish_early();
+    }
+
+    /// Begins work that ends when [`Stopper::should_end_rows`] is true.
+    pub fn begin_work(&self) -> WorkStart {
+        self.0.begin_work()
+    }
+
+    /// Whether a reader that began to read rows at `start` should read no more, because the search was finalised.
+    pub fn should_end_rows(&self, start: WorkStart) -> bool {
+        self.0.should_end_rows(start)
     }
 
     /// Stops reading events until [`Stopper::resume`].

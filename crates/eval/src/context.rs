@@ -336,8 +336,9 @@ impl Stop {
     }
 
     /// Whether a command that began its work at `start` should end with what it has computed. Called wherever one step
-    /// of the command may take milliseconds.
+    /// of the command may take milliseconds. While the search is paused, the call waits.
     pub fn should_end_work(&self, start: WorkStart) -> bool {
+        self.wait_while_paused();
         let worked_ns = |clock: &SharedClock| clock.elapsed_ns().saturating_sub(start.0);
         self.is_cancelled()
             || self.is_overdue(WORK_AFTER_FINISH_NS)
@@ -370,8 +371,9 @@ impl Stop {
 
     /// Fails if the result is no longer needed. Loops in which one row may take milliseconds call this for every row,
     /// because they do not request further rows meanwhile. The user never sees the error: a cancelled search has no
-    /// result.
+    /// result. While the search is paused, the call waits.
     pub fn check_cancelled(&self) -> Result<(), EngineError> {
+        self.wait_while_paused();
         if self.is_cancelled() { Err(EngineError::invalid("the search is cancelled")) } else { Ok(()) }
     }
 
@@ -489,17 +491,27 @@ mod tests {
 
     #[test]
     fn paused_searches_continue_when_resumed_or_ended() {
-        for (end, stops) in [(Stop::resume as fn(&Stop), false), (Stop::finish_early, true), (Stop::cancel, true)] {
-            let stop = Stop::default();
-            stop.pause();
-            thread::scope(|scope| {
-                let (reported, hears) = channel();
-                let stop = &stop;
-                scope.spawn(move || reported.send(stop.should_stop_reading()));
-                assert!(hears.try_recv().is_err(), "it waits");
-                end(stop);
-                assert_eq!(hears.recv(), Ok(stops));
-            });
+        // Each call, and its results after the search was resumed, finalised and cancelled.
+        type Call = fn(&Stop) -> bool;
+        let calls: [(Call, [bool; 3]); 3] = [
+            (Stop::should_stop_reading, [false, true, true]),
+            (|stop| stop.check_cancelled().is_err(), [false, false, true]),
+            (|stop| stop.should_end_work(stop.begin_work()), [false, false, true]),
+        ];
+        let ends = [Stop::resume as fn(&Stop), Stop::finish_early, Stop::cancel];
+        for (call, expected) in calls {
+            for (end, expected) in ends.iter().zip(expected) {
+                let stop = Stop::default();
+                stop.pause();
+                thread::scope(|scope| {
+                    let (reported, hears) = channel();
+                    let stop = &stop;
+                    scope.spawn(move || reported.send(call(stop)));
+                    assert!(hears.try_recv().is_err(), "it waits");
+                    end(stop);
+                    assert_eq!(hears.recv(), Ok(expected));
+                });
+            }
         }
     }
 }

@@ -359,16 +359,13 @@ impl Ord for SortKey<'_> {
 impl SortKey<'_> {
     /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if the
     /// numbers are equal, the keys must be compared. Most comparisons of a large sort need only this number and read no
-    /// text.
-    pub fn order_prefix(&self) -> u64 {
-        self.order_prefix_after(0)
-    }
-
-    /// Like [`SortKey::order_prefix`], for keys whose texts all begin with the same `prefix` bytes, which are skipped.
-    pub fn order_prefix_after(&self, prefix: usize) -> u64 {
+    /// text. All keys that are texts must begin with the same `prefix` bytes, which are skipped. `has_fractions` also
+    /// orders fractions, and is permitted if none of the keys is [`Number::Nanos`].
+    pub fn order_prefix_after(&self, prefix: usize, has_fractions: bool) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {
-            // The fraction is dropped, because the variants of [`Number`] round it differently.
+            SortKey::Number(number) if has_fractions => to_ordered_bits(number.as_f64()) >> CLASS_BITS,
+            // The fraction is dropped, because [`Number::Nanos`] rounds it differently.
             SortKey::Number(number) => to_ordered_bits(number.as_f64().floor()) >> CLASS_BITS,
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {

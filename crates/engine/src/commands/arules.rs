@@ -57,8 +57,7 @@ impl BlockingTable for Arules {
             }
             for set in 1u32..1 << fields.len() {
                 let members = (0..fields.len()).filter(|at| set >> at & 1 == 1);
-                let items: Option<Items<'_>> =
-                    members.map(|at| Some((at, fields[at].texts[row].as_deref()?))).collect();
+                let items: Option<Items<'_>> = members.map(|at| Some((at, fields[at].text(row)?))).collect();
                 let Some(items) = items else { continue };
                 let count = counts.entry(items).or_insert_with_key(|items| {
                     bytes += ITEMS_OVERHEAD_BYTES + size_of_val(items.as_slice());

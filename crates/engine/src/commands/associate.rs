@@ -43,7 +43,7 @@ impl<'t> Pair<'t> {
     /// Counts the values of `target`; `None` if the search ended before all rows were counted.
     fn count(reference: &'t FieldTexts, target: &'t FieldTexts, should_end: &dyn Fn() -> bool) -> Option<Pair<'t>> {
         let mut pair = Pair { whole: BTreeMap::new(), given: BTreeMap::new() };
-        for (row, (value, target_value)) in reference.texts.iter().zip(&target.texts).enumerate() {
+        for (row, (value, target_value)) in reference.texts().zip(target.texts()).enumerate() {
             if row.is_multiple_of(CHECKED_ROWS) && should_end() {
                 return None;
             }
@@ -131,15 +131,20 @@ impl Associate {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::cell::Cell;
+
+    use quarry_eval::rows::{ColumnBuilder, batch_of};
 
     use super::*;
 
     #[test]
     fn a_pair_whose_count_is_cut_is_left_out() {
-        let field = |name: &str| FieldTexts { name: name.to_owned(), texts: vec![Some("x".into()); 2 * CHECKED_ROWS] };
-        let (reference, target) = (field("a"), field("b"));
+        let mut column = ColumnBuilder::new(2 * CHECKED_ROWS);
+        (0..2 * CHECKED_ROWS).for_each(|_| column.push_text("x"));
+        let rows = batch_of([("a", column.finish())], 2 * CHECKED_ROWS).unwrap();
+        let (reference, target) = (FieldTexts::of(&rows, "a"), FieldTexts::of(&rows, "a"));
         let count = |calls: usize| {
             let left = Cell::new(calls);
             Pair::count(&reference, &target, &|| left.replace(left.get().saturating_sub(1)) == 0)

@@ -2,6 +2,7 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, is_hidden};
 
@@ -11,7 +12,29 @@ const FIELDS_MAX: usize = 100;
 /// The texts of a field, row by row.
 pub(super) struct FieldTexts {
     pub(super) name: String,
-    pub(super) texts: Vec<Option<String>>,
+    values: KeyTable,
+    /// Number of each row's value.
+    numbers: Vec<Option<u32>>,
+}
+
+impl FieldTexts {
+    /// The texts of the field `name`.
+    pub(super) fn of(rows: &RecordBatch, name: &str) -> FieldTexts {
+        let (reader, mut values, mut scratch) = (rows::reader(rows, name), KeyTable::default(), String::new());
+        let texts = (0..rows.num_rows()).map(|row| Some(values.intern(reader.text(row, &mut scratch)?.as_bytes())));
+        let numbers = texts.collect();
+        FieldTexts { name: name.to_owned(), values, numbers }
+    }
+
+    /// The text of a row.
+    pub(super) fn text(&self, row: usize) -> Option<&str> {
+        std::str::from_utf8(self.values.key(self.numbers[row]? as usize)).ok()
+    }
+
+    /// The texts of all rows.
+    pub(super) fn texts(&self) -> impl Iterator<Item = Option<&str>> {
+        (0..self.numbers.len()).map(|row| self.text(row))
+    }
 }
 
 /// An error when there are too many fields.
@@ -26,11 +49,7 @@ pub(super) fn check_field_count(names: &[&str], command: &str) -> Result<(), Eng
 /// The texts of these fields; an error when there are too many.
 pub(super) fn texts_of(rows: &RecordBatch, names: &[&str], command: &str) -> Result<Vec<FieldTexts>, EngineError> {
     check_field_count(names, command)?;
-    let texts = |name: &str| {
-        let reader = rows::reader(rows, name);
-        (0..rows.num_rows()).map(|row| reader.value(row).into_text().map(|text| text.into_owned())).collect()
-    };
-    Ok(names.iter().map(|name| FieldTexts { name: (*name).to_owned(), texts: texts(name) }).collect())
+    Ok(names.iter().map(|name| FieldTexts::of(rows, name)).collect())
 }
 
 /// Names of the fields that a table of results shows.

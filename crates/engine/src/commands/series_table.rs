@@ -294,7 +294,7 @@ pub(super) fn row_positions<T: AsRef<str>>(
         keys.push(sort_key(text.as_ref()));
     }
     if spans.iter().all(Option::is_none) {
-        let order = sorted_positions_of(&keys, |a, b| ties(a as usize, b as usize), stop, || false)?;
+        let order = sorted_positions_of(&keys, |a, b| ties(a as usize, b as usize), stop)?;
         return Ok(order.into_iter().map(|(_, row)| row as usize).collect());
     }
     let by_text = |a: usize, b: usize| match (spans[a], spans[b]) {

@@ -11,7 +11,7 @@ mod window;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::{Array, ArrayRef, Int64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -327,33 +327,39 @@ impl Inputs {
 }
 
 impl StreamStats {
-    /// The results for a batch, if no state is reset and there are no windows: aggregate by aggregate.
+    /// The results for the first rows of a batch, at least one, if no state is reset and there are no windows:
+    /// aggregate by aggregate.
     fn running_columns(&mut self, inputs: &Inputs, groups: &[u32]) -> Result<Vec<ArrayRef>, EngineError> {
         let (count, current) = (self.plan.columns.len(), self.command.current);
+        let (work, mut end) = (self.stop.begin_work(), groups.len());
         let (mut built, mut values_left) = (Vec::with_capacity(count), REPEATED_VALUES_MAX);
         for (at, (column, argument)) in self.plan.columns.iter().zip(&inputs.arguments).enumerate() {
             self.stop.check_cancelled()?;
             if matches!(column.body, FunctionBody::Count) {
                 let states = self.running.get_mut(at..).unwrap_or_default();
-                built.push(running_counts(states, count, argument.as_ref(), groups, current));
+                built.push(running_counts(states, count, argument.as_ref(), &groups[..end], current));
                 continue;
             }
-            let mut builder = ColumnBuilder::new(groups.len());
-            for (row, group) in groups.iter().enumerate() {
+            let mut builder = ColumnBuilder::new(end);
+            for (row, group) in groups[..end].iter().enumerate() {
+                self.stop.check_cancelled()?;
+                if row > 0 && end == groups.len() && self.stop.should_end_rows(work) {
+                    end = row;
+                    break;
+                }
                 if *group == NO_GROUP {
                     builder.push_null();
                     continue;
                 }
                 let running = &mut self.running[*group as usize * count + at];
                 let values = RowValues::read(column.body, argument.as_ref(), row);
-                self.stop.check_cancelled()?;
                 let value = value_with_row(running, column.body, &values, inputs.time(row), current);
                 count_repeated(std::slice::from_ref(&value), &mut values_left)?;
                 builder.push(value);
             }
             built.push(builder.finish());
         }
-        Ok(built)
+        Ok(built.into_iter().map(|column: ArrayRef| column.slice(0, end)).collect())
     }
 
     /// The results for a batch from windows of integers; `None` if this or an earlier batch has other values.
@@ -385,7 +391,8 @@ impl StreamStats {
         });
     }
 
-    /// The results for a batch, row by row. `groups` has the group of each row if no state is reset.
+    /// The results for the first rows of a batch, at least one, row by row. `groups` has the group of each row if no
+    /// state is reset.
     fn row_columns(
         &mut self,
         rows: &RecordBatch,
@@ -400,9 +407,13 @@ impl StreamStats {
         let count = rows.num_rows();
         let mut columns: Vec<ColumnBuilder> = self.plan.columns.iter().map(|_| ColumnBuilder::new(count)).collect();
         let (mut values, mut results, mut values_left) = (Vec::new(), Vec::new(), REPEATED_VALUES_MAX);
+        let work = self.stop.begin_work();
         for row in 0..count {
-            // A row may take long: a median is computed from all rows of its window.
+            // A row may take long: the mode is computed from all rows of its window.
             self.stop.check_cancelled()?;
+            if row > 0 && self.stop.should_end_rows(work) {
+                break;
+            }
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();
             }
@@ -498,7 +509,9 @@ impl RowCommand for StreamStats {
             }
         };
         self.account_memory(rows.num_rows())?;
-        let mut result = NewColumns::of(rows);
+        // Some time after the search was finalised, only the first rows have results.
+        let count = columns.first().map_or(rows.num_rows(), |column| column.len());
+        let mut result = NewColumns::of(rows.slice(0, count));
         for (aggregate, column) in self.plan.columns.iter().zip(columns) {
             result.set(&aggregate.name, column);
         }
@@ -515,4 +528,36 @@ fn arguments(plan: &AggregatePlan, rows: &RecordBatch) -> Result<Vec<Option<Colu
         })
     };
     plan.columns.iter().map(|column| argument(&column.argument)).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use quarry_eval::rows::batch_of;
+    use quarry_spl::ast::Command;
+
+    use super::*;
+    use crate::plan::tests::{ReadClock, runner};
+
+    #[test]
+    fn a_finalised_search_computes_its_first_rows() {
+        for search in ["mode(a)", "mode(a) list(a) count", "window=5 mode(a)"] {
+            let parsed = quarry_spl::parse(&format!("* | streamstats {search}"));
+            let Command::StreamStats(command) = &parsed.pipeline.commands[1].command else { panic!("{parsed:?}") };
+            let context = runner("*").context;
+            let plan = AggregatePlan::new(&command.aggregates, Vec::new(), &context.expressions()).unwrap();
+            let mut stats = StreamStats::new(command, Arc::new(plan), None, None, &context);
+            let mut results = || {
+                let mut column = ColumnBuilder::new(9);
+                (0..9).for_each(|_| column.push_text("text"));
+                stats.apply(batch_of([("a", column.finish())], 9).unwrap()).unwrap().num_rows()
+            };
+            assert_eq!(results(), 9, "{search}");
+            context.stop.set_clock(Arc::new(ReadClock::default()));
+            // Finalised at 0 ms; the batch begins at 40 ms. Its rows go on at 80 and 120 ms, and end at 160 ms.
+            context.stop.finish_early();
+            assert_eq!(results(), 3, "{search}");
+            assert!(context.stop.was_cut(), "{search}");
+        }
+    }
 }

@@ -21,6 +21,9 @@ const COLUMNS_MAX: usize = 10_000;
 /// Maximum number of cells of the result.
 const CELLS_MAX: usize = 20_000_000;
 
+/// Number of rows between two checks whether the search was finalised.
+const CHECKED_ROWS: usize = 4_096;
+
 impl Execute for XySeriesCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Ok(vec![blocking(self.clone())])
@@ -79,8 +82,12 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Gri
     let (mut first, mut cells): (Vec<u32>, Vec<(u32, u32, u32)>) = (Vec::new(), Vec::new());
     let (mut scratch, mut other) = (String::new(), String::new());
     let mut last: Option<String> = None;
+    let work = stop.begin_work();
     for row in 0..all.num_rows() {
         stop.check_cancelled()?;
+        if row.is_multiple_of(CHECKED_ROWS) && row > 0 && stop.should_end_rows(work) {
+            break;
+        }
         let (Some(x), Some(name)) = (rows.text(row, &mut scratch), names.text(row, &mut other)) else { continue };
         let at = match command.grouped {
             // With `grouped=true`, consecutive rows with the same row key form one row of the result.

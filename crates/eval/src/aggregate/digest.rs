@@ -23,7 +23,7 @@ const BUFFER_MAX: usize = 4_096;
 const STATE_POINT: usize = 3;
 
 /// A number that no double represents: the nearest double, and the difference in billionths.
-type LongNumber = (f64, i64);
+pub(super) type LongNumber = (f64, i64);
 
 /// Values of which all bits except the ignored ones are equal.
 #[derive(Clone, Copy, Debug)]
@@ -155,12 +155,7 @@ impl Digest {
         let points = self.points.iter().map(|(_, weight)| weight);
         let longs = self.longs.iter().map(|(_, weight)| weight);
         let total: f64 = points.chain(longs).chain(self.bins.iter().map(|bin| &bin.weight)).sum();
-        // The division comes last: 29 % of 100 is exactly 29, but 0.29 times 100 is less.
-        let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
-        let rank = match method {
-            PercentileMethod::NearestRank => of(total).floor().min(total - 1.0),
-            PercentileMethod::Interpolated => of(total - 1.0),
-        };
+        let rank = rank_of(total, percent, method);
         if self.is_rounded() { self.interpolate(rank).map(Number::of_float) } else { self.exact_at(rank) }
     }
 
@@ -178,12 +173,8 @@ impl Digest {
 
     /// Value at a rank, counted from 0; each value is repeated as often as its weight.
     fn exact_at(&self, rank: f64) -> Option<Number> {
-        let (low, part) = (rank.floor(), rank.fract());
         if self.longs.is_empty() {
-            let below = value_at(&self.points, low)?;
-            let between = |above: f64| below + (above - below) * part;
-            let value = if part == 0.0 { Some(below) } else { value_at(&self.points, low + 1.0).map(between) };
-            return value.map(Number::of_float);
+            return value_between(rank, false, |rank| value_at(&self.points, rank).map(|value| (value, 0)));
         }
         let mut all = std::borrow::Cow::Borrowed(&self.longs);
         if !self.points.is_empty() {
@@ -191,13 +182,7 @@ impl Digest {
             all.extend(self.points.iter().map(|(value, weight)| ((*value, 0), *weight)));
             all.sort_unstable_by(|a, b| compare(a.0, b.0));
         }
-        let number = |(value, rest): LongNumber| NumberParts { value, rest, scale: 0 }.number();
-        let below = number(value_at(&all, low)?);
-        if part == 0.0 {
-            return Some(below);
-        }
-        let above = number(value_at(&all, low + 1.0)?);
-        Some(below.plus(above.minus(below).times(Number::Float(part))))
+        value_between(rank, true, |rank| value_at(&all, rank))
     }
 
     /// Value at a rank, counted from 0, of the values in bins.
@@ -332,6 +317,37 @@ impl Digest {
 fn sort_key(value: f64) -> u64 {
     let bits = (value + 0.0).to_bits();
     if value < 0.0 { !bits } else { bits | 1 << (u64::BITS - 1) }
+}
+
+/// The rank of a percentile among `total` numbers, counted from 0.
+pub(super) fn rank_of(total: f64, percent: f64, method: PercentileMethod) -> f64 {
+    // The division comes last: 29 % of 100 is exactly 29, but 0.29 times 100 is less.
+    let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
+    match method {
+        PercentileMethod::NearestRank => of(total).floor().min(total - 1.0),
+        PercentileMethod::Interpolated => of(total - 1.0),
+    }
+}
+
+/// The value at a rank, interpolated between the numbers at the ranks around it; `has_longs` tells whether the numbers
+/// may have more digits than a double.
+pub(super) fn value_between(
+    rank: f64,
+    has_longs: bool,
+    number_at: impl Fn(f64) -> Option<LongNumber>,
+) -> Option<Number> {
+    let (low, part) = (rank.floor(), rank.fract());
+    let number = |(value, rest): LongNumber| NumberParts { value, rest, scale: 0 }.number();
+    let below = number_at(low)?;
+    if part == 0.0 {
+        return Some(if has_longs { number(below) } else { Number::of_float(below.0) });
+    }
+    let above = number_at(low + 1.0)?;
+    if has_longs {
+        let (below, above) = (number(below), number(above));
+        return Some(below.plus(above.minus(below).times(Number::Float(part))));
+    }
+    Some(Number::of_float(below.0 + (above.0 - below.0) * part))
 }
 
 /// The value at a rank from 0.

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, Int64Array};
 use quarry_stdx::number::u32_of;
 
 use super::fold::{Fold, Input, downcast, each_text_list, text_lists};
+use super::functions::{DistinctResult, FunctionBody};
 use super::groups::Members;
 use super::integers::UNSET;
 use super::pairs::{PairSet, PairTable};
 use super::values::{ValueSet, ValueTable};
 use crate::rows::ColumnReader;
+
+fn is_count(body: FunctionBody) -> bool {
+    matches!(body, FunctionBody::Distinct(DistinctResult::Count))
+}
 
 /// Distinct values of all rows.
 #[derive(Clone, Default)]
@@ -44,8 +49,8 @@ impl Fold for UngroupedDistinct {
         Arc::new(builder.finish())
     }
 
-    fn lengths(&self, groups: usize) -> Option<Vec<i64>> {
-        Some(vec![self.0.len() as i64; groups])
+    fn values(&mut self, body: FunctionBody, groups: usize) -> Option<ArrayRef> {
+        is_count(body).then(|| Arc::new(Int64Array::from_value(self.0.len() as i64, groups)) as ArrayRef)
     }
 
     fn bytes(&self) -> usize {
@@ -157,10 +162,13 @@ impl Fold for DistinctFold {
         self.numbered.lists(&pairs, groups, |_| None)
     }
 
-    fn lengths(&self, groups: usize) -> Option<Vec<i64>> {
-        let mut lengths = vec![0; groups];
-        self.pairs.for_each(|group, _| lengths[group as usize] += 1);
-        Some(lengths)
+    fn values(&mut self, body: FunctionBody, groups: usize) -> Option<ArrayRef> {
+        if !is_count(body) {
+            return None;
+        }
+        let mut counts = vec![0; groups];
+        self.pairs.for_each(|group, _| counts[group as usize] += 1);
+        Some(Arc::new(Int64Array::from(counts)))
     }
 
     fn bytes(&self) -> usize {

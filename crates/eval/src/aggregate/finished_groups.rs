@@ -57,7 +57,7 @@ impl FinishedGroups {
         self.groups.key_columns(Some(positions))
     }
 
-    /// The groups in ascending order of their BY fields; if the search was finalised, perhaps only the first of them.
+    /// The groups in ascending order of their BY fields.
     pub fn order(&self, stop: &Stop) -> Result<Vec<u32>, EngineError> {
         group_order::order_of(&self.groups, stop)
     }
@@ -67,7 +67,8 @@ impl FinishedGroups {
         GroupRanks::of(&self.groups, stop)
     }
 
-    /// The first `count` of these groups in the order of their BY fields.
+    /// The first `count` of these groups in the order of their BY fields; if there are not more, all of them in their
+    /// order.
     pub fn first(&self, positions: &[u32], count: usize, stop: &Stop) -> Result<Vec<u32>, EngineError> {
         group_order::first_of(&self.groups, positions, count, stop)
     }

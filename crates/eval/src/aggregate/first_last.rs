@@ -7,12 +7,13 @@ use arrow::array::{Array, ArrayRef};
 use quarry_stdx::number::u32_of;
 
 use super::fold::{Fold, Input, downcast, each_text_list, grow, text_lists};
+use super::functions::{FunctionBody, PickResult};
 use super::groups::Members;
 use super::integers::UNSET;
 use super::state::sequence_entry;
 use super::state_column::{LIST_VALUES_MAX, PickKey};
-use crate::functions::time::instant;
-use crate::rows::ColumnReader;
+use crate::functions::time::{instant, seconds};
+use crate::rows::{ColumnBuilder, ColumnReader};
 
 /// Approximate allocator overhead of a stored text, in bytes.
 const TEXT_OVERHEAD_BYTES: usize = 16;
@@ -97,7 +98,43 @@ impl Fold for SequenceFold {
 #[derive(Clone)]
 pub(crate) struct Pick {
     key: i64,
-    values: Vec<String>,
+    values: RowTexts,
+}
+
+/// The texts of a row, in as few allocations as possible: there may be a million rows, nearly all with one text.
+#[derive(Clone)]
+enum RowTexts {
+    One(Box<str>),
+    Several(Box<[Box<str>]>),
+}
+
+impl RowTexts {
+    fn of<T: AsRef<str>>(mut texts: impl Iterator<Item = T>) -> RowTexts {
+        match (texts.next(), texts.next()) {
+            (Some(text), None) => RowTexts::One(text.as_ref().into()),
+            (first, second) => {
+                let texts = first.into_iter().chain(second).chain(texts);
+                RowTexts::Several(texts.map(|text| text.as_ref().into()).collect())
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        let texts: &[Box<str>] = match self {
+            RowTexts::One(text) => std::slice::from_ref(text),
+            RowTexts::Several(texts) => texts,
+        };
+        texts.iter().map(|text| &**text)
+    }
+
+    /// Bytes held, besides the value itself.
+    fn bytes(&self) -> usize {
+        let texts = self.iter().map(|text| text.len() + TEXT_OVERHEAD_BYTES).sum::<usize>();
+        match self {
+            RowTexts::One(_) => texts,
+            RowTexts::Several(several) => texts + size_of_val(several.as_ref()),
+        }
+    }
 }
 
 /// The values of the best row of each group.
@@ -119,7 +156,6 @@ impl Fold for PickFold {
         grow(&mut self.picks, members.groups, None);
         let Some(values) = input.values else { return };
         grow(&mut self.new_rows, members.groups, UNSET);
-        let texts = |row: usize| -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
         let mut changed = Vec::new();
         members.for_each(|row, group| {
             let Some(key) = self.key_of(input, row) else { return };
@@ -128,14 +164,15 @@ impl Fold for PickFold {
             // depends on the plan and on how the events are stored.
             let is_better = match known {
                 Some(known) if key == known.key => match self.new_rows[group] {
-                    UNSET => values.values(row).gt(known.values.iter().map(|text| Cow::Borrowed(text.as_str()))),
+                    UNSET => values.values(row).gt(known.values.iter().map(Cow::Borrowed)),
                     best => values.values(row).gt(values.values(best as usize)),
                 },
                 Some(known) => self.key.prefers(key, known.key),
                 None => true,
             };
             if is_better && !values.is_null(row) {
-                known.get_or_insert_with(|| Pick { key, values: Vec::new() }).key = key;
+                let none = || Pick { key, values: RowTexts::Several(Box::default()) };
+                known.get_or_insert_with(none).key = key;
                 if std::mem::replace(&mut self.new_rows[group], u32_of(row)) == UNSET {
                     changed.push(group);
                 }
@@ -144,8 +181,8 @@ impl Fold for PickFold {
         for group in changed {
             let row = std::mem::replace(&mut self.new_rows[group], UNSET) as usize;
             let Some(pick) = &mut self.picks[group] else { continue };
-            let values = texts(row);
-            self.bytes = (self.bytes + bytes_of(&values)).saturating_sub(bytes_of(&pick.values));
+            let values = RowTexts::of(values.values(row));
+            self.bytes = (self.bytes + values.bytes()).saturating_sub(pick.values.bytes());
             pick.values = values;
         }
     }
@@ -164,15 +201,29 @@ impl Fold for PickFold {
         grow(&mut self.picks, total, None);
         each_text_list(states, groups, |group, texts| {
             let Some(key) = texts.next().and_then(|text| text.parse::<i64>().ok()) else { return };
-            self.merge_pick(group, Pick { key, values: texts.map(str::to_owned).collect() });
+            self.merge_pick(group, Pick { key, values: RowTexts::of(texts) });
         });
+    }
+
+    fn values(&mut self, body: FunctionBody, groups: usize) -> Option<ArrayRef> {
+        let FunctionBody::Pick { shown, .. } = body else { return None };
+        grow(&mut self.picks, groups, None);
+        let mut values = ColumnBuilder::new(groups);
+        for pick in &self.picks {
+            match (pick, shown) {
+                (None, _) => values.push_null(),
+                (Some(pick), PickResult::Values) => values.push_multi(pick.values.iter()),
+                (Some(pick), PickResult::Time) => values.push(seconds(pick.key)),
+            }
+        }
+        Some(values.finish())
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.picks.resize(groups, None);
         let mut builder = text_lists(groups);
         for pick in self.picks {
-            if let Some(Pick { key, values, .. }) = pick {
+            if let Some(Pick { key, values }) = pick {
                 builder.values().append_value(key.to_string());
                 values.iter().for_each(|value| builder.values().append_value(value));
             }
@@ -191,11 +242,12 @@ impl PickFold {
     fn merge_pick(&mut self, group: usize, pick: Pick) {
         let known = &mut self.picks[group];
         let better = known.as_ref().is_none_or(|known| {
-            self.key.prefers(pick.key, known.key) || (pick.key == known.key && pick.values > known.values)
+            self.key.prefers(pick.key, known.key)
+                || (pick.key == known.key && pick.values.iter().gt(known.values.iter()))
         });
         if better {
-            self.bytes += bytes_of(&pick.values);
-            self.bytes = self.bytes.saturating_sub(known.as_ref().map_or(0, |known| bytes_of(&known.values)));
+            self.bytes += pick.values.bytes();
+            self.bytes = self.bytes.saturating_sub(known.as_ref().map_or(0, |known| known.values.bytes()));
             *known = Some(pick);
         }
     }

@@ -19,7 +19,7 @@ use quarry_event::value::{parse_exact_number, parse_number};
 use super::digest::Digest;
 use super::distinct_values::{DistinctFold, TallyFold, UngroupedDistinct};
 use super::first_last::{PickFold, SequenceFold};
-use super::functions::Percentile;
+use super::functions::FunctionBody;
 use super::groups::{MemberKind, Members};
 use super::moments::Moments;
 use super::numbers::{NumberColumn, NumberParts};
@@ -56,12 +56,8 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);
     /// The states of groups `0..groups`.
     fn state(self: Box<Self>, groups: usize) -> ArrayRef;
-    /// Number of values per group; `None` unless the fold only counts distinct values.
-    fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
-        None
-    }
-    /// The percentile of each group; `None` unless the fold collects values for percentiles.
-    fn percentiles(&mut self, _percentile: Percentile, _groups: usize) -> Option<ArrayRef> {
+    /// The function's value of each group, if the fold can compute it without its serialised states.
+    fn values(&mut self, _body: FunctionBody, _groups: usize) -> Option<ArrayRef> {
         None
     }
     /// Adds a number of rows to each of these groups; for folds that count rows.
@@ -467,7 +463,8 @@ impl Fold for DigestFold {
         each_number_list(states, groups, |group, list| self.digests[group].merge_state(list));
     }
 
-    fn percentiles(&mut self, percentile: Percentile, groups: usize) -> Option<ArrayRef> {
+    fn values(&mut self, body: FunctionBody, groups: usize) -> Option<ArrayRef> {
+        let FunctionBody::Percentile(percentile) = body else { return None };
         grow(&mut self.digests, groups, Digest::new(self.exact));
         let mut values = ColumnBuilder::new(groups);
         let numbers = self.digests.iter_mut().map(|digest| percentile.of(digest));

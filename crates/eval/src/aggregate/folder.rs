@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use quarry_stdx::number::u32_of;
@@ -15,7 +15,7 @@ use quarry_stdx::number::u32_of;
 use super::code_counts::{CountedValues, DirectCounts};
 use super::finished_groups::FinishedGroups;
 use super::fold::{self, Fold, Input};
-use super::functions::{DistinctResult, FunctionBody};
+use super::functions::FunctionBody;
 use super::groups::GroupTable;
 use super::numbers::Numbers;
 use super::spill::{MergedFolders, SpilledPartials};
@@ -241,8 +241,11 @@ impl Folder {
         if is_one_group || !SpilledPartials::may_split(self.level) {
             return Err(EngineError::Memory);
         }
+        // The states of a million groups take a fraction of a second.
+        self.dataflow.stop().check_cancelled()?;
         let state = self.take_state()?;
         assert_eq!(self.groups.len(), 0, "spilled states are removed from memory");
+        self.dataflow.stop().check_cancelled()?;
         let (keys, level, dataflow) = (self.plan.by.len(), self.level, &self.dataflow);
         self.spilled.get_or_insert_with(|| SpilledPartials::new(level, dataflow)).add(&state, keys)
     }
@@ -383,16 +386,10 @@ impl Folder {
         self.flush_last_direct_counts();
         let groups = self.groups.len();
         let columns = self.plan.columns.iter().zip(self.folds).map(|(column, mut folds)| {
-            if let (FunctionBody::Percentile(percentile), [fold]) = (column.body, folds.parts.as_mut_slice())
-                && let Some(values) = fold.percentiles(percentile, groups)
+            if let [fold] = folds.parts.as_mut_slice()
+                && let Some(values) = fold.values(column.body, groups)
             {
                 return values;
-            }
-            if matches!(column.body, FunctionBody::Distinct(DistinctResult::Count))
-                && let [fold] = folds.parts.as_slice()
-                && let Some(lengths) = fold.lengths(groups)
-            {
-                return Arc::new(Int64Array::from(lengths)) as ArrayRef;
             }
             let states: Vec<ArrayRef> = folds.parts.into_iter().map(|fold| fold.state(groups)).collect();
             finish::value_of(column.body, &states, groups)

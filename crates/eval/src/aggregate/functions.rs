@@ -13,6 +13,7 @@ use quarry_spl::functions::{PercentileKind, PercentileMethod, StatsFunction};
 
 use super::digest::Digest;
 use super::moments::Moments;
+use super::ordered_numbers::OrderedNumbers;
 use super::sparkline::{PointValue, value_of_point};
 use super::state_column::{PickKey, SparklineInput, StateColumn};
 
@@ -188,6 +189,11 @@ impl Percentile {
     /// Whether all distinct numbers are kept, however many there are.
     pub(crate) fn is_exact(self) -> bool {
         self.kind == PercentileKind::Exact
+    }
+
+    /// The value of the percentile of these numbers.
+    pub fn of_numbers(self, numbers: &OrderedNumbers) -> Option<Number> {
+        numbers.percentile(self.percent, self.method)
     }
 
     /// The value of the percentile.

@@ -15,38 +15,40 @@ use super::groups::GroupTable;
 use super::values::ValueTable;
 use crate::EngineError;
 use crate::context::Stop;
-use crate::rows::rank::{common_prefix, sorted_positions_of};
+use crate::rows::rank::{KeyPrefixes, sorted_positions_of};
 use crate::rows::sort_first;
 
 /// Number of groups that are sorted between two checks for cancellation.
 const CHECKED_GROUPS: usize = 65_536;
 
-/// All groups in ascending order of their BY fields. Some time after the search was finalised, only the first groups if
-/// there is one BY field: with several fields, a field has fewer distinct values, and their sort is short.
+/// All groups in ascending order of their BY fields. A search that was finalised sorts them to the end: commands after
+/// it, such as a sort by count, need all groups.
 pub(super) fn order_of(groups: &GroupTable, stop: &Stop) -> Result<Vec<u32>, EngineError> {
     if let [values] = groups.fields() {
-        let work = stop.begin_work();
-        let (_, order) = sort_values(values, stop, || !stop.is_cancelled() && stop.should_end_rows(work))?;
-        return Ok(order.into_iter().map(|(_, group)| group).collect());
+        return Ok(sort_values(values, stop)?.1.into_iter().map(|(_, group)| group).collect());
     }
     let mut order = (0..u32_of(groups.len())).collect();
     GroupRanks::of(groups, stop)?.sort(&mut order, 0..groups.fields().len(), stop)?;
     Ok(order)
 }
 
-/// The first `count` of these groups in ascending order of their BY fields.
+/// The first `count` of these groups in ascending order of their BY fields; if there are not more, all of them in their
+/// order.
 pub(super) fn first_of(
     groups: &GroupTable,
     positions: &[u32],
     count: usize,
     stop: &Stop,
 ) -> Result<Vec<u32>, EngineError> {
+    if positions.len() <= count {
+        return Ok(positions.to_vec());
+    }
     let fields = groups.fields().iter().zip(groups.value_numbers());
     let fields = fields.map(|(values, numbers)| Ok(KeyedField { values, keys: sort_keys(values, stop)?, numbers }));
     let fields = fields.collect::<Result<Vec<_>, EngineError>>()?;
     // Most comparisons need only the prefix of the first field's key.
-    let prefix = fields.first().map_or(0, |field| common_prefix(&field.keys));
-    let prefix_of = |group: u32| fields.first().map_or(0, |field| field.key(group).order_prefix_after(prefix));
+    let prefixes = fields.first().map(|field| (KeyPrefixes::of(&field.keys), field));
+    let prefix_of = |group: u32| prefixes.as_ref().map_or(0, |(prefixes, field)| prefixes.prefix(field.key(group)));
     let mut order: Vec<(u64, u32)> = positions.iter().map(|group| (prefix_of(*group), *group)).collect();
     let compare = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
         let by_values = || first_difference(fields.iter().map(|field| field.compare_keys(*a, *b)));
@@ -84,13 +86,9 @@ impl KeyedField<'_> {
 }
 
 /// The sort keys of a field's values, and the numbers of the values in ascending order.
-fn sort_values<'v>(
-    values: &'v ValueTable,
-    stop: &Stop,
-    should_end: impl Fn() -> bool,
-) -> Result<(Vec<SortKey<'v>>, Vec<(u64, u32)>), EngineError> {
+fn sort_values<'v>(values: &'v ValueTable, stop: &Stop) -> Result<(Vec<SortKey<'v>>, Vec<(u64, u32)>), EngineError> {
     let keys = sort_keys(values, stop)?;
-    let order = sorted_positions_of(&keys, |a, b| compare_texts(values, a, b), stop, should_end)?;
+    let order = sorted_positions_of(&keys, |a, b| compare_texts(values, a, b), stop)?;
     Ok((keys, order))
 }
 
@@ -132,12 +130,12 @@ struct FieldRanks {
 impl FieldRanks {
     /// The ranks of a field's values.
     fn of(values: &ValueTable, stop: &Stop) -> Result<FieldRanks, EngineError> {
-        let (keys, order) = sort_values(values, stop, || false)?;
+        let (keys, order) = sort_values(values, stop)?;
         assert_eq!(order.len(), values.len(), "every value has a rank");
         let (mut ranks, mut rank, mut has_ties) = (vec![0; order.len()], 0, false);
         for pair in order.windows(2) {
             let [(one, before), (other, after)] = [pair[0], pair[1]];
-            // Different prefixes suffice; the keys are in places of memory all over.
+            // Keys with different prefixes differ. To compare the keys would read memory in random order.
             let is_same = one == other && keys[before as usize] == keys[after as usize];
             has_ties |= is_same;
             rank += u32::from(!is_same);
@@ -213,11 +211,6 @@ pub fn sort_by_ranks(groups: &mut Vec<u32>, ranks: &[u32], stop: &Stop) -> Resul
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicI64, Ordering as AtomicOrdering};
-
-    use quarry_stdx::Clock;
-
     use super::*;
 
     /// Groups with these values of two fields.
@@ -237,36 +230,6 @@ mod tests {
         let expected =
             [["-2.50", "7"], ["1", "5"], ["1.0", "5"], ["1", "6"], ["10", ""], ["10.0.0.1", "x"], ["b", "1"]];
         assert_eq!(found, expected);
-    }
-
-    /// A clock that advances 40 ms with each reading.
-    #[derive(Debug, Default)]
-    struct ReadClock(AtomicI64);
-
-    impl Clock for ReadClock {
-        fn now_ns(&self) -> i64 {
-            self.elapsed_ns()
-        }
-
-        fn elapsed_ns(&self) -> i64 {
-            self.0.fetch_add(40_000_000, AtomicOrdering::Relaxed)
-        }
-    }
-
-    #[test]
-    fn a_finalised_search_has_the_first_groups() {
-        let mut groups = GroupTable::new(vec![None]);
-        (0..200_000).for_each(|at| {
-            groups.group_of(std::iter::once((at * 7_919 % 200_000).to_string().as_str()));
-        });
-        let stop = Stop::default();
-        let all = order_of(&groups, &stop).unwrap();
-        assert_eq!(all.len(), 200_000);
-        stop.set_clock(Arc::new(ReadClock::default()));
-        stop.finish_early();
-        let some = order_of(&groups, &stop).unwrap();
-        assert!(!some.is_empty() && some.len() < all.len() && some == all[..some.len()], "{} groups", some.len());
-        assert!(stop.was_cut());
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod integers;
 pub mod keys;
 pub mod moments;
 pub mod numbers;
+pub mod ordered_numbers;
 mod pairs;
 pub mod row_groups;
 pub mod running_state;

@@ -8,11 +8,11 @@ use quarry_event::TimeNs;
 use quarry_event::value::{Number, format_number, parse_exact_number, parse_number};
 use quarry_stdx::number::f64_of;
 
-use super::digest::Digest;
 use super::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
 use super::keys::KeyTable;
 use super::moments::Moments;
 use super::numbers::NumberParts;
+use super::ordered_numbers::OrderedNumbers;
 use super::state_column::{LIST_VALUES_MAX, PickKey};
 use super::total::Total;
 use crate::rows::Value;
@@ -36,8 +36,8 @@ pub enum RunningState {
     List(Vec<String>),
     /// First and last row.
     Ends(Box<(Option<RowValues>, Option<RowValues>)>),
-    /// Sketch of the distribution of numbers.
-    Digest(Box<Digest>),
+    /// All numbers, for percentiles.
+    Numbers(Box<OrderedNumbers>),
     /// A function without a running value.
     Nothing,
 }
@@ -101,7 +101,7 @@ impl RunningState {
             FunctionBody::Extreme { .. } | FunctionBody::Bounds(_) => RunningState::Extremes(Box::default()),
             FunctionBody::Distinct(_) | FunctionBody::Mode => RunningState::Distinct(Box::default()),
             FunctionBody::List => RunningState::List(Vec::new()),
-            FunctionBody::Percentile(percentile) => RunningState::Digest(Box::new(Digest::new(percentile.is_exact()))),
+            FunctionBody::Percentile(_) => RunningState::Numbers(Box::default()),
             FunctionBody::Pick { .. } | FunctionBody::Change(_) => RunningState::Ends(Box::default()),
             FunctionBody::Constant(_) | FunctionBody::Sparkline { .. } => RunningState::Nothing,
         }
@@ -118,8 +118,8 @@ impl RunningState {
                 values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number))
             }
             RunningState::Moments(moments) => moments.add_texts(values),
-            RunningState::Digest(digest) => {
-                values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| digest.add_number(number))
+            RunningState::Numbers(numbers) => {
+                values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| numbers.add(number))
             }
             RunningState::Extremes(ends) => {
                 let only_numbers = body.reads_only_numbers();
@@ -151,7 +151,7 @@ impl RunningState {
             RunningState::Count(count) => *count += 1,
             RunningState::Sums(sums) => sums.add(Number::Float(number)),
             RunningState::Moments(moments) => moments.add(number),
-            RunningState::Digest(digest) => digest.add(number),
+            RunningState::Numbers(numbers) => numbers.add(Number::Float(number)),
             _ => self.add(body, &[format_number(number)], None),
         }
     }
@@ -165,7 +165,9 @@ impl RunningState {
             (RunningState::Moments(moments), FunctionBody::Moments(value)) => {
                 value(moments).map_or(Value::Null, Value::from_f64)
             }
-            (RunningState::Digest(digest), FunctionBody::Percentile(percentile)) => number(percentile.of(digest)),
+            (RunningState::Numbers(numbers), FunctionBody::Percentile(percentile)) => {
+                number(percentile.of_numbers(numbers))
+            }
             (RunningState::Extremes(ends), FunctionBody::Extreme { largest }) => {
                 text(if largest { &ends.1 } else { &ends.0 }.clone())
             }
@@ -206,7 +208,7 @@ impl RunningState {
                 size_of::<(Option<RowValues>, Option<RowValues>)>()
                     + rows.map(|(_, values)| texts(values)).sum::<usize>()
             }
-            RunningState::Digest(digest) => digest.bytes(),
+            RunningState::Numbers(numbers) => size_of::<OrderedNumbers>() + numbers.bytes(),
         }
     }
 }

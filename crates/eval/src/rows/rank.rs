@@ -4,10 +4,10 @@
 
 use std::cmp::Ordering;
 
-use quarry_event::value::{SortKey, parse_number, sort_key};
+use quarry_event::value::{Number, SortKey, parse_number, sort_key};
 use quarry_spl::ast::SortKind;
 
-use super::cancellable_sort::sort_first_until;
+use super::cancellable_sort::sort_cancellable;
 use crate::EngineError;
 use crate::context::Stop;
 
@@ -37,27 +37,45 @@ pub fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&st
     }
 }
 
-/// Positions of values in ascending order, each with the value's [`SortKey::order_prefix_after`]; `by_text` orders
-/// values that the keys do not distinguish. After `should_end`, only the first values are returned. A cancelled search
-/// ends early, because millions of values take a second.
+/// Positions of values in ascending order, each with its prefix ([`KeyPrefixes`]); `by_text` orders
+/// values that the keys do not distinguish. A cancelled search ends early, because millions of values take a second.
 pub fn sorted_positions_of(
     values: &[SortKey<'_>],
     by_text: impl Fn(u32, u32) -> Ordering,
     stop: &Stop,
-    should_end: impl Fn() -> bool,
 ) -> Result<Vec<(u64, u32)>, EngineError> {
-    let prefix = common_prefix(values);
-    let mut order: Vec<(u64, u32)> = values.iter().map(|value| value.order_prefix_after(prefix)).zip(0..).collect();
+    let prefixes = KeyPrefixes::of(values);
+    let mut order: Vec<(u64, u32)> = values.iter().map(|value| prefixes.prefix(value)).zip(0..).collect();
     let compare = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
         let by_value = || values[*a as usize].cmp(&values[*b as usize]);
         one.cmp(other).then_with(by_value).then_with(|| by_text(*a, *b))
     };
-    sort_first_until(&mut order, usize::MAX, compare, || stop.check_cancelled(), should_end)?;
+    sort_cancellable(&mut order, compare, || stop.check_cancelled())?;
     Ok(order)
 }
 
+/// Numbers that order most keys of a column without comparing the keys ([`SortKey::order_prefix_after`]).
+pub(crate) struct KeyPrefixes {
+    /// Number of bytes with which all texts begin.
+    skipped: usize,
+    has_fractions: bool,
+}
+
+impl KeyPrefixes {
+    /// The prefixes for these keys.
+    pub(crate) fn of(values: &[SortKey<'_>]) -> KeyPrefixes {
+        let is_nanos = |value: &SortKey<'_>| matches!(value, SortKey::Number(Number::Nanos(_)));
+        KeyPrefixes { skipped: common_prefix(values), has_fractions: !values.iter().any(is_nanos) }
+    }
+
+    /// The prefix of one of the keys.
+    pub(crate) fn prefix(&self, value: &SortKey<'_>) -> u64 {
+        value.order_prefix_after(self.skipped, self.has_fractions)
+    }
+}
+
 /// Bytes with which all texts begin.
-pub(crate) fn common_prefix(values: &[SortKey<'_>]) -> usize {
+fn common_prefix(values: &[SortKey<'_>]) -> usize {
     let mut texts = values.iter().filter_map(|value| match value {
         SortKey::Text(text) => Some(text.as_bytes()),
         SortKey::Number(_) | SortKey::Address(_) => None,
@@ -79,7 +97,7 @@ mod tests {
     #[test]
     fn a_cancelled_search_sorts_nothing() {
         let (values, stop) = ([sort_key("b"), sort_key("a")], Stop::default());
-        let order = || sorted_positions_of(&values, |_, _| Ordering::Equal, &stop, || false);
+        let order = || sorted_positions_of(&values, |_, _| Ordering::Equal, &stop);
         assert_eq!(order().unwrap().into_iter().map(|(_, at)| at).collect::<Vec<_>>(), [1, 0]);
         stop.cancel();
         assert!(order().is_err());
@@ -89,13 +107,20 @@ mod tests {
         #[test]
         fn values_are_ordered_by_key_then_by_text(
             texts in prop::collection::vec(
-                prop_oneof!["[01a]{0,3}", "/api/v1/item/[ab0-2]{0,9}", "-?[0-3](\\.[05])?", "10\\.0\\.[0-2]\\.1"],
+                prop_oneof![
+                    "[01a]{0,3}",
+                    "-?[0-2]\\.[0-9]{1,3}",
+                    "170000000[01]\\.[0-9]{6,9}",
+                    "/api/v1/item/[ab0-2]{0,9}",
+                    "-?[0-3](\\.[05])?",
+                    "10\\.0\\.[0-2]\\.1",
+                ],
                 0..40,
             ),
         ) {
             let values: Vec<SortKey<'_>> = texts.iter().map(|text| sort_key(text)).collect();
             let by_text = |a: u32, b: u32| texts[a as usize].cmp(&texts[b as usize]);
-            let order = sorted_positions_of(&values, by_text, &Stop::default(), || false).unwrap();
+            let order = sorted_positions_of(&values, by_text, &Stop::default()).unwrap();
             let found: Vec<&String> = order.iter().map(|(_, at)| &texts[*at as usize]).collect();
             let mut expected: Vec<&String> = texts.iter().collect();
             expected.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)).then(a.cmp(b)));

@@ -277,14 +277,22 @@ fn order_prefixes_agree_with_the_sort_order() {
         "12:30",
         "~",
     ];
+    let is_nanos = |key: &SortKey<'_>| matches!(key, SortKey::Number(Number::Nanos(_)));
     for one in texts.map(sort_key) {
         for other in texts.map(sort_key) {
-            match one.order_prefix().cmp(&other.order_prefix()) {
-                Ordering::Equal => {}
-                order => assert_eq!(one.cmp(&other), order, "{one:?} {other:?}"),
+            for has_fractions in [false, true] {
+                if has_fractions && (is_nanos(&one) || is_nanos(&other)) {
+                    continue;
+                }
+                let [first, second] = [&one, &other].map(|key| key.order_prefix_after(0, has_fractions));
+                match first.cmp(&second) {
+                    Ordering::Equal => {}
+                    order => assert_eq!(one.cmp(&other), order, "{one:?} {other:?}"),
+                }
             }
         }
     }
+    assert!(sort_key("1.5").order_prefix_after(0, true) > sort_key("1.4999").order_prefix_after(0, true));
 }
 
 proptest! {

@@ -10,7 +10,7 @@ use crate::service::RunningSearch;
 
 /// Message about a search that was finalised and whose commands then ended early.
 const CUT: &str = "the search was finalised while its commands were still working: they ended with a part of the events \
-                   that were read";
+                   that were read, or the result with its first rows";
 
 impl SearchJob {
     pub(super) fn exceeds_run_time(&self) -> bool {

@@ -35,6 +35,9 @@ use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchParams};
 use crate::table::ResultTable;
 
+/// Number of rows that are stored at once; in between, requests can control the job.
+const STORED_ROWS: usize = 8_192;
+
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
@@ -321,18 +324,27 @@ impl StartedJob {
     }
 
     fn take_rows(&mut self) -> Result<(), JobFailure> {
-        let mut is_large = false;
-        while let Some(rows) = self.running.next_rows()? {
+        let (mut is_large, mut reading) = (false, None);
+        let stopper = self.running.stopper();
+        'batches: while let Some(rows) = self.running.next_rows()? {
             if self.job.state() == JobState::Paused {
                 self.release_memory();
             }
-            self.running.stopper().wait_while_paused();
+            stopper.wait_while_paused();
             if let Some(watch) = &mut self.watch {
                 watch.observe_rows(&ResultTable::new(vec![rows.clone()], watch.zone().clone()));
             }
-            if self.job.add_rows(&rows)? == Capacity::Full {
-                self.running.cancel();
-                break;
+            // A batch without rows declares columns.
+            for start in (0..rows.num_rows().max(1)).step_by(STORED_ROWS) {
+                // Some time after the search was finalised, the job ends with its first rows: to store hundreds of
+                // thousands of rows takes half a second.
+                let is_late = reading.is_some_and(|reading| stopper.should_end_rows(reading));
+                reading.get_or_insert_with(|| stopper.begin_work());
+                let part = rows.slice(start, STORED_ROWS.min(rows.num_rows() - start));
+                if is_late || self.job.add_rows(&part)? == Capacity::Full {
+                    self.running.cancel();
+                    break 'batches;
+                }
             }
             drop(rows);
             if !is_large && self.job.lock().rows.bytes() > SENT_BYTES as u64 {
@@ -803,18 +815,6 @@ impl SearchJob {
         if let Err(error) = self.job_store.end_job(&facts, changing.until_s.unwrap_or(0), &more) {
             changing.messages.push(format!("the job will not survive a restart of the server: {error}"));
         }
-    }
-
-    /// Continues in slot `turn`. If the job is paused, the slot is released instead.
-    fn continue_in_slot(&self, turn: Option<Box<dyn SearchSlot>>) {
-        let mut changing = self.lock();
-        if changing.state != JobState::Paused {
-            changing.slot = turn;
-        }
-    }
-
-    fn take_slot(&self) -> Option<Box<dyn SearchSlot>> {
-        self.lock().slot.take()
     }
 
     /// Records why the job waits for a search slot.

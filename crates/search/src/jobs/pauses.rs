@@ -51,4 +51,17 @@ impl SearchJob {
         self.limit_run_time(&changing.run);
         stopper.resume();
     }
+
+    /// Continues in slot `turn`. If the job is paused, the slot is released instead.
+    pub(super) fn continue_in_slot(&self, turn: Option<Box<dyn SearchSlot>>) {
+        let mut changing = self.lock();
+        if changing.state != JobState::Paused {
+            changing.slot = turn;
+        }
+    }
+
+    /// Releases the slot.
+    pub(super) fn take_slot(&self) -> Option<Box<dyn SearchSlot>> {
+        self.lock().slot.take()
+    }
 }

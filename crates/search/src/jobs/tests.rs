@@ -299,6 +299,39 @@ impl Drop for CountedSlot {
     }
 }
 
+/// Search slot of a job that is finalised when it has more than a few rows; then some time passes.
+struct FinalizingSlot {
+    job: Arc<SearchJob>,
+    clock: Arc<ManualClock>,
+    passed_ns: i64,
+}
+
+impl SearchSlot for FinalizingSlot {
+    fn grow(self: Box<Self>, _: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>> {
+        self.job.finalize();
+        self.clock.advance_ns(self.passed_ns);
+        Some(self)
+    }
+}
+
+#[test]
+fn a_finalised_job_keeps_the_rows_that_it_stores_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    for (passed_ns, is_cut) in [(149_000_000, false), (150_000_000, true)] {
+        let text = "| makeresults count=100000 | eval long=printf(\"%0200d\", 1) | reverse";
+        let started = world.create("eva", text, JobOptions::default()).unwrap();
+        let job = Arc::clone(started.job());
+        let slot = FinalizingSlot { job: Arc::clone(&job), clock: Arc::clone(&world.clock), passed_ns };
+        started.run(Some(Box::new(slot)));
+        let status = job.status();
+        assert_eq!((status.state, status.is_finalized), (JobState::Done, true));
+        assert!(status.rows > 0 && (status.rows < 100_000) == is_cut, "{} rows", status.rows);
+        let told = status.messages.iter().any(|message| message.contains("with its first rows"));
+        assert_eq!((status.is_partial, told), (is_cut, is_cut), "{:?}", status.messages);
+    }
+}
+
 #[test]
 fn paused_jobs_release_their_slot_and_large_ones_grow_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Values of an aggregate's argument in one row of `streamstats`, in the form that its function needs.
 //!
-//! A count needs no texts, and a sum needs only the number, so that these functions allocate nothing per row. Other
-//! functions, and sums of multivalues, receive the texts.
+//! A count needs no texts, and a sum or a percentile needs only the number, so that these functions allocate nothing per row. Other
+//! functions, and multivalues of numbers, receive the texts.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use quarry_eval::aggregate::FunctionBody;
 use quarry_eval::aggregate::running_state::RunningState;
 use quarry_eval::rows::{ColumnReader, Value};
 use quarry_event::TimeNs;
-use quarry_event::value::Number;
+use quarry_event::value::{Number, parse_exact_number};
 
 /// Values of an aggregate's argument in one row, as far as its function needs them.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl RowValues {
             }
             (FunctionBody::Count, _) => RowValues::Count((!reader.is_null(row)).into()),
             (
-                FunctionBody::Sum { .. },
+                FunctionBody::Sum { .. } | FunctionBody::Percentile(_),
                 ColumnReader::Int(_)
                 | ColumnReader::Text(_)
                 | ColumnReader::Dictionary(_)
@@ -57,6 +57,9 @@ impl RowValues {
         match (self, running) {
             (RowValues::Count(values), RunningState::Count(count)) => *count += *values as i64,
             (RowValues::Number(number), RunningState::Sums(sums)) => number.iter().for_each(|number| sums.add(*number)),
+            (RowValues::Number(number), RunningState::Numbers(numbers)) => {
+                number.iter().for_each(|number| numbers.add(*number));
+            }
             (RowValues::Texts(texts), running) => running.add(body, texts, time),
             _ => debug_assert!(false, "values are added to a state of the function for which they were read"),
         }
@@ -84,6 +87,12 @@ impl RowValues {
             RowValues::Number(number) => number.iter().len(),
             RowValues::Texts(texts) => texts.len(),
         }
+    }
+
+    /// The numbers among the values.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = Number> + '_ {
+        let number = if let RowValues::Number(number) = self { *number } else { None };
+        number.into_iter().chain(self.texts().iter().filter_map(|text| parse_exact_number(text)))
     }
 
     /// All values, if the function needs them as texts.

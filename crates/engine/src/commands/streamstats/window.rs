@@ -2,7 +2,7 @@
 //!
 //! States refer to rows by number; the rows themselves are stored once, in the window. A count or a sum of small
 //! integers is reduced when a row leaves. Other sums are kept as two stacks, so that nothing is subtracted from them.
-//! For a minimum or maximum, only rows that may still become the extreme are kept. Functions that none of these methods
+//! For percentiles, the numbers are kept in order. For a minimum or maximum, only rows that may still become the extreme are kept. Functions that none of these methods
 //! computes exactly are folded again over the group's rows.
 
 use std::collections::VecDeque;
@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::aggregate::moments::Moments;
+use quarry_eval::aggregate::ordered_numbers::OrderedNumbers;
 use quarry_eval::aggregate::running_state::{RunningState, Sums, is_by_arrival, multivalue, value_of_ends};
 use quarry_eval::aggregate::{DistinctResult, FunctionBody, LIST_VALUES_MAX};
 use quarry_eval::rows::Value;
@@ -99,6 +100,8 @@ pub(super) enum Sliding {
     Extremes(Box<[Kind; 2]>),
     /// Number of times that each value occurs, and the approximate bytes of this table.
     Distinct(HashMap<Box<str>, usize, FixedState>, usize),
+    /// The numbers, for percentiles.
+    Numbers(Box<OrderedNumbers>),
     /// The rows with the smallest and the largest time.
     Times(Box<(Candidates, Candidates)>),
     /// The rows with values.
@@ -128,6 +131,7 @@ impl Sliding {
             RunningState::Distinct(_) if matches!(body, FunctionBody::Distinct(_)) => {
                 Sliding::Distinct(HashMap::default(), 0)
             }
+            RunningState::Numbers(_) => Sliding::Numbers(Box::default()),
             RunningState::Ends(_) if !is_by_arrival(body) => Sliding::Times(Box::default()),
             _ => Sliding::Rows(VecDeque::new()),
         }
@@ -166,6 +170,7 @@ impl Sliding {
                 *bytes += value.len() + VALUE_COUNT_BYTES;
                 tally.insert(value.as_str().into(), 1);
             }),
+            Sliding::Numbers(numbers) => values.numbers().for_each(|number| numbers.add(number)),
             // A row without a time is neither the earliest nor the latest.
             Sliding::Times(_) if row.time.is_none() => {}
             Sliding::Times(ends) => {
@@ -212,6 +217,7 @@ impl Sliding {
                     *bytes = bytes.saturating_sub(value.len() + VALUE_COUNT_BYTES);
                 }
             }),
+            Sliding::Numbers(numbers) => values.numbers().for_each(|number| numbers.remove(number)),
             Sliding::Times(ends) => {
                 remove_row(&mut ends.0, at);
                 remove_row(&mut ends.1, at);
@@ -243,6 +249,12 @@ impl Sliding {
                 multivalue(all)
             }
             Sliding::Distinct(tally, _) => Value::Int(tally.len() as i64),
+            Sliding::Numbers(numbers) => match body {
+                FunctionBody::Percentile(percentile) => {
+                    percentile.of_numbers(numbers).map_or(Value::Null, Value::from_number)
+                }
+                _ => Value::Null,
+            },
             Sliding::Times(ends) => {
                 let end = |end: &Candidates| end.front().map(|(row, _)| (window.row(*row).time, values(*row)));
                 value_of_ends(body, end(&ends.0), end(&ends.1))
@@ -273,6 +285,7 @@ impl Sliding {
                 size_of::<[Kind; 2]>() + held.sum::<usize>()
             }
             Sliding::Distinct(_, bytes) => *bytes,
+            Sliding::Numbers(numbers) => size_of::<OrderedNumbers>() + numbers.bytes(),
             Sliding::Times(ends) => candidates(&ends.0) + candidates(&ends.1),
             Sliding::Rows(rows) => rows.capacity() * size_of::<u64>(),
         }
