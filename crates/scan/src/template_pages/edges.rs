@@ -21,8 +21,8 @@ pub(super) struct EdgeContext {
     pub right: bool,
     /// Whether no percent-encoded breaker lies in the value or shortly before it.
     pub free: bool,
-    /// Whether no percent-encoded breaker lies shortly before the value.
-    pub free_before: bool,
+    /// Whether no percent-encoded breaker lies shortly before the value, or begins with a `%` at its end.
+    pub free_around: bool,
 }
 
 /// Computes the surroundings of a template's parts.
@@ -88,7 +88,7 @@ impl<'a> Edges<'a> {
     }
 
     /// Whether no percent-encoded breaker lies shortly before part `at`.
-    pub(super) fn has_no_encoded_breaker_before(&self, at: usize) -> bool {
+    fn has_no_encoded_breaker_before(&self, at: usize) -> bool {
         let mut length = 0;
         for before in (0..at).rev() {
             if !self.part_has_no_encoded_breaker(before) {
@@ -102,13 +102,23 @@ impl<'a> Edges<'a> {
                 return true;
             }
         }
-        self.around.free_before
+        self.around.free_around
     }
 
-    /// Whether no `%` of a part begins an encoded breaker. If the template describes the values of a column of another
-    /// template, a `%` at the end of such a value is checked with the outer template.
+    /// Whether no percent-encoded breaker lies shortly before part `at`, or begins with a `%` at its end.
+    pub(super) fn has_no_encoded_breaker_around(&self, at: usize) -> bool {
+        self.has_no_encoded_breaker_before(at) && self.continues_no_encoded_breaker(at)
+    }
+
+    /// Whether the bytes after part `at` continue no encoded breaker that a `%` at the end of the part begins.
+    fn continues_no_encoded_breaker(&self, at: usize) -> bool {
+        let (after, may_be_last) = self.bytes_after(at + 1);
+        !after.intersects(PERCENT_SECOND_BYTES) && (!may_be_last || self.around.free_around)
+    }
+
+    /// Whether no `%` of a part begins an encoded breaker.
     pub(super) fn part_has_no_encoded_breaker(&self, at: usize) -> bool {
-        let ends_free = || !self.bytes_after(at + 1).0.intersects(PERCENT_SECOND_BYTES);
+        let ends_free = || self.continues_no_encoded_breaker(at);
         match &self.parts[at] {
             TemplatePart::Literal(literal) => memchr::memchr_iter(b'%', literal).all(|place| {
                 literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_SECOND_BYTES.contains(*next))

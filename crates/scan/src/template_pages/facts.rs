@@ -192,7 +192,7 @@ pub(super) struct Surroundings {
     left: [Bound; 2],
     right: [Bound; 2],
     free: BreakerFree,
-    free_before: BreakerFree,
+    free_around: BreakerFree,
 }
 
 /// Whether a match is bounded on one side of a part.
@@ -224,14 +224,14 @@ impl Surroundings {
         };
         let is_free = |free: BreakerFree| match free {
             BreakerFree::Always => true,
-            BreakerFree::IfOutside => outside.free_before,
+            BreakerFree::IfOutside => outside.free_around,
             BreakerFree::Never => false,
         };
         EdgeContext {
             left: holds(self.left[bounds as usize], outside.left),
             right: holds(self.right[bounds as usize], outside.right),
             free: is_free(self.free),
-            free_before: is_free(self.free_before),
+            free_around: is_free(self.free_around),
         }
     }
 }
@@ -251,7 +251,7 @@ impl WordFacts {
                 facts.free[at] = no_sign;
                 continue;
             };
-            let around = EdgeContext { left: true, right: true, free: true, free_before: true };
+            let around = EdgeContext { left: true, right: true, free: true, free_around: true };
             facts.free[at] = no_sign
                 || templates.iter().all(|template| {
                     let edges = Edges { template_set, parts: &template.parts, around, free: &facts.free };
@@ -402,9 +402,9 @@ impl TemplateFacts {
 }
 
 /// The edges of a template. With `outside`, the text that it describes is bounded on both sides, and no percent-encoded
-/// breaker precedes it.
+/// breaker lies across its ends.
 fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a [bool], outside: bool) -> Edges<'a> {
-    let around = EdgeContext { left: outside, right: outside, free: outside, free_before: outside };
+    let around = EdgeContext { left: outside, right: outside, free: outside, free_around: outside };
     Edges { template_set, parts: &template.parts, around, free }
 }
 
@@ -437,7 +437,7 @@ fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> B
             left: sets.map(|set| bound(before, open_start, firsts, set)),
             right: sets.map(|set| bound(after, open_end, lasts, set)),
             free: free(closed.has_no_encoded_breaker(at), open.has_no_encoded_breaker(at)),
-            free_before: free(closed.has_no_encoded_breaker_before(at), open.has_no_encoded_breaker_before(at)),
+            free_around: free(closed.has_no_encoded_breaker_around(at), open.has_no_encoded_breaker_around(at)),
         };
         PartFacts { surroundings, open_edge: at > 0 && !before.is_subset(breakers) && !here.is_subset(breakers) }
     });
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_breaker_in_a_nested_value_concerns_only_what_follows_it() {
+    fn encoded_breakers_in_nested_values_concern_only_what_is_near() {
         let literal = |text: &str| TemplatePart::Literal(text.as_bytes().into());
         let column = |parent, kind, values: &[&str]| {
             let mut traits = ValueTraits::default();
@@ -495,12 +495,22 @@ mod tests {
             column(Some(1), ColumnKind::Texts, &["a%20b"]),
         ];
         let facts = WordFacts::new(&TemplateSet { columns, ..TemplateSet::default() });
-        let whole = EdgeContext { left: true, right: true, free: true, free_before: true };
+        let whole = EdgeContext { left: true, right: true, free: true, free_around: true };
         let inner = facts.parts(0, 0)[1].surroundings.context(whole, Bounds::Breakers);
-        assert!(!inner.free && inner.free_before);
+        assert!(!inner.free && inner.free_around);
         let parts = facts.parts(1, 0);
         assert!(parts[0].surroundings.context(inner, Bounds::Breakers).free);
         assert!(!parts[1].surroundings.context(inner, Bounds::Breakers).free);
+        // The percent sign at the end of the nested value begins a breaker.
+        let columns = vec![
+            column(None, templates([TemplatePart::Variable(1), literal("20x")]), &["100%20x"]),
+            column(Some(0), templates([TemplatePart::Variable(2), literal("%")]), &["100%"]),
+            column(Some(1), ColumnKind::Texts, &["100"]),
+        ];
+        let facts = WordFacts::new(&TemplateSet { columns, ..TemplateSet::default() });
+        let inner = facts.parts(0, 0)[0].surroundings.context(whole, Bounds::Breakers);
+        assert!(!inner.free && !inner.free_around);
+        assert!(!facts.parts(1, 0)[1].surroundings.context(inner, Bounds::Breakers).free);
     }
 
     #[test]

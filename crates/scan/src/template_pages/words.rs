@@ -161,7 +161,7 @@ impl Word {
         if self.opaque {
             return Ok(WordPlan { runs: None });
         }
-        let around = EdgeContext { left: true, right: true, free: true, free_before: true };
+        let around = EdgeContext { left: true, right: true, free: true, free_around: true };
         let plan = |probe: &Probe| Planner { probe, template_set, facts, segment }.column_plan(0, around);
         let runs = self.runs.iter().map(|spellings| spellings.iter().map(plan).collect());
         Ok(WordPlan { runs: Some(runs.collect::<Result<_, _>>()?) })
@@ -413,7 +413,7 @@ impl Probe {
         };
         let is_bound = |at: usize| match whole.bound {
             WordBound::Breaker => {
-                is_next_to(at, is_breaker) && !may_be_inside_percent_major(text, at, around.free_before)
+                is_next_to(at, is_breaker) && !may_be_inside_percent_major(text, at, around.free_around)
             }
             WordBound::Major => is_next_to(at, is_major),
             WordBound::Whole => false,
@@ -853,7 +853,7 @@ mod tests {
 
     #[test]
     fn a_percent_sign_hides_a_word_only_if_it_may_begin_an_encoded_breaker() {
-        let around = |left, right| EdgeContext { left, right, free: false, free_before: false };
+        let around = |left, right| EdgeContext { left, right, free: false, free_around: false };
         let told = |word: &str, text: &str, around| {
             let word = Word::new(word, WordBound::Breaker, false);
             word.runs[0][0].test_text(text.as_bytes(), around, &mut Vec::new())
@@ -865,8 +865,8 @@ mod tests {
         assert_eq!(told("acc", "%20acc-", around(true, true)), UNDECIDED, "a code may bound the match");
         assert_eq!(told("acc", "0 0acc-", around(true, true)), UNDECIDED, "no bound");
         assert_eq!(told("acc", "acc-", around(true, true)), UNDECIDED, "the first byte may end a code");
-        let is_free_before = EdgeContext { free_before: true, ..around(true, true) };
-        assert_eq!(told("acc", "acc-", is_free_before), YES);
+        let is_free_around = EdgeContext { free_around: true, ..around(true, true) };
+        assert_eq!(told("acc", "acc-", is_free_around), YES);
         assert_eq!(told("asa", "%BSA", around(true, true)), NO);
     }
 

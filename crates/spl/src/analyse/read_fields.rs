@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::has_subsearch;
 use crate::ast::{Expr, ExprKind, SearchExpr};
 use crate::parse::parse_condition;
 
@@ -10,9 +11,18 @@ pub(crate) const RAW: &str = "_raw";
 /// Name of the event time.
 pub(crate) const TIME: &str = "_time";
 
-/// Whether an expression calls a function that reads the whole event.
+/// Whether an expression calls a function that may read fields besides those of [`expr_fields`].
 pub(super) fn reads_event(expr: &Expr) -> bool {
-    matches!(&expr.kind, ExprKind::Call(name, _) if name == "searchmatch") || expr.parts().into_iter().any(reads_event)
+    let is_open = match &expr.kind {
+        ExprKind::Call(name, args) if name == "searchmatch" => match args.as_slice() {
+            [Expr { kind: ExprKind::Text(text), .. }] => parse_condition(text).map_or(true, |condition| {
+                has_subsearch(&condition) || search_fields(&condition).iter().any(|name| name.contains('*'))
+            }),
+            _ => true,
+        },
+        _ => false,
+    };
+    is_open || expr.parts().into_iter().any(reads_event)
 }
 
 /// Fields that an expression reads.

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, InnerSearchText, Kind, Semantics, Syntax};
-use crate::analyse::FieldNeeds;
-use crate::ast::{AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, NamePart, Span};
+use crate::analyse::{FieldNeeds, fields_needed_before};
+use crate::ast::{AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, NamePart, Span, Stage};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::parse::{
     MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, OptionNames, ParseResult, Parser, check_commands, fits_behind,
@@ -109,9 +109,14 @@ impl Syntax for ForeachCommand {
 
 impl Semantics for ForeachCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // The fields of the template are known only after substitution.
-        after.all = true;
-        after
+        match self.commands_by_field() {
+            Some(runs) => runs.iter().rev().fold(after, |needs, commands| fields_needed_before(commands, needs)),
+            None => {
+                // The fields of the template are known only after substitution.
+                after.all = true;
+                after
+            }
+        }
     }
 
     fn inner_search(&self) -> Option<InnerSearchText<'_>> {
@@ -205,6 +210,26 @@ impl ForeachCommand {
             self.substitute_field_name(text, field);
         }
         expr.parts_mut().into_iter().for_each(|part| self.fill(part, field));
+    }
+
+    /// The commands for each field; `None` unless all fields are named and only built-in commands are used.
+    fn commands_by_field(&self) -> Option<Vec<Vec<Stage>>> {
+        let ForeachOver::Fields(fields) = &self.over else { return None };
+        let commands_for = |field: &FieldPattern| {
+            if field.is_wildcard() {
+                return None;
+            }
+            if let Some(eval) = self.assignments_for(&field.text) {
+                return Some(vec![Stage { command: eval.into(), span: self.span }]);
+            }
+            // Nothing matches a wildcard.
+            let nothing = self.segment_texts.iter().chain([&self.match_text]).map(|mark| (mark.as_str(), ""));
+            let values: Vec<(&str, &str)> =
+                [(self.field_text.as_str(), &*field.text)].into_iter().chain(nothing).collect();
+            let parsed = parse_commands(&self.substitute(&self.template, &values).ok()?, true, &BTreeSet::new());
+            parsed.is_ok().then_some(parsed.pipeline.commands)
+        };
+        fields.iter().map(commands_for).collect()
     }
 
     fn substitute_field_name(&self, text: &mut String, field: &str) {

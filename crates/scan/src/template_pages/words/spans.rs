@@ -77,7 +77,7 @@ impl EdgeContext {
         EdgeContext {
             left: self.left && !matches!(cut, CutEnd::Start(_)),
             right: self.right && !matches!(cut, CutEnd::End(_)),
-            free_before: self.free_before && !matches!(cut, CutEnd::Start(_)),
+            free_around: self.free_around && !matches!(cut, CutEnd::Start(_)),
             ..self
         }
     }
@@ -296,7 +296,7 @@ impl Planner<'_> {
             left: around_of(first).left,
             right: around_of(last).right,
             free: (first..=last).all(|at| around_of(at).free),
-            free_before: around_of(first).free_before,
+            free_around: around_of(first).free_around,
         };
         let parts: Box<[SpanPart]> = parts.collect();
         Span { parts, around, alignments }
