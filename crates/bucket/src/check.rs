@@ -187,7 +187,7 @@ impl BucketReader {
         for at in blocks {
             let place = BlockPosition::outside_slabs(at.kind.name(), at.offset);
             if at.offset != end {
-                return Err(place.corrupt(format!("the block before it ends at byte {end}")));
+                return Err(place.corrupt(format!("the previous block ends at byte {end}")));
             }
             // The other checks read a page's blocks by kind and ignore blocks of an unexpected kind, so these are found
             // here.

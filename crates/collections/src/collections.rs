@@ -101,7 +101,7 @@ impl Collections {
     /// Shares the documents of all collections with other nodes from now on. Call it before collections are used.
     ///
     /// Documents that only this node has are given to the other nodes; if a document differs, the database wins, and
-    /// the file of the collection is kept beside the new one. Collections that fail are tried again by
+    /// the file of the collection is kept beside the new one. Collections that fail are retried by
     /// [`Collections::apply_shared_changes`]; until then, writing to them fails.
     pub fn share_through(&self, shared: Arc<dyn SharedDocuments>) -> Result<(), CollectionError> {
         // Open collections do not know the database.

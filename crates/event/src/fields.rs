@@ -651,7 +651,7 @@ mod tests {
             fields.extend(["a", "b", "c", "d"].map(|name| (row, name, "")));
         }
         assert_eq!(fields.codes, [0, 1, 2, 3]);
-        // The next name after "a" that the event before has is expected to be "d".
+        // In the previous event, "a" was followed by "d", so "d" is expected after "a".
         fields.extend(["a", "c"].map(|name| (2, name, "")));
         assert_eq!((&*fields.codes, fields.expected.clone()), (&[0, 1, 2, 3, 0, 2][..], 3..4));
         fields.extend([(3, "a", "")]);

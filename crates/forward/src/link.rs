@@ -137,7 +137,7 @@ impl Link {
                         reachability[server].is_reached = Some(false);
                         let (name, address) = (&self.group.name, &self.group.servers[server].address);
                         log::warning(format!(
-                            "[tcpout:{name}] {address}: {error}; the server is tried again in its turn"
+                            "[tcpout:{name}] {address}: {error}; the server will be tried again in its turn"
                         ));
                     }
                 }

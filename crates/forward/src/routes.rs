@@ -95,7 +95,7 @@ impl Routes {
         }
     }
 
-    /// Whether events of an index are sent; the last matching pattern decides. An index that matches no pattern is sent
+    /// Whether events of an index are sent; the last matching pattern applies. An index that matches no pattern is sent
     /// only if no patterns exist.
     fn is_sent(&self, index: &str) -> bool {
         let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));

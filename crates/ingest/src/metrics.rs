@@ -294,7 +294,7 @@ pub async fn write_metrics(node: Arc<Ingest>, data_dir: &Path) {
                 *before = figures.cache;
             }
             let batch = format_events(lines, &source, &host, node.settings.clock.now_ns(), &node.settings.zone);
-            // Metrics are dispensable; a failing store is reported elsewhere.
+            // Metrics are dispensable, and the inputs report a failing store.
             if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
                 drop(ticket);
             }

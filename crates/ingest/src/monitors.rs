@@ -91,7 +91,7 @@ impl FileMonitors {
         }
         // The old watchers end before new ones start, because otherwise both would store the same lines.
         self.running = None;
-        // If the threads fail to start, the same stanzas must be tried again at the next change.
+        // If the threads fail to start, the next change must start them again even for the same stanzas.
         self.stanzas.clear();
         if !monitor.is_empty() {
             let running = Watchers::start(monitor, settings, sinks)?;

@@ -8,7 +8,7 @@
 //!
 //! Before a failed attempt is repeated, the catalog shows whether its commit took effect ([`crate::commit_turn`]),
 //! because the objects of a live bucket are never replaced. A panic of the encoder quarantines its slab, which stays in
-//! memory and in the log. Any other panic counts as transient: it is reported, the slabs are tried again, and meanwhile
+//! memory and in the log. Any other panic counts as transient: it is reported, the slabs are retried, and meanwhile
 //! appends are refused once memory is full.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ fn seal_and_note(shared: &Shared, slabs: Vec<Arc<HotSegment>>) {
     }
 }
 
-/// Marks the slabs whose outcome a panic has left open as failed, so that they are tried again.
+/// Marks slabs as failed if a panic has left it unknown whether they were sealed, so that they are retried.
 fn note_panic(shared: &Shared, taken: &[u64]) {
     let is_open =
         |number: &&u64| shared.state().closed.get(*number).is_some_and(|slab| slab.progress == Progress::Sealing);

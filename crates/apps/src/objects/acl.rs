@@ -209,8 +209,8 @@ impl LocationAcl {
         }
     }
 
-    /// Like [`LocationAcl::may_write`] for an object of the node that a capability protects: without roles in the
-    /// metadata, the capability decides alone.
+    /// Like [`LocationAcl::may_write`] for an object of the node that a capability protects: if the
+    /// metadata names no roles, only the capability is checked.
     pub(super) fn permits_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         !self.names_writers(kind, name) || self.may_write(kind, name, viewer)
     }

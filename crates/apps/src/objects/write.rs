@@ -475,9 +475,7 @@ pub(super) fn refused(name: &str, location: &ObjectLocation, viewer: &Permission
         }
         ObjectLocation::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
-            format!(
-                "{name} belongs to the node: user {user} may not change it without the capability {capability}"
-            )
+            format!("{name} belongs to the node: user {user} may not change it without the capability {capability}")
         }
     })
 }

@@ -260,7 +260,7 @@ impl StreamStats {
     }
 }
 
-/// Adds a row to a state. Returns the value including the row if `current`, otherwise the value before it.
+/// Adds a row to a state. Returns the value that includes the row if `current`, otherwise the value without it.
 #[inline]
 fn value_with_row(
     running: &mut RunningState,

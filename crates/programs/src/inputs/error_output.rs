@@ -101,7 +101,7 @@ impl ProgramLog {
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         let meta = batch.intern(&self.metadata);
         batch.push(format!("{time} {level} {COMPONENT} - {text}").as_bytes(), now, meta);
-        // Failures of the store are reported elsewhere; the first lines of a run are also on standard error.
+        // Failures of the store are reported by the input itself; the first lines of a run are also on standard error.
         drop(self.store.append(batch));
     }
 }

@@ -826,14 +826,14 @@ fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocat
         RuleLocation::Nowhere => (other, false),
         RuleLocation::At(_) | RuleLocation::ByValue if is_joined => (ValueLocation::Text.into(), false),
         RuleLocation::At(place) => (place.into(), false),
-        // If the pattern finds nothing, the other location may still be wrong in some rows, so the text decides.
+        // If the pattern finds nothing, the other location may still be wrong in some rows, so the text is searched.
         RuleLocation::ByValue if !other.ambiguous_columns.is_empty() => (ValueLocation::Text.into(), true),
         RuleLocation::ByValue => (other, true),
     };
     KeyLocation { place: other.place, is_patterned, ambiguous_columns: other.ambiguous_columns }
 }
 
-/// The column that holds the field in every template that may have it, if the field has no values elsewhere.
+/// The column that holds the field in every template that may have it; `None` if the field has values outside it.
 fn sole_column(template_set: &TemplateSet, templates: &[Template], field: &FieldLocations) -> Option<u32> {
     let column = field.locations.iter().find_map(ValueLocation::column)?;
     let has_values = field.column_presence(template_set, templates, column);

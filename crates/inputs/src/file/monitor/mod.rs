@@ -40,7 +40,7 @@ const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Maximum number of files whose last message is remembered, so that it is not repeated; messages about further files
 /// are dropped.
 const REPORTED_ERRORS_MAX: usize = 10_000;
-/// Pause before a failed store is tried again.
+/// Pause before a failed store is used again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// Options of a monitor besides its stanzas.
