@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 
-/// Maximum answers in progress, including stalled ones; further requests are refused. Each answer has a thread and some
-/// pages of events.
+/// Maximum number of answers in progress, including stalled ones; further requests are refused. Each answer has a
+/// thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;
 /// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -25,8 +25,8 @@ const STREAM_SHARE: (usize, usize) = (2, 3);
 /// Maximum waiting searches; further searches are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
-/// Maximum searches with many rows that wait for other searches; each holds a thread and little memory. Further
-/// searches with many rows continue without waiting.
+/// Maximum number of searches with many rows that wait for other searches; each holds a thread and little memory.
+/// Further searches with many rows continue without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
 /// Default priority of a search.
@@ -285,7 +285,7 @@ impl Queue {
         )
     }
 
-    /// Maximum searches and streams of a user.
+    /// Maximum number of searches and streams of a user.
     fn bounds_of(&self, user: &str, bounds: &Bounds) -> (usize, usize) {
         match self.quotas.get(user).copied().filter(|quota| *quota < bounds.of_user) {
             None => (bounds.of_user, bounds.streams_of_user),

@@ -23,7 +23,7 @@ use quarry_stdx::Fault;
 
 /// Timeout of a script, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;
-/// Maximum characters of a script's error output that are logged.
+/// Maximum length in characters of the part of a script's error output that is logged.
 const ERROR_CHARS_MAX: usize = 300;
 /// Folder of the objects, relative to the data directory.
 const OBJECTS_FOLDER: &str = "db";

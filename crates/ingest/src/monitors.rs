@@ -13,7 +13,7 @@ use crate::error::IngestError;
 /// Name of the thread that finds files.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
-/// Maximum files open in one worker.
+/// Maximum number of files open in one worker.
 const OPEN_FILES_MAX: usize = 1_024;
 /// Maximum new files held open before their first read.
 const HELD_FILES_MAX: usize = 8_192;

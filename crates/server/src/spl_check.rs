@@ -19,7 +19,7 @@ use crate::spl_tokens;
 /// Word in the parser's messages about known but unsupported features.
 const UNSUPPORTED: &str = "unsupported";
 
-/// Maximum failures shown in a table.
+/// Maximum number of failures shown in a table.
 const SHOWN_MAX: usize = 50;
 
 /// Maximum unparsable searches listed, and maximum lines without a search.

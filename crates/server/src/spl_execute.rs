@@ -28,7 +28,7 @@ use crate::failure::Failure;
 
 /// Memory of one search, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
-/// Maximum rows read from a result.
+/// Maximum number of rows read from a result.
 const ROWS_MAX: usize = 10_000;
 /// The time of every search: 2026-11-20T15:00:00Z.
 const NOW: i64 = 1_795_186_800 * NS_PER_SEC;

@@ -8,7 +8,7 @@ use quarry_spl::{ParsedSearch, Severity, parse_with_unknown_macros};
 
 /// Stand-ins to try: a number, a name, a command, nothing.
 const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
-/// Maximum tokens replaced per search.
+/// Maximum number of tokens replaced per search.
 const TOKENS_MAX: usize = 100;
 
 /// A parsed search, and whether tokens were replaced.

@@ -25,7 +25,8 @@ use crate::error::Failure;
 use crate::sharing::{DocumentChange, SharedState};
 use crate::{CollectionError, SharedDocuments};
 
-/// Maximum documents and bytes of a part that is sent to the database at once; a larger document is a part of its own.
+/// Maximum numbers of documents and of bytes in a part that is sent to the database at once; a larger document is a
+/// part of its own.
 const PART_DOCUMENTS_MAX: usize = 1_000;
 const PART_BYTES_MAX: usize = 4 << 20;
 /// Extension of the copy that is kept of a file if its documents differ from the database's when the file joins it.

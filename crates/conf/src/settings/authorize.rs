@@ -110,7 +110,7 @@ pub struct RoleSettings {
     pub jobs_quota: usize,
     /// Maximum concurrent real-time searches of a user; 0 is unlimited.
     pub real_time_quota: usize,
-    /// Maximum seconds of a search's time range, counted back from its end; 0 is unlimited, -1 is not set.
+    /// Maximum length of a search's time range in seconds, counted back from its end; 0 is unlimited, -1 is not set.
     pub time_window_s: i64,
     /// Maximum megabytes of a user's jobs on disk; 0 is unlimited.
     pub disk_quota_mb: usize,

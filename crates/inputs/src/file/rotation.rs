@@ -22,7 +22,7 @@ use crate::FilePosition;
 
 /// Bytes compared at either end of the common part of two files.
 const COMPARED_BYTES: usize = 64 << 10;
-/// Maximum names examined for neighbouring files.
+/// Maximum number of names examined for neighbouring files.
 const SIBLING_NAMES_MAX: usize = 1_024;
 /// Maximum neighbouring files opened.
 const SIBLINGS_OPENED_MAX: usize = 16;

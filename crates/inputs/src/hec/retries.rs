@@ -18,9 +18,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::answer::Answer;
 
-/// Maximum requests remembered per channel.
+/// Maximum number of requests remembered per channel.
 const REQUESTS_MAX: usize = 1_000;
-/// Maximum channels remembered.
+/// Maximum number of channels remembered.
 const CHANNELS_MAX: usize = 10_000;
 /// Number of channels forgotten at once when there are too many: those whose last requests are the oldest.
 const CHANNELS_FORGOTTEN: usize = 100;

@@ -11,7 +11,7 @@ use quarry_event::EventBatch;
 
 use crate::{AppendError, EventStore, Receipt};
 
-/// Maximum appends in progress; beyond it the reader waits.
+/// Maximum number of appends in progress; beyond it the reader waits.
 const RECEIPTS_MAX: usize = 64;
 
 /// Passes batches to a store.

@@ -20,7 +20,7 @@ use super::wire::{Decoder, Event, Message, frame_of};
 use super::zone::zone_of;
 use crate::hec::seconds;
 
-/// Maximum channels per connection, as announced in the handshake.
+/// Maximum number of channels per connection, as announced in the handshake.
 const CHANNELS_MAX: usize = 300;
 /// Maximum open batches, one per index, of a connection; beyond it, the caller must take them.
 const OPEN_BATCHES_MAX: usize = 16;

@@ -17,7 +17,7 @@ const COMPONENT: &str = "ExecProcessor";
 const SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Maximum bytes kept from a line.
 const LINE_BYTES_MAX: usize = 8 << 10;
-/// Maximum lines per run written to standard error; all lines become events.
+/// Maximum number of lines per run written to standard error; all lines become events.
 const SHOWN_MAX: usize = 20;
 
 /// Log of one program.

@@ -32,7 +32,7 @@ const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
 const LEFT_BYTES_MAX: usize = 4 << 20;
 /// Pause before an append to a busy store is retried.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Maximum retries during shutdown while the store is busy.
+/// Maximum number of retries during shutdown while the store is busy.
 const SHUTDOWN_RETRIES_MAX: usize = 50;
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Maximum bytes of a file with a saved mark ([`Checkpoint`]).
