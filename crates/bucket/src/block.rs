@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use std::cell::RefCell;
 
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u8_of, u32_of};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zstd::zstd_safe::{DCtx, DDict, ErrorCode, get_error_name};
 
@@ -166,9 +166,11 @@ pub(crate) struct BlockWriter {
 impl BlockWriter {
     pub(crate) fn new(object: Vec<u8>, text_level: i32) -> Result<BlockWriter, BucketError> {
         let compressor = |level| zstd::bulk::Compressor::new(level).map_err(|error| compression_error(&error));
+        let mut text = compressor(text_level)?;
+        search_thoroughly(&mut text, text_level)?;
         Ok(BlockWriter {
             object,
-            text: compressor(text_level)?,
+            text,
             text_level,
             structure: compressor(STRUCTURE_LEVEL)?,
             scratch: Vec::new(),
@@ -215,8 +217,7 @@ impl BlockWriter {
 
     /// Appends a block of separately compressed parts.
     pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<u32, BucketError> {
-        assert!(u8::try_from(parts.len()).is_ok(), "a byte holds the number of parts");
-        let mut payload = vec![parts.len() as u8];
+        let mut payload = vec![u8_of(parts.len())];
         for part in parts {
             let smaller = compress(&mut self.structure, part, &mut self.scratch)?;
             let stored = if smaller { &self.scratch[..] } else { part };
@@ -227,6 +228,21 @@ impl BlockWriter {
         let raw_len = parts.iter().map(|part| part.len()).sum();
         Ok(put_block(&mut self.object, kind, CODEC_PARTS, raw_len, &payload))
     }
+}
+
+/// Makes zstd compare more candidates at levels that are used for compaction. Words recur too often for the number of
+/// comparisons of these levels; decompression takes the same time.
+pub(crate) fn search_thoroughly(
+    compressor: &mut zstd::bulk::Compressor<'static>,
+    text_level: i32,
+) -> Result<(), BucketError> {
+    const LEVEL_MIN: i32 = 7;
+    const SEARCH_LOG: u32 = 6;
+    if text_level < LEVEL_MIN {
+        return Ok(());
+    }
+    let parameter = zstd::zstd_safe::CParameter::SearchLog(SEARCH_LOG);
+    compressor.set_parameter(parameter).map_err(|error| compression_error(&error))
 }
 
 /// Compresses `raw` into `scratch`; returns false if the result is not smaller.

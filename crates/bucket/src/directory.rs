@@ -107,7 +107,7 @@ impl SlabHead {
             assert!(is_known, "codes of a page are in the dictionary of its slab");
             put_varint(out, u64::from(page.events));
             put_signed(out, page.time_min);
-            put_varint(out, page.time_max.wrapping_sub(page.time_min) as u64);
+            put_varint(out, page.time_max.abs_diff(page.time_min));
             put_varint(out, page.raw_bytes);
             put_meta_set(&page.codes, out);
             let behind = |pair: &[BlockRef]| pair[0].offset + u64::from(pair[0].stored_len) == pair[1].offset;
@@ -180,7 +180,8 @@ fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: BlockPosition) -
 fn read_page_facts(cursor: &mut Cursor<'_>, metas: usize) -> Result<PageHead, Malformed> {
     let events = cursor.count32("number of events", MAX_PAGE_EVENTS)?;
     let time_min = cursor.signed("smallest time")?;
-    let time_max = time_min.wrapping_add(cursor.varint("largest time")? as i64);
+    let time_max = time_min.checked_add_unsigned(cursor.varint("largest time")?);
+    let time_max = time_max.ok_or_else(|| Malformed::new("the largest time of a page is before its smallest"))?;
     let raw_bytes = cursor.count("bytes of text", MAX_SLAB_RAW_BYTES)? as u64;
     let metas = read_meta_set(cursor, metas)?;
     Ok(PageHead { events, time_min, time_max, raw_bytes, codes: Vec::new(), metas, blocks: Vec::new() })
@@ -262,4 +263,23 @@ fn read_values(cursor: &mut Cursor<'_>) -> Result<Vec<ValueSummary>, Malformed> 
         })
     };
     (0..count).map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_a_page_ascend() {
+        let last_time = |first: i64, span: u64| {
+            let mut bytes = vec![1];
+            put_signed(&mut bytes, first);
+            put_varint(&mut bytes, span);
+            put_varint(&mut bytes, 0);
+            put_meta_set(&[0], &mut bytes);
+            read_page_facts(&mut Cursor::new(&bytes), 1).map(|page| page.time_max)
+        };
+        assert_eq!((last_time(-7, 9), last_time(i64::MIN, u64::MAX)), (Ok(2), Ok(i64::MAX)));
+        assert!(last_time(5, i64::MAX.unsigned_abs()).is_err(), "the sum exceeds 64 bits");
+    }
 }

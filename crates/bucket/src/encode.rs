@@ -234,8 +234,8 @@ impl BucketEncoder {
     ) -> Result<PageHead, BucketError> {
         let rows = page.start..page.end;
         let times = &slab.events.time[rows.clone()];
-        let page_codes: Vec<i64> = rows.clone().map(|row| i64::from(codes.of_row(slab.events, row))).collect();
-        let mut distinct: Vec<u32> = page_codes.iter().map(|code| *code as u32).collect();
+        let page_codes: Vec<u32> = rows.clone().map(|row| codes.of_row(slab.events, row)).collect();
+        let mut distinct = page_codes.clone();
         distinct.sort_unstable();
         distinct.dedup();
         for (code, time) in page_codes.iter().zip(times) {
@@ -251,6 +251,7 @@ impl BucketEncoder {
             ..PageHead::default()
         };
         self.write_integers(BlockKind::Time, times, &mut head);
+        let page_codes: Vec<i64> = page_codes.into_iter().map(i64::from).collect();
         self.write_integers(BlockKind::Meta, &page_codes, &mut head);
         self.write_integers(BlockKind::IndexTime, slab.index_times(rows.clone()), &mut head);
         self.add_terms(slab, page);

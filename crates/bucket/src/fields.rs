@@ -176,6 +176,8 @@ impl FieldValues {
 /// The values of a column, while they are compared with given ones.
 struct ComparedValues<'a> {
     field: &'a FieldValues,
+    /// Rows of the column's values; `None` if every event has a value.
+    rows: Option<&'a [u32]>,
     /// Number of values compared so far.
     compared: usize,
     /// The given values that are to equal the next values.
@@ -189,7 +191,7 @@ impl ComparedValues<'_> {
     #[inline]
     fn is_of(&self, row: u32) -> bool {
         let next = self.compared + self.noted.len();
-        match &self.field.column.rows {
+        match self.rows {
             None => next == row as usize,
             Some(rows) => rows.get(next) == Some(&row),
         }
@@ -233,18 +235,21 @@ impl ComparedValues<'_> {
 
 /// Whether a page has exactly the given fields. The first of its `count` events has number `start` in the numbering of
 /// the given fields. Within an event, fields stored as columns may be at any position among the other fields.
-pub(crate) fn are_fields_equal(
+pub(crate) fn are_fields_equal<'a>(
     by_row: &IndexedFields,
-    columns: &[FieldValues],
+    columns: &'a [FieldValues],
     (start, count): (usize, usize),
-    given: FieldRun<'_>,
+    given: FieldRun<'a>,
 ) -> bool {
     let numbers: HashMap<&str, usize, FixedState> =
         columns.iter().enumerate().map(|(number, column)| (&*column.name, number)).collect();
     // By code of a name: its column, if it has one and the name was met before.
     let mut column_of: Vec<Option<Option<usize>>> = vec![None; given.names().len()];
-    let compared = |field| ComparedValues { field, compared: 0, noted: Vec::new(), cells: None };
-    let mut compared: Vec<ComparedValues<'_>> = columns.iter().map(compared).collect();
+    let compared = |field: &'a FieldValues| {
+        let rows = field.column.rows.as_deref();
+        ComparedValues { field, rows, compared: 0, noted: Vec::new(), cells: None }
+    };
+    let mut compared: Vec<ComparedValues<'a>> = columns.iter().map(compared).collect();
     let mut by_row = by_row.iter();
     let mut noted = 0;
     for event in given.events() {

@@ -6,6 +6,7 @@
 mod bits;
 
 use bytes::Bytes;
+use quarry_stdx::number::low_u32;
 
 pub(crate) use bits::{PackedReader, pack, unpack, unpack_codes, width_of};
 
@@ -147,7 +148,7 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
     let other = offsets[1].unwrap_or(one);
     // These loops have no early exit, so that the compiler can vectorise them.
     if u32::from(width) <= u32::BITS {
-        let (one, other) = (one as u32, other as u32);
+        let (one, other) = (low_u32(one), low_u32(other));
         let holds = unpack_codes(&mut cursor, count)?
             .iter()
             .fold(false, |found, value| found | (*value == one) | (*value == other));
@@ -214,6 +215,20 @@ fn delta_range(offsets: &[u64]) -> Option<(i64, i64)> {
     (!wild && low <= high).then_some((low, high))
 }
 
+/// The end of each of several concatenated texts of at most `limit` bytes in total.
+pub(crate) fn ends_of_lengths(lengths: &[i64], limit: u64) -> Result<Vec<u32>, Malformed> {
+    let mut end = 0u32;
+    let mut ends = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let next = u32::try_from(*length).ok().and_then(|length| end.checked_add(length));
+        end = next
+            .filter(|end| u64::from(*end) <= limit)
+            .ok_or_else(|| Malformed(format!("a length {length} does not fit the {limit} bytes of the page")))?;
+        ends.push(end);
+    }
+    Ok(ends)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -228,6 +243,15 @@ mod tests {
         let single = IntegersReader::read(&chunk, &mut Cursor::new(&chunk), len).unwrap();
         assert!((0..len).map(|at| single.get(at)).eq(values.iter().copied()));
         chunk.len()
+    }
+
+    #[test]
+    fn texts_end_within_the_limit_and_within_32_bits() {
+        assert_eq!(ends_of_lengths(&[3, 0, 4], 7), Ok(vec![3, 3, 7]));
+        assert_eq!(ends_of_lengths(&[1 << 31, (1 << 31) - 1], u64::MAX), Ok(vec![1 << 31, u32::MAX]));
+        for (lengths, limit) in [([4, 4], 7), ([4, -1], 7), ([1 << 31, 1 << 31], u64::MAX), ([1 << 32, 0], u64::MAX)] {
+            assert!(ends_of_lengths(&lengths, limit).is_err(), "{lengths:?}");
+        }
     }
 
     proptest! {

@@ -33,10 +33,9 @@ impl MetaSet {
 
     /// The codes in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0
-            .iter()
-            .enumerate()
-            .flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at as u32 * 64 + bit))
+        (0..)
+            .zip(&self.0)
+            .flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit))
     }
 }
 
@@ -98,11 +97,11 @@ pub(crate) fn read_meta_set(cursor: &mut Cursor<'_>, metas: usize) -> Result<Met
     let mut codes = Vec::with_capacity(count);
     let mut last = 0;
     for _ in 0..count {
-        last += cursor.count("metadata code", metas)?;
-        if last >= metas {
+        last += cursor.count32("metadata code", metas)?;
+        if last as usize >= metas {
             return Err(Malformed(format!("metadata code {last} of {metas} does not exist")));
         }
-        codes.push(last as u32);
+        codes.push(last);
     }
     Ok(MetaSet::of(&codes, metas))
 }

@@ -22,7 +22,7 @@ use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_traile
 use crate::error::{BlockPosition, BucketError};
 use crate::fields::{FieldValues, MAX_FIELD_BLOCK_BYTES, add_column_fields, read_fields};
 use crate::filter::SlabFacts;
-use crate::integers::decode_integers;
+use crate::integers::{decode_integers, ends_of_lengths};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
 use crate::metas::{MetaSet, field_text, matches_pattern};
@@ -34,6 +34,7 @@ use crate::term_dictionary::field_terms::{FieldLookup, field_lookup, name_term};
 use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::TokenPattern;
 use crate::term_dictionary::{Namespace, truncate_term};
+use crate::wire::Malformed;
 
 /// Maximum gap between blocks of a page that are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
@@ -797,14 +798,10 @@ impl PageRead<'_> {
     }
 
     fn text(&self, blocks: &[(BlockRef, Bytes)], info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {
-        let mut end = 0u64;
-        for length in self.integers(blocks, BlockKind::Lengths)? {
-            end = end.saturating_add_signed(length);
-            if length < 0 || end > info.raw_bytes {
-                return Err(self.damage(BlockKind::Lengths, format!("a length {length} does not fit the page")));
-            }
-            page.ends.push(end as u32);
-        }
+        let lengths = self.integers(blocks, BlockKind::Lengths)?;
+        page.ends = ends_of_lengths(&lengths, info.raw_bytes)
+            .map_err(|Malformed(reason)| self.damage(BlockKind::Lengths, reason))?;
+        let end = page.ends.last().map_or(0, |end| u64::from(*end));
         if end != info.raw_bytes {
             return Err(self.damage(BlockKind::Lengths, format!("lengths cover {end} of {} bytes", info.raw_bytes)));
         }

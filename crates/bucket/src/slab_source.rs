@@ -52,10 +52,11 @@ impl<'a> CheckedSlab<'a> {
 fn check_limits(events: &EventBatch) -> Result<(), BucketError> {
     let size = |meta: &Metadata| meta.index.len() + meta.host.len() + meta.source.len() + meta.sourcetype.len();
     let meta_bytes = events.metas.iter().map(size).max().unwrap_or(0);
+    let longest_field = events.fields.longest_beyond(MAX_FIELD_BYTES).unwrap_or(0);
     for (what, value, limit_name, limit) in [
         ("events of a slab", events.len(), "MAX_SLAB_EVENTS", MAX_SLAB_EVENTS),
         ("text bytes of a slab", events.raw.len(), "MAX_SLAB_RAW_BYTES", MAX_SLAB_RAW_BYTES),
-        ("bytes of an indexed field", events.fields.longest(), "MAX_FIELD_BYTES", MAX_FIELD_BYTES),
+        ("bytes of an indexed field", longest_field, "MAX_FIELD_BYTES", MAX_FIELD_BYTES),
         ("bytes of one metadata entry", meta_bytes, "MAX_METADATA_BYTES", MAX_METADATA_BYTES),
     ] {
         if value > limit {

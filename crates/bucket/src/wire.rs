@@ -3,7 +3,7 @@
 //! A [`Cursor`] never panics, and allocates nothing but error messages. Callers allocate memory only for counts from
 //! [`Cursor::count`], which checks a limit.
 
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u8, u32_of};
 
 /// Reason why bytes are malformed; the caller adds the position.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,10 +20,10 @@ const MAX_VARINT_BYTES: usize = 10;
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.push(low_u8(value) | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(low_u8(value));
 }
 
 /// Zigzag encoding: numbers near zero of either sign become short varints.

@@ -186,7 +186,7 @@ fn read_heads(act: &CatalogTransaction<'_>) -> StepResult<Heads> {
     let mut heads = Heads::default();
     act.for_each("SELECT DISTINCT identity, head_bytes FROM checkpoint", &[], &mut |mut row| {
         heads.identities.insert(SourceIdentity(row.take(0)?));
-        heads.lengths.0[row.take::<u32>(1)?.min(HEAD_BYTES_MAX as u32) as usize] = true;
+        heads.lengths.0[(row.take::<u32>(1)? as usize).min(HEAD_BYTES_MAX)] = true;
         Ok(())
     })?;
     Ok(heads)

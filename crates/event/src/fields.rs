@@ -216,15 +216,13 @@ impl IndexedFields {
             return;
         }
         assert!(run.rows().all(|row| row as usize >= from), "no field belongs to a row before the first one");
-        let most = run.rows().max().map_or(from, |row| row as usize);
-        assert!(u32::try_from(most - from + to).is_ok(), "the number of a row fits in 32 bits");
         let mut code_of = vec![UNKNOWN_CODE; run.fields.names().len()];
         let mut first = self.lens.len();
         let (range, start) = (run.value_range(), self.values.len());
         // The codes that were translated last, and the position of their translation.
         let (mut shared, mut translated): (&[u32], usize) = (&[], 0);
         for event in run.events() {
-            let row = (event.row as usize - from + to) as u32;
+            let row = u32_of(event.row as usize - from + to);
             // Only the first event can continue the last one, which has all its fields then.
             let is_continued = first == self.lens.len() && self.events.last().is_some_and(|last| last.row == row);
             if is_continued || !std::ptr::eq(event.codes.as_ptr(), shared.as_ptr()) || event.codes.len() > shared.len()
@@ -328,15 +326,15 @@ impl IndexedFields {
         self.values.len()
     }
 
-    /// Bytes of the largest field, name and value together.
-    pub fn longest(&self) -> usize {
-        let name_lens: Vec<usize> = self.names().iter().map(|name| name.len()).collect();
-        let longest = |event: EventFields<'_>| {
-            let lens =
-                event.codes.iter().zip(event.values()).map(|(code, value)| name_lens[*code as usize] + value.len());
-            lens.max().unwrap_or(0)
-        };
-        self.all().events().map(longest).max().unwrap_or(0)
+    /// Bytes of the largest field, name and value together, if it is larger than `limit`.
+    pub fn longest_beyond(&self, limit: usize) -> Option<usize> {
+        let names = self.names().iter().map(|name| name.len()).max().unwrap_or(0);
+        let values = self.lens.iter().max().map_or(0, |len| *len as usize);
+        // Names and values are usually so short that no field needs to be examined.
+        if names + values <= limit {
+            return None;
+        }
+        self.iter().map(|field| field.name.len() + field.value.len()).max().filter(|longest| *longest > limit)
     }
 
     /// All fields.
@@ -597,7 +595,11 @@ mod tests {
         let fields: IndexedFields = given.into_iter().collect();
         let expected: Vec<_> = given.map(|(row, name, value)| (row, name.to_owned(), value.to_owned())).into();
         assert_eq!(listed(fields.all()), expected);
-        assert_eq!((fields.len(), fields.value_bytes(), fields.longest()), (6, 11, 8));
+        assert_eq!((fields.len(), fields.value_bytes()), (6, 11));
+        assert_eq!([7, 8, 9].map(|limit| fields.longest_beyond(limit)), [Some(8), None, None]);
+        // The longest name and the longest value belong to different fields.
+        let apart: IndexedFields = [(0, "long", "1"), (1, "a", "three")].into_iter().collect();
+        assert_eq!([5, 6].map(|limit| apart.longest_beyond(limit)), [Some(6), None]);
         assert_eq!(fields.iter().map(|field| field.code).collect::<Vec<_>>(), [0, 1, 0, 0, 1, 2]);
         assert_eq!(listed(fields.of_rows(1..7)), expected[3..5]);
         assert_eq!(fields.of_rows(0..4).value_lens(), [7, 0, 1, 1, 1]);

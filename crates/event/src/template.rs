@@ -599,6 +599,12 @@ pub struct PageColumn {
 }
 
 impl PageColumn {
+    /// The row of the value at an index.
+    #[inline]
+    pub fn row_at(&self, index: usize) -> u32 {
+        self.rows.as_ref().map_or_else(|| u32_of(index), |rows| rows[index])
+    }
+
     /// Index of a row's value.
     #[inline]
     pub fn value_index(&self, row: u32) -> Option<usize> {

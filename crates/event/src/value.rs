@@ -9,7 +9,7 @@ pub mod spelling;
 
 use std::cmp::Ordering;
 
-use quarry_stdx::number::{f64_of, integer_part};
+use quarry_stdx::number::{f64_of, integer_part, low_u8, u32_of};
 
 use self::decimal::Decimal;
 
@@ -20,13 +20,13 @@ pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
 /// Number of digits up to which any decimal is recovered from its double.
 const SAFE_DIGITS_MAX: usize = 15;
 /// Smallest decimal exponent for which floats are formatted in scientific notation because they are large.
-const SCIENTIFIC_EXPONENT_MIN: i32 = 16;
+const SCIENTIFIC_EXPONENT_MIN: i64 = 16;
 /// Bound below which a double without a fraction is formatted as an integer with all its digits. It is also an integer
 /// in arithmetic, so that the result does not depend on whether a number was formatted and parsed before.
 const PLAIN_INTEGER_BOUND: f64 = 1e16;
 const _: () = assert!(SCIENTIFIC_EXPONENT_MIN == 16 && PLAIN_INTEGER_BOUND == 1e16);
 /// Decimal exponent below which floats are formatted in scientific notation because they are small.
-const PLAIN_EXPONENT_MIN: i32 = -4;
+const PLAIN_EXPONENT_MIN: i64 = -4;
 
 /// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,7 +111,7 @@ pub fn write_integer(value: i64, out: &mut String) {
     let mut rest = value.unsigned_abs();
     loop {
         at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
+        digits[at] = b'0' + low_u8(rest % 10);
         rest /= 10;
         if rest == 0 {
             break;
@@ -147,7 +147,7 @@ fn write_float(value: f64, out: &mut String) {
     let (digits, exponent) = match Decimal::of_float(value) {
         Some(decimal) => {
             let digits = decimal.units.unsigned_abs().to_string();
-            let exponent = digits.len() as i32 - 1 - decimal.scale as i32;
+            let exponent = digits.len() as i64 - 1 - i64::from(decimal.scale);
             (digits, exponent)
         }
         None => {
@@ -172,11 +172,11 @@ fn write_float(value: f64, out: &mut String) {
     if exponent.abs() < 10 {
         out.push('0');
     }
-    write_integer(i64::from(exponent.abs()), out);
+    write_integer(exponent.abs(), out);
 }
 
 /// Appends `digits` with the decimal point in its place; the first digit has weight 10^`exponent`.
-fn write_plain(digits: &str, exponent: i32, out: &mut String) {
+fn write_plain(digits: &str, exponent: i64, out: &mut String) {
     if exponent < 0 {
         out.push_str("0.");
         out.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
@@ -217,7 +217,7 @@ fn looks_numeric(text: &[u8]) -> bool {
 
 /// A number with at most [`SAFE_DIGITS_MAX`] digits and no exponent, as nearly all numbers are: `-12`, `3.50`. The
 /// digits and the power of ten are exact doubles, so their quotient is the double nearest to the text. `None` if the
-/// text has another form, even if it is a number.
+/// text has a different form, even if it is a number.
 #[inline]
 fn parse_short_number(text: &[u8]) -> Option<Number> {
     const POWERS: [f64; SAFE_DIGITS_MAX] =
@@ -274,7 +274,7 @@ pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     if !fits || whole.len() + fraction.len() <= SAFE_DIGITS_MAX || !is_digits(whole) || !is_digits(fraction) {
         return None;
     }
-    let padding = 10i64.pow((FRACTION_DIGITS - fraction.len()) as u32);
+    let padding = 10i64.pow(u32_of(FRACTION_DIGITS - fraction.len()));
     let nanos = whole.parse::<i64>().ok()?.checked_mul(NANOS_PER_UNIT)?;
     let nanos = nanos.checked_add(fraction.parse::<i64>().ok()?.checked_mul(padding)?)?;
     Some(if text.starts_with('-') { -nanos } else { nanos })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
 use quarry_event::EventBatch;
 use quarry_inputs::{FileIdentity, FilePosition, Sink, SinkError};
+use quarry_stdx::number::u32_of;
 use quarry_store::{AppendRequest, Store, Ticket};
 
 use crate::claims::{Claim, Claims};
@@ -71,7 +72,7 @@ pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
             identity: SourceIdentity::of(&position.identity.head, &position.identity.scope),
             variant: position.identity.variant,
         },
-        head_bytes: position.identity.head.len() as u32,
+        head_bytes: u32_of(position.identity.head.len()),
         offset: position.offset,
         tail_hash: position.tail_hash,
         source: position.path,

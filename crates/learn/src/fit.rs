@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use quarry_stdx::number::u32_of;
+
 use crate::cluster::CLUSTERS_MAX;
 use crate::encode::{Column, Encoding, NumericRows};
 use crate::linear_regression::Penalty;
@@ -142,7 +144,7 @@ fn classifier(
         let what = format!("distinct values of {}, too many for {}", target.name, request.algorithm);
         return Err(LearnError::Limit { what, value: count, limit: CLASSES_MAX });
     }
-    let truth: Vec<u32> = texts.iter().map(|text| classes.binary_search(text).unwrap_or_default() as u32).collect();
+    let truth: Vec<u32> = texts.iter().map(|text| u32_of(classes.binary_search(text).unwrap_or_default())).collect();
     options.boolean("probabilities", false)?;
     let body = match request.algorithm {
         "LogisticRegression" => {

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use quarry_stdx::number::{f64_of, integer_part};
+use quarry_stdx::number::{f64_of, integer_part, u32_of};
 
 use crate::matrix::Matrix;
 use crate::options::Options;
@@ -103,7 +103,7 @@ pub(crate) fn fit(
     for column in 0..x.width() {
         check_stop(control.stop)?;
         let cells: Vec<f64> = x.column(column).collect();
-        let mut order: Vec<u32> = (0..rows as u32).collect();
+        let mut order: Vec<u32> = (0..u32_of(rows)).collect();
         order.sort_by(|one, other| cells[*one as usize].total_cmp(&cells[*other as usize]));
         sorted.push(order);
     }
@@ -223,9 +223,9 @@ impl Grower<'_> {
             let middle = self.partition(&split);
             let low = self.add_node((start, middle));
             let high = self.add_node((middle, end));
-            self.tree.columns[split.node] = split.column as u32;
+            self.tree.columns[split.node] = u32_of(split.column);
             self.tree.limits[split.node] = split.limit;
-            (self.tree.low[split.node], self.tree.high[split.node]) = (low as u32, high as u32);
+            (self.tree.low[split.node], self.tree.high[split.node]) = (u32_of(low), u32_of(high));
             splits.extend(self.best_split(low, (start, middle), split.depth + 1));
             splits.extend(self.best_split(high, (middle, end), split.depth + 1));
         }
@@ -244,7 +244,7 @@ impl Grower<'_> {
                 self.tree.values.push(f64_of(self.tree.shares.len()));
                 let whole: f64 = sums.iter().sum();
                 let there = sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0);
-                self.tree.classes.push(there.clone().map(|(class, _)| class as u32).collect());
+                self.tree.classes.push(there.clone().map(|(class, _)| u32_of(class)).collect());
                 self.tree.shares.extend(there.map(|(_, sum)| sum / whole));
             }
         }

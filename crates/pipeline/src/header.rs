@@ -17,10 +17,10 @@ use crate::pattern::Pattern;
 
 /// Maximum number of columns with fields.
 pub const COLUMNS_MAX: usize = 1_000;
-/// Number of bytes in which a delimiter is searched without a function call; most values are shorter.
-const INLINE_SEARCH_BYTES: usize = 16;
-/// The lowest bit of each byte.
-const LOWEST_BITS: u128 = u128::MAX / 255;
+/// Number of words of eight bytes in which a delimiter is searched without a function call; most values are shorter.
+const WORDS_TESTED_INLINE: usize = 4;
+const ONE_PER_BYTE: u64 = u64::MAX / 255;
+const TOP_BITS: u64 = 0x80 * ONE_PER_BYTE;
 
 /// Rules for reading columns.
 #[derive(Debug)]
@@ -177,25 +177,59 @@ fn field_name(title: &str, kept: &str) -> String {
     title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 
-/// The text before the first delimiter, and the text after it.
-fn split_once(text: &str, delimiter: char) -> Option<(&str, &str)> {
-    match u8::try_from(delimiter).ok().filter(u8::is_ascii) {
-        Some(byte) => position_of(byte, text.as_bytes()).map(|at| (&text[..at], &text[at + 1..])),
-        None => text.split_once(delimiter),
+/// The delimiters of a text, found in ascending order. An ASCII delimiter is searched in eight bytes at a time, and all
+/// its positions among these bytes are kept for the next searches.
+struct Delimiters<'t> {
+    text: &'t str,
+    delimiter: char,
+    /// The delimiter in each byte; `None` if it is not an ASCII character.
+    pattern: Option<u64>,
+    /// Start of the eight bytes that were tested last.
+    tested: usize,
+    /// The top bit of each delimiter among them.
+    marks: u64,
+}
+
+impl<'t> Delimiters<'t> {
+    fn new(text: &'t str, delimiter: char) -> Delimiters<'t> {
+        let byte = u8::try_from(delimiter).ok().filter(u8::is_ascii);
+        let pattern = byte.map(|byte| u64::from(byte) * ONE_PER_BYTE);
+        Delimiters { text, delimiter, pattern, tested: usize::MAX, marks: 0 }
+    }
+
+    /// Position of the first delimiter from `from` on.
+    #[inline]
+    fn next(&mut self, from: usize) -> Option<usize> {
+        let Some(pattern) = self.pattern else {
+            return self.text[from..].find(self.delimiter).map(|len| from + len);
+        };
+        let mut at = from;
+        if let Some(passed @ 0..8) = from.checked_sub(self.tested) {
+            let left = self.marks >> (8 * passed);
+            if left != 0 {
+                return Some(from + left.trailing_zeros() as usize / 8);
+            }
+            at = self.tested + 8;
+        }
+        let bytes = self.text.as_bytes();
+        for _ in 0..WORDS_TESTED_INLINE {
+            let Some(word) = bytes.get(at..)?.first_chunk::<8>() else { break };
+            self.tested = at;
+            self.marks = zero_bytes(u64::from_le_bytes(*word) ^ pattern);
+            if self.marks != 0 {
+                return Some(at + self.marks.trailing_zeros() as usize / 8);
+            }
+            at += 8;
+        }
+        memchr(pattern as u8, bytes.get(at..)?).map(|len| at + len)
     }
 }
 
-/// Position of the first byte with this value.
+/// Sets the top bit of each byte that is zero, and no other bit.
 #[inline]
-fn position_of(byte: u8, text: &[u8]) -> Option<usize> {
-    let Some((head, rest)) = text.split_first_chunk::<INLINE_SEARCH_BYTES>() else { return memchr(byte, text) };
-    let differences = u128::from_le_bytes(*head) ^ (LOWEST_BITS * u128::from(byte));
-    // The lowest bit of this number is the highest bit of the first byte that is zero.
-    let zeros = differences.wrapping_sub(LOWEST_BITS) & !differences & (LOWEST_BITS << 7);
-    match zeros {
-        0 => memchr(byte, rest).map(|at| INLINE_SEARCH_BYTES + at),
-        _ => Some(zeros.trailing_zeros() as usize / 8),
-    }
+fn zero_bytes(bytes: u64) -> u64 {
+    // The sum does not carry into the next byte. Its top bit is set if one of the lower seven bits is set.
+    !(((bytes & !TOP_BITS) + !TOP_BITS) | bytes) & TOP_BITS
 }
 
 /// The text after `first`, if the text begins with it. `str::strip_prefix` calls a comparison function even for one
@@ -217,28 +251,29 @@ fn split(
     merges: bool,
     mut take: impl FnMut(usize, &str) -> ControlFlow<()>,
 ) {
-    let behind = |text| if merges { str::trim_start_matches(text, delimiter) } else { text };
-    let mut rest = Some(behind(line));
+    let mut delimiters = Delimiters::new(line, delimiter);
+    let value_start = |at: usize| match merges {
+        true => line.len() - line[at..].trim_start_matches(delimiter).len(),
+        false => at,
+    };
+    let mut at = value_start(0);
     for column in 0..COLUMNS_MAX {
-        let Some(text) = rest else { return };
-        if merges && text.is_empty() {
+        if merges && at == line.len() {
             return;
         }
-        let Some((quote, inside)) = quote.and_then(|quote| Some((quote, strip_char(text, quote)?))) else {
-            let (value, after) =
-                split_once(text, delimiter).map_or((text, None), |(value, after)| (value, Some(after)));
-            if take(column, value).is_break() {
-                return;
+        let rest = &line[at..];
+        let (outcome, end) = match quote.and_then(|quote| Some(quoted(strip_char(rest, quote)?, quote))) {
+            // Text between the closing quote and the delimiter is dropped.
+            Some((value, after)) => (take(column, &value), delimiters.next(line.len() - after.len())),
+            None => {
+                let end = delimiters.next(at);
+                (take(column, &line[at..end.unwrap_or(line.len())]), end)
             }
-            rest = after.map(behind);
-            continue;
         };
-        let (value, after) = quoted(inside, quote);
-        if take(column, &value).is_break() {
-            return;
+        match end {
+            Some(end) if outcome.is_continue() => at = value_start(end + delimiter.len_utf8()),
+            _ => return,
         }
-        // Text between the closing quote and the delimiter is dropped.
-        rest = split_once(after, delimiter).map(|(_, after)| behind(after));
     }
 }
 
@@ -274,16 +309,27 @@ mod tests {
     }
 
     #[test]
-    fn the_first_delimiter_is_found_at_every_position() {
-        // A byte that differs from the delimiter in its lowest bit only is not taken for it.
-        for delimiter in [b',', 0, 0xFF] {
-            for len in 0..=2 * INLINE_SEARCH_BYTES + 1 {
-                let mut text = vec![delimiter ^ 1; len];
-                assert_eq!(position_of(delimiter, &text), None);
-                for at in (0..len).rev() {
-                    text[at] = delimiter;
-                    assert_eq!(position_of(delimiter, &text), Some(at), "{len} bytes");
+    fn delimiters_are_found_in_order_from_every_position() {
+        // A byte that differs from the delimiter in one bit is not taken for it.
+        for (delimiter, other) in
+            [(',', '-'), ('\0', '\u{1}'), ('\t', '\u{8}'), (',', '\u{20ac}'), ('\u{a7}', '\u{a6}')]
+        {
+            for step in [1, 2, 3, 7, 8, 9, 31, 40, 41] {
+                let letter = |at: usize| if at % step == step - 1 { delimiter } else { other };
+                let text: String = (0..90).map(letter).collect();
+                let expected: Vec<usize> = text.match_indices(delimiter).map(|(at, _)| at).collect();
+                let mut delimiters = Delimiters::new(&text, delimiter);
+                let mut found = Vec::new();
+                while let Some(at) = delimiters.next(found.last().map_or(0, |at| at + delimiter.len_utf8())) {
+                    found.push(at);
                 }
+                assert_eq!(found, expected, "{delimiter:?}, step {step}");
+                // A search may skip delimiters.
+                let mut delimiters = Delimiters::new(&text, delimiter);
+                for (from, _) in text.char_indices().step_by(3) {
+                    assert_eq!(delimiters.next(from), expected.iter().copied().find(|at| *at >= from));
+                }
+                assert_eq!(delimiters.next(text.len()), None);
             }
         }
     }

@@ -75,7 +75,7 @@ pub struct PipelineCounters {
     pub bad_timestamps: u64,
     /// Number of lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
-    /// Number of events with a text or field value that rules made too long; the rest of it is cut off.
+    /// Number of events with a text or field value that rules made too long, so that it was truncated.
     pub events_cut_by_rules: u64,
     /// Number of bytes that are not valid in the source's character set.
     pub undecodable_bytes: u64,

@@ -19,6 +19,7 @@ mod rfc3339;
 use std::sync::Arc;
 
 use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs};
+use quarry_stdx::number::low_u8;
 
 /// First plausible year.
 pub(crate) const YEAR_MIN: i16 = 1971;
@@ -432,7 +433,7 @@ fn has_right_boundary(text: &[u8], at: usize) -> bool {
 fn day_of_month(month: u32, day: u32) -> Option<(u8, u8)> {
     const DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let most = DAYS.get((month as usize).checked_sub(1)?)?;
-    (1..=*most).contains(&day).then_some((month as u8, day as u8))
+    (1..=*most).contains(&day).then_some((low_u8(month), low_u8(day)))
 }
 
 /// The year, if it is plausible.
@@ -442,7 +443,7 @@ fn full_year(year: u32) -> Option<i16> {
 
 /// The year that two digits stand for, from 1969 to 2068.
 fn short_year(year: u32) -> i16 {
-    if year < 69 { 2000 + year as i16 } else { 1900 + year as i16 }
+    i16::from(low_u8(year)) + if year < 69 { 2000 } else { 1900 }
 }
 
 #[cfg(test)]

@@ -481,8 +481,8 @@ pub(crate) fn extract_fields(
         .collect();
     let mut indexed = events.fields.iter().peekable();
     debug_assert!(selected.is_sorted(), "index-time fields are read in the order of the rows");
-    for (place, row) in selected.iter().enumerate() {
-        found.start_row(place as u32);
+    for (place, row) in (0..).zip(selected) {
+        found.start_row(place);
         while let Some(field) = indexed.next_if(|field| field.row <= *row) {
             if field.row == *row {
                 found.add_index_time(field.name, field.value);
@@ -761,8 +761,8 @@ impl<'a> FieldExtractor<'a> {
     fn page_value(&self, value: &str) -> ExtractedValue {
         ExtractedValue {
             row: self.row,
-            start: (value.as_ptr() as usize - self.text_start) as u32,
-            len: value.len() as u32,
+            start: u32_of(value.as_ptr() as usize - self.text_start),
+            len: u32_of(value.len()),
             copied: false,
             is_index_time: false,
         }
@@ -784,7 +784,7 @@ impl<'a> FieldExtractor<'a> {
     fn copy_value(&mut self, value: &str) -> ExtractedValue {
         let start = u32_of(self.copies.len());
         self.copies.extend_from_slice(value.as_bytes());
-        ExtractedValue { row: self.row, start, len: value.len() as u32, copied: true, is_index_time: false }
+        ExtractedValue { row: self.row, start, len: u32_of(value.len()), copied: true, is_index_time: false }
     }
 
     #[inline]

@@ -467,7 +467,7 @@ fn gather_rows(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
             let end = starts[part] + parts[part].num_rows();
             let count = left.partition_point(|at| (places[*at as usize] as usize) < end);
             let within: UInt32Array =
-                left[..count].iter().map(|at| places[*at as usize] - starts[part] as u32).collect();
+                left[..count].iter().map(|at| places[*at as usize] - u32_of(starts[part])).collect();
             rows.push(rows::take(&parts[part], &within)?);
             left = &left[count..];
         }

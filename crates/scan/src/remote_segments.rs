@@ -1,8 +1,8 @@
 //! Prefetch of segments on remote storage: their term dictionaries are queried concurrently, and their pages are
 //! requested ahead of the workers. Workers take a *run* of consecutive windows at a time ([`crate::slices`]).
 //!
-//! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
-//! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many
+//! Reading a remote segment takes several dependent requests: the term dictionary locates the pages, the pages refer to
+//! templates, and the templates to columns. The latency is the same for sixteen segments as for one, so many
 //! segments are requested at once. While workers read one segment, the first page of each following segment is read and
 //! discarded; the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for
 //! queries and for prefetching are started only when a request is first waited for ([`with_helpers`]); until then,

@@ -204,7 +204,7 @@ pub fn write_json_text(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            control if (control as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", control as u32)),
+            control if control < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(control))),
             other => out.push(other),
         }
     }

@@ -43,10 +43,11 @@ pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
 fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
     let metas = batch.metas.iter();
     let meta_bytes = metas.map(|meta| meta.index.len() + meta.host.len() + meta.source.len() + meta.sourcetype.len());
+    let longest_field = batch.fields.longest_beyond(FIELD_BYTES_MAX).unwrap_or(0);
     for (what, value, limit) in [
         ("number of events", batch.len(), BATCH_EVENTS_MAX),
         ("text bytes", batch.raw.len(), BATCH_RAW_BYTES_MAX),
-        ("bytes of an indexed field", batch.fields.longest(), FIELD_BYTES_MAX),
+        ("bytes of an indexed field", longest_field, FIELD_BYTES_MAX),
         ("bytes of one metadata entry", meta_bytes.max().unwrap_or(0), METADATA_BYTES_MAX),
     ] {
         if value > limit {

@@ -2,15 +2,14 @@
 //! files in the map.
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is listed there with its size and
-//! may only shrink. The same applies to casts that may lose something (`dev/xtask/casts.txt`), counted by crate, and to
-//! type names that occur in several files (`dev/xtask/type_names.txt`). `tidy --update` lowers the entries of these
-//! lists and never raises one.
+//! may only shrink. The same applies to type names that occur in several files (`dev/xtask/type_names.txt`). `tidy
+//! --update` lowers the entries of these lists and never raises one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::assertions::Assertions;
-use crate::casts::Casts;
+use crate::casts;
 use crate::error_types::ErrorTypes;
 use crate::root;
 
@@ -98,7 +97,6 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     let ratchet = read_ratchet(&ratchet_path);
     let mut faults = Vec::new();
     let mut oversize = BTreeMap::new();
-    let mut casts = Casts::default();
     let (mut errors, mut assertions) = (ErrorTypes::default(), Assertions::default());
     let mut names = BTreeMap::new();
     for file in &files {
@@ -107,7 +105,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         check_text(&name, &text, &mut faults);
         measure(&name, &text, &mut oversize);
         errors.add(&name, &text);
-        casts.add(&name, &text)?;
+        casts::check(&name, &text, &mut faults)?;
         assertions.add(&name, &text);
         if crate_of(&name).is_some() && !is_test_file(&name) {
             type_names(&text).for_each(|name| *names.entry(name).or_default() += 1);
@@ -115,19 +113,6 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     }
     errors.check(&mut faults);
     assertions.check(&mut faults);
-    let Casts { counts: casts, faults: double_casts } = casts;
-    faults.extend(double_casts);
-    let casts_path = root().join("dev/xtask/casts.txt");
-    let allowed_casts = read_ratchet(&casts_path);
-    for (owner, count) in &casts {
-        let allowed = allowed_casts.get(owner).copied().unwrap_or_default();
-        if *count > allowed {
-            faults.push(format!(
-                "crates/{owner}: {count} casts that may lose something, but only {allowed} are allowed: use try_from and an \
-                 error, or quarry_stdx::number where an invariant holds or a double is meant to round"
-            ));
-        }
-    }
     names.retain(|_, count| *count > SAME_NAMES_MAX);
     let names_path = root().join("dev/xtask/type_names.txt");
     let allowed_names = read_ratchet(&names_path);
@@ -147,8 +132,6 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         std::fs::write(&ratchet_path, text).map_err(|error| format!("{}: {error}", ratchet_path.display()))?;
         let text = lowered(&names, &allowed_names);
         std::fs::write(&names_path, text).map_err(|error| format!("{}: {error}", names_path.display()))?;
-        let text = lowered(&casts, &allowed_casts);
-        std::fs::write(&casts_path, text).map_err(|error| format!("{}: {error}", casts_path.display()))?;
     }
     if faults.is_empty() {
         println!("tidy: {} files, {} under the ratchet", files.len(), oversize.len());

@@ -165,7 +165,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     rows
 }
 
-/// Content of a token.
+/// Content of a token entity.
 const TOKEN: Content = Content::new(
     "data.inputs.http",
     Shape::Object(&[

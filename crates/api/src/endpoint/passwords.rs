@@ -58,7 +58,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
-/// Content of the entity of a password.
+/// Content of a password entity.
 const PASSWORD: Content = Content::new(
     "storage.passwords",
     Shape::Object(&[

@@ -124,7 +124,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
-/// Content of a role.
+/// Content of a role entity.
 const ROLE: Shape = Shape::Object(&[
     ("capabilities", TEXTS),
     ("cumulativeRTSrchJobsQuota", Shape::Count),

@@ -5,6 +5,7 @@
 //! millions of numbers, so formatting numbers determines how fast texts are rebuilt.
 
 use quarry_event::template::{NumberFormat, TimeLayout};
+use quarry_stdx::number::{low_u8, low_u32, u8_of};
 
 /// Bytes of a cell; no number in a valid format is longer.
 pub(super) const CELL_BYTES: usize = 32;
@@ -53,7 +54,7 @@ impl Cells {
             NumberFormat::Hex { digits } => {
                 cells.for_each(|((cell, len), number)| *len = hex(*number as u64, digits, cell));
             }
-            NumberFormat::Ip4 => cells.for_each(|((cell, len), number)| *len = ip4(*number as u32, cell)),
+            NumberFormat::Ip4 => cells.for_each(|((cell, len), number)| *len = ip4(low_u32(*number), cell)),
             NumberFormat::Time(layout) => {
                 let day = &mut self.day;
                 cells.for_each(|((cell, len), number)| *len = time(*number, layout, day, cell));
@@ -88,7 +89,7 @@ fn put_digits(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) ->
         let word = eight_digits(number);
         let leading = (word.trailing_zeros() / 8).min(8 - u32::from(least));
         put_word((word | ZEROES) >> (8 * leading).min(63), cell, at);
-        return (at as u32 + 8 - leading) as u8;
+        return low_u8(at + 8 - leading as usize);
     }
     put_long_digits(number, least, cell, at)
 }
@@ -120,7 +121,7 @@ fn decimal(number: i64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
         put_word(word, cell, start);
         put_word(word >> (8 * whole), cell, start + whole + 1);
         cell[start + whole] = b'.';
-        return (start + whole + 1) as u8 + digits;
+        return low_u8(start + whole + 1) + digits;
     }
     let unit = 10u64.pow(u32::from(digits));
     let point = usize::from(put_digits(magnitude / unit, 1, cell, start));
@@ -159,7 +160,7 @@ fn ip4(number: u32, cell: &mut [u8; CELL_BYTES]) -> u8 {
         cell[at..at + 4].copy_from_slice(&text);
         at += usize::from(len);
     }
-    at as u8 - 1
+    low_u8(at) - 1
 }
 
 #[inline(always)]
@@ -185,7 +186,7 @@ fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTE
     put_word((tens | (pairs - tens * 10) << 8) | CLOCK, cell, start);
     let end = start + 8;
     let TimeLayout::Iso { point, digits, zulu, .. } = layout else {
-        return end as u8;
+        return low_u8(end);
     };
     let mut end = end;
     if digits > 0 {
@@ -198,7 +199,7 @@ fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTE
         end = usize::from(put_digits(fraction, digits, cell, end + 1));
     }
     cell[end] = b'Z';
-    (end + usize::from(zulu)) as u8
+    low_u8(end + usize::from(zulu))
 }
 
 /// The zeroes and colons of a time of day.
@@ -220,7 +221,7 @@ static BYTE_TEXTS: [([u8; 4], u8); 256] = {
     let mut texts = [([0; 4], 0); 256];
     let mut at = 0;
     while at < 256 {
-        let (hundreds, tens, ones) = (b'0' + (at / 100) as u8, b'0' + (at / 10 % 10) as u8, b'0' + (at % 10) as u8);
+        let (hundreds, tens, ones) = (b'0' + u8_of(at / 100), b'0' + u8_of(at / 10 % 10), b'0' + u8_of(at % 10));
         texts[at] = match at {
             0..10 => ([ones, b'.', 0, 0], 2),
             10..100 => ([tens, ones, b'.', 0], 3),

@@ -7,15 +7,20 @@
 
 use std::collections::BTreeSet;
 
+use memchr::memchr;
+use quarry_stdx::number::{low_u8, low_u32, u8_of, u32_of};
+
 use crate::block::{BlockWriter, decode_zstd};
 use crate::columns::embedded_numbers::{decode_split_texts, encode_split_texts};
 use crate::columns::frequency_coding::{decode_skewed, encode_skewed};
 use crate::columns::text_dictionary::{TextCompressor, TextDictionary};
+use crate::columns::time_parts::TimePart;
 use crate::error::BucketError;
 use crate::integers::{
-    MODE_DELTA, common_unit, encode_integers, pack, range_of, read_integers, unit_offsets, unpack_codes, width_of,
+    MODE_DELTA, common_unit, encode_integers, ends_of_lengths, pack, range_of, read_integers, unit_offsets,
+    unpack_codes, width_of,
 };
-use crate::wire::{Cursor, Malformed, put_signed, put_varint};
+use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
 pub(super) const CODES_CONSTANT: u8 = 0;
 pub(super) const CODES_PACKED: u8 = 1;
@@ -28,13 +33,18 @@ pub(super) const NUMBERS_PLANES: u8 = MODE_DELTA + 2;
 pub(super) const NUMBERS_STEP_PLANES: u8 = MODE_DELTA + 3;
 pub(super) const NUMBERS_SKEWED: u8 = MODE_DELTA + 4;
 pub(super) const NUMBERS_DISTINCT: u8 = MODE_DELTA + 5;
+pub(super) const NUMBERS_NEAR_TIME: u8 = MODE_DELTA + 6;
 
 pub(super) const TEXTS_STORED: u8 = 0;
 pub(super) const TEXTS_ZSTD: u8 = 1;
 /// One zstd frame that was compressed with the column's text dictionary.
 pub(super) const TEXTS_ZSTD_DICTIONARY: u8 = 2;
-/// First byte of a chunk of split texts. The first byte of any other text chunk is the mode of the lengths.
+/// First byte of a chunk of split texts. The first byte of a text chunk that begins with packed lengths is their mode.
 pub(super) const TEXTS_SPLIT: u8 = MODE_DELTA + 1;
+/// First byte of a chunk of texts that a byte terminates, instead of lengths.
+pub(super) const TEXTS_TERMINATED: u8 = MODE_DELTA + 2;
+/// First byte of a chunk of texts whose lengths are encoded as numbers.
+const TEXTS_CODED_LENGTHS: u8 = MODE_DELTA + 3;
 
 /// Texts smaller than this cannot gain from a zstd frame.
 const MIN_ZSTD_BYTES: usize = 64;
@@ -46,6 +56,14 @@ const SKEWED_SAVING_DIVISOR: usize = 24;
 const SEALED_PLANES_SAVING_DIVISOR: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE_VALUES: usize = 512;
+/// Bytes that may terminate texts.
+const TERMINATORS: [u8; 3] = [0, 1, b'\n'];
+/// Texts get a terminator only if their mean length has at least this many bytes: finding the ends of shorter texts
+/// would take a notable part of the time of decompressing them.
+const TERMINATED_BYTES_MIN: usize = 24;
+/// Texts get a terminator if their lengths would take more than this many bits each. In most texts the terminator is
+/// part of a repetition.
+const TERMINATOR_BITS: usize = 5;
 /// Maximum number of distinct numbers that are stored as a table.
 const DISTINCT_NUMBERS_MAX: usize = 200;
 
@@ -83,13 +101,15 @@ pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec
     }
 }
 
-/// Appends a chunk of numbers. `times` holds the `_time` of each event, if every event has a number.
+/// Appends a chunk of numbers. `times` holds the `_time` of each event, if every event has a number. Times in the texts
+/// are stored as their differences from `_time` if that is smaller.
 pub(super) fn encode_numbers(
     numbers: &[i64],
     times: Option<&[i64]>,
     effort: &mut Effort<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), BucketError> {
+    let times = times.filter(|_| numbers.iter().any(|number| *number != numbers[0]));
     if let Some(difference) = times.and_then(|times| constant_difference(numbers, times)) {
         out.push(NUMBERS_TIME_OFFSET);
         put_signed(out, difference);
@@ -97,6 +117,14 @@ pub(super) fn encode_numbers(
     }
     let start = out.len();
     encode_integers(numbers, out);
+    if let Some(times) = times
+        && let Some(part) = TimePart::of(numbers, times)
+    {
+        let mut near = vec![NUMBERS_NEAR_TIME];
+        part.put(&mut near);
+        encode_integers(&part.differences(numbers, times), &mut near);
+        Chunk::new(start, out).replace_if_smaller(PLANES_SAVING_DIVISOR, &[&near]);
+    }
     if matches!(effort, Effort::Plain) {
         return Ok(());
     }
@@ -183,7 +211,7 @@ impl Chunk<'_> {
         const { assert!(DISTINCT_NUMBERS_MAX <= u8::MAX as usize, "the number of distinct numbers fits in a byte") };
         let distinct: Vec<i64> = distinct.into_iter().collect();
         let codes: Vec<u64> = numbers.iter().map(|number| distinct.partition_point(|it| it < number) as u64).collect();
-        let (mut few, mut skewed) = (vec![NUMBERS_DISTINCT, distinct.len() as u8], Vec::new());
+        let (mut few, mut skewed) = (vec![NUMBERS_DISTINCT, u8_of(distinct.len())], Vec::new());
         let width = width_of(distinct.len() as u64 - 1);
         if encode_skewed(&codes, width, SKEWED_SAVING_DIVISOR, &mut skewed) {
             encode_integers(&distinct, &mut few);
@@ -220,7 +248,7 @@ impl Chunk<'_> {
         blocks: &mut BlockWriter,
     ) -> Result<(), BucketError> {
         if let Some(compressed) = blocks.compress_text(&byte_planes(values, width))? {
-            self.replace_if_smaller(save, &[&[mode], head, &[width.div_ceil(8) as u8], compressed]);
+            self.replace_if_smaller(save, &[&[mode], head, &[low_u8(width.div_ceil(8))], compressed]);
         }
         Ok(())
     }
@@ -233,7 +261,7 @@ fn byte_planes(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
     let values: Vec<u64> = values.collect();
     let mut planes = Vec::with_capacity(width * values.len());
     for plane in 0..width {
-        planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
+        planes.extend(values.iter().map(|value| low_u8(value >> (8 * plane))));
     }
     planes
 }
@@ -251,20 +279,32 @@ pub(super) fn encode_texts(
     let start = out.len();
     let mut last = base;
     let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();
-    encode_integers(&lengths, out);
-    let is_long = bytes.len() >= MIN_ZSTD_BYTES;
+    encode_lengths(&lengths, effort, out)?;
+    let is_terminated = matches!(effort, Effort::All(_))
+        && bytes.len() >= ends.len() * TERMINATED_BYTES_MIN
+        && (out.len() - start) * 8 > ends.len() * TERMINATOR_BITS;
+    let terminator = TERMINATORS.into_iter().find(|byte| is_terminated && memchr(*byte, bytes).is_none());
+    let terminated = terminator.map(|terminator| terminated_texts(bytes, &lengths, terminator));
+    let (texts, is_long) = (terminated.as_deref().unwrap_or(bytes), bytes.len() >= MIN_ZSTD_BYTES);
     let (mode, compressed) = match (&mut *effort, dictionary) {
-        (Effort::All(_), Some(dictionary)) => (TEXTS_ZSTD_DICTIONARY, dictionary.compress(bytes)?),
-        (Effort::All(blocks), None) if is_long => (TEXTS_ZSTD, blocks.compress_smallest(bytes)?),
-        (Effort::Seal(blocks), _) if is_long => (TEXTS_ZSTD, blocks.compress_text(bytes)?),
+        (Effort::All(_), Some(dictionary)) => (TEXTS_ZSTD_DICTIONARY, dictionary.compress(texts)?),
+        (Effort::All(blocks), None) if is_long => (TEXTS_ZSTD, blocks.compress_smallest(texts)?),
+        (Effort::Seal(blocks), _) if is_long => (TEXTS_ZSTD, blocks.compress_text(texts)?),
         _ => (TEXTS_STORED, None),
     };
-    match compressed {
-        Some(compressed) => {
+    match (compressed, terminator) {
+        (Some(compressed), Some(terminator)) => {
+            out.truncate(start);
+            out.extend([TEXTS_TERMINATED, terminator]);
+            put_varint(out, bytes.len() as u64);
             out.push(mode);
             out.extend_from_slice(compressed);
         }
-        None => {
+        (Some(compressed), None) => {
+            out.push(mode);
+            out.extend_from_slice(compressed);
+        }
+        (None, _) => {
             out.push(TEXTS_STORED);
             out.extend_from_slice(bytes);
         }
@@ -280,6 +320,36 @@ pub(super) fn encode_texts(
     Ok(())
 }
 
+/// Appends the lengths of texts.
+fn encode_lengths(lengths: &[i64], effort: &mut Effort<'_>, out: &mut Vec<u8>) -> Result<(), BucketError> {
+    let start = out.len();
+    encode_integers(lengths, out);
+    if matches!(effort, Effort::All(_)) {
+        let mut coded = Vec::new();
+        encode_numbers(lengths, None, effort, &mut coded)?;
+        let packed = out.len() - start;
+        if coded.len() + 4 < packed - packed / PLANES_SAVING_DIVISOR {
+            out.truncate(start);
+            out.push(TEXTS_CODED_LENGTHS);
+            put_bytes(out, &coded);
+        }
+    }
+    Ok(())
+}
+
+/// Texts with these lengths, each followed by a terminator.
+fn terminated_texts(bytes: &[u8], lengths: &[i64], terminator: u8) -> Vec<u8> {
+    let mut terminated = Vec::with_capacity(bytes.len() + lengths.len());
+    let mut rest = bytes;
+    for length in lengths {
+        let (text, after) = rest.split_at(*length as usize);
+        terminated.extend_from_slice(text);
+        terminated.push(terminator);
+        rest = after;
+    }
+    terminated
+}
+
 /// Decodes a chunk of `count` codes, each below `limit`.
 pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec<u32>, Malformed> {
     let mut cursor = Cursor::new(chunk);
@@ -293,7 +363,7 @@ pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec
             })?;
             codes
         }
-        CODES_SKEWED => decode_skewed(&mut cursor, count, u32::BITS)?.into_iter().map(|code| code as u32).collect(),
+        CODES_SKEWED => decode_skewed(&mut cursor, count, u32::BITS)?.into_iter().map(low_u32).collect(),
         other => return Err(Malformed(format!("mode {other} of codes is unknown"))),
     };
     cursor.finish("the codes")?;
@@ -306,7 +376,7 @@ pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec
 
 /// Whether decoding this chunk of numbers requires the times of the events.
 pub(super) fn needs_times(chunk: &[u8]) -> bool {
-    chunk.first() == Some(&NUMBERS_TIME_OFFSET)
+    matches!(chunk.first(), Some(&(NUMBERS_TIME_OFFSET | NUMBERS_NEAR_TIME)))
 }
 
 /// Decodes a chunk of `count` numbers. `times` holds the `_time` of every event of the page; it is only used if
@@ -325,7 +395,15 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             let difference = cursor.signed("difference to the time")?;
             times.iter().map(|time| time.wrapping_add(difference)).collect()
         }
-        NUMBERS_TIME_OFFSET => return Err(Malformed(format!("{count} numbers are stored for {} times", times.len()))),
+        NUMBERS_NEAR_TIME if times.len() == count => {
+            let part = TimePart::read(&mut cursor)?;
+            let mut numbers = read_integers(&mut cursor, count)?;
+            part.add_to(&mut numbers, times);
+            numbers
+        }
+        NUMBERS_TIME_OFFSET | NUMBERS_NEAR_TIME => {
+            return Err(Malformed(format!("{count} numbers are stored for {} times", times.len())));
+        }
         NUMBERS_DISTINCT => {
             let few = usize::from(cursor.u8("distinct numbers")?);
             let few = read_integers(&mut cursor, few)?;
@@ -396,6 +474,7 @@ pub(super) fn decode_texts(
 ) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let (bytes, ends) = match chunk.split_first() {
         Some((&TEXTS_SPLIT, cut)) => decode_split_texts(&mut Cursor::new(cut), count, limit)?,
+        Some((&TEXTS_TERMINATED, rest)) => decode_terminated(&mut Cursor::new(rest), count, limit, dictionary)?,
         _ => decode_unsplit(chunk, count, limit, dictionary)?,
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("its texts are not UTF-8"))?;
@@ -406,11 +485,37 @@ pub(super) fn decode_texts(
 }
 
 /// The end of each text of a chunk that [`decode_texts`] decodes, without decompressing the texts; `None` if the texts
-/// are split.
+/// are split or terminated.
 pub(super) fn decode_ends(chunk: &[u8], count: usize, limit: u64) -> Result<Option<Vec<u32>>, Malformed> {
     match chunk.first() {
-        Some(&TEXTS_SPLIT) => Ok(None),
+        Some(&(TEXTS_SPLIT | TEXTS_TERMINATED)) => Ok(None),
         _ => read_ends(&mut Cursor::new(chunk), count, limit).map(Some),
+    }
+}
+
+/// Decodes `count` terminated texts of at most `limit` bytes in total.
+pub(super) fn decode_terminated(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    limit: u64,
+    dictionary: Option<&TextDictionary>,
+) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+    let terminator = cursor.u8("terminator of texts")?;
+    let len = cursor.count("bytes of texts", usize::try_from(limit).unwrap_or(usize::MAX))?;
+    let Some(mut bytes) = decompress_texts(cursor, len + count, dictionary)? else {
+        return Err(Malformed::new("terminated texts are not compressed"));
+    };
+    // The terminators are removed in place.
+    let (mut ends, mut start, mut end) = (Vec::with_capacity(count), 0, 0);
+    while let Some(text) = memchr(terminator, &bytes[start..]) {
+        bytes.copy_within(start..start + text, end);
+        (start, end) = (start + text + 1, end + text);
+        ends.push(u32_of(end));
+    }
+    bytes.truncate(end);
+    match ends.len() == count && end == len {
+        true => Ok((bytes, ends)),
+        false => Err(Malformed(format!("{} texts have {end} bytes, not {len}", ends.len()))),
     }
 }
 
@@ -423,7 +528,8 @@ fn decode_unsplit(
 ) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let mut cursor = Cursor::new(chunk);
     let ends = read_ends(&mut cursor, count, limit)?;
-    let bytes = match decompress_texts(&mut cursor, &ends, dictionary)? {
+    let len = ends.last().map_or(0, |end| *end as usize);
+    let bytes = match decompress_texts(&mut cursor, len, dictionary)? {
         Some(bytes) => bytes,
         None => cursor.take(cursor.remaining(), "texts")?.to_vec(),
     };
@@ -432,25 +538,23 @@ fn decode_unsplit(
 
 /// Reads the lengths of `count` texts of at most `limit` bytes in total, and returns the end of each.
 pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<Vec<u32>, Malformed> {
-    let mut end = 0u64;
-    let mut ends = Vec::with_capacity(count);
-    for length in read_integers(cursor, count)? {
-        end = end.saturating_add_signed(length);
-        if length < 0 || end > limit {
-            return Err(Malformed(format!("a length {length} does not fit the {limit} bytes of the page")));
+    let lengths = match cursor.clone().u8("mode of lengths")? {
+        TEXTS_CODED_LENGTHS => {
+            cursor.u8("mode of lengths")?;
+            let remaining = cursor.remaining();
+            decode_numbers(cursor.bytes("lengths", remaining)?, count, &[])?
         }
-        ends.push(end as u32);
-    }
-    Ok(ends)
+        _ => read_integers(cursor, count)?,
+    };
+    ends_of_lengths(&lengths, limit)
 }
 
-/// Decompresses texts with these ends; `None` if the bytes that follow are the texts themselves.
+/// Decompresses `end` bytes of texts; `None` if the bytes that follow are the texts themselves.
 pub(super) fn decompress_texts(
     cursor: &mut Cursor<'_>,
-    ends: &[u32],
+    end: usize,
     dictionary: Option<&TextDictionary>,
 ) -> Result<Option<Vec<u8>>, Malformed> {
-    let end = ends.last().map_or(0, |end| *end as usize);
     match cursor.u8("mode of texts")? {
         TEXTS_STORED if cursor.remaining() == end => Ok(None),
         TEXTS_ZSTD => {
@@ -536,6 +640,48 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_are_terminated_and_lengths_are_coded() {
+        let mut blocks = BlockWriter::new(Vec::new(), 9).unwrap();
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 40
+        };
+        let text = |next: &mut dyn FnMut() -> u64| -> String {
+            (0..4 + next() % 60).map(|_| ["alpha ", "beta ", "gamma\n", "delta ü "][next() as usize % 4]).collect()
+        };
+        let long: Vec<String> = (0..900).map(|_| text(&mut next)).collect();
+        // Every byte that may terminate texts occurs.
+        let mixed: Vec<String> = long.iter().map(|text| format!("{text}\0\u{1}")).collect();
+        // Most texts have the same length.
+        let short: Vec<String> = (0..900).map(|at| "ab".repeat(if at % 23 > 0 { 3 } else { at % 19 })).collect();
+        for (texts, first) in [(&long, TEXTS_TERMINATED), (&mixed, MODE_DELTA - 1), (&short, TEXTS_CODED_LENGTHS)] {
+            let (bytes, mut end, mut chunk) = (texts.concat(), 7, Vec::new());
+            let ends: Vec<u32> = texts
+                .iter()
+                .map(|text| {
+                    end += text.len() as u32;
+                    end
+                })
+                .collect();
+            encode_texts(bytes.as_bytes(), (&ends, 7), &mut Effort::All(&mut blocks), None, &mut chunk).unwrap();
+            assert_eq!(chunk[0], first, "{} bytes for {}", chunk.len(), bytes.len());
+            let (back, back_ends) = decode_texts(&chunk, ends.len(), bytes.len() as u64, None).unwrap();
+            assert_eq!(back, bytes.as_bytes());
+            assert!(back_ends.iter().map(|end| end + 7).eq(ends.iter().copied()));
+            peek::check_texts(&chunk, texts, bytes.len() as u64);
+            let only_ends = decode_ends(&chunk, ends.len(), bytes.len() as u64).unwrap();
+            assert_eq!(only_ends.is_none(), first == TEXTS_TERMINATED);
+            assert!(only_ends.is_none_or(|only| only == back_ends));
+            for (count, limit) in [(899, 0), (901, 0), (900, 1)] {
+                assert!(decode_texts(&chunk, count, bytes.len() as u64 - limit, None).is_err());
+            }
+            let cut = &chunk[..chunk.len() - 1];
+            assert!(decode_texts(cut, ends.len(), bytes.len() as u64, None).is_err());
+        }
+    }
+
+    #[test]
     fn repetitive_numbers_are_stored_as_planes() {
         let mut blocks = BlockWriter::new(Vec::new(), 3).unwrap();
         let codes: Vec<u32> = (0..4_096).map(|at| at / 8 % 40).collect();
@@ -566,6 +712,16 @@ mod tests {
         };
         let status = |at| if random(at) % 5 > 0 { 200i64 } else { [404, -7, 999_999][random(at) as usize / 8 % 3] };
         let size = |at| random(at) as i64 % if at % 8 == 0 { 1_000_000 } else { 1_000 };
+        let time = |at: i64| 1_795_824_000_000_000_000 + at * 977_000_003 + random(at) as i64 * 50;
+        let times: Vec<i64> = (0..4_096).map(time).collect();
+        let in_millis = |at: i64| times[at as usize].div_euclid(1_000_000) + 7_200_000 + random(at + 9) as i64 % 3;
+        let numbers: Vec<i64> = (0..4_096).map(in_millis).collect();
+        chunk.clear();
+        encode_numbers(&numbers, Some(&times), &mut Effort::All(&mut blocks), &mut chunk).unwrap();
+        peek::check_numbers(&chunk, &numbers, &times);
+        assert_eq!((chunk[0], decode_numbers(&chunk, 4_096, &times).unwrap()), (NUMBERS_NEAR_TIME, numbers));
+        assert!(chunk.len() < 4_096 * 2 / 8 + 16, "two bits a number, not {} bytes", chunk.len());
+        assert!(decode_numbers(&chunk, 4_096, &[]).is_err(), "the times are missing");
         for (number, mode) in [(&status as &dyn Fn(i64) -> i64, NUMBERS_DISTINCT), (&size, NUMBERS_SKEWED)] {
             let numbers: Vec<i64> = (0..4_096).map(number).collect();
             chunk.clear();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quarry_event::template::{Dictionary, NumberFormat};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u8_of, u32_of};
 
 use crate::columns::codec::{Effort, decode_codes, encode_codes};
 use crate::columns::dictionary::{decode_dictionary, encode_dictionary};
@@ -148,7 +148,7 @@ fn candidate_splits(texts: &[&[u8]]) -> Vec<NumberSplit> {
         let first = texts.iter().map(|text| text.iter().take_while(|byte| fits(byte)).count()).min();
         let last = texts.iter().map(|text| text.iter().rev().take_while(|byte| fits(byte)).count()).min();
         for (side, digits) in [(NUMBER_FIRST, first), (NUMBER_LAST, last)] {
-            let cut = NumberSplit { side, base, digits: digits.unwrap_or(0).min(most) as u8 };
+            let cut = NumberSplit { side, base, digits: u8_of(digits.unwrap_or(0).min(most)) };
             if cut.digits > 0 {
                 cuts.push(cut);
             }

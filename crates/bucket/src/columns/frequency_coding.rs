@@ -5,7 +5,7 @@
 //! nearly random, are bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
 use bytes::Bytes;
-use quarry_stdx::number::f64_of;
+use quarry_stdx::number::{f64_of, low_u8, low_u16, u32_of};
 
 use crate::integers::{PackedReader, pack, unpack};
 use crate::wire::{Cursor, Malformed, put_varint};
@@ -42,7 +42,7 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     let frequencies = normalize_counts(&symbol_counts(values, low_bits), values.len());
     assert_eq!(frequencies.iter().sum::<u32>(), SCALE, "frequencies fill the scale");
     assert!(frequencies.len() <= 1 << SYMBOL_BITS_MAX, "a symbol has at most SYMBOL_BITS_MAX bits");
-    out.push(low_bits as u8);
+    out.push(low_u8(low_bits));
     put_varint(out, frequencies.len() as u64);
     frequencies.iter().for_each(|frequency| put_varint(out, u64::from(*frequency)));
     encode_symbols(values.iter().rev().map(|value| (value >> low_bits) as usize), values.len(), &frequencies, out);
@@ -70,7 +70,7 @@ fn expected_bits(counts: &[u32], total: usize, low_bits: u32) -> f64 {
 fn normalize_counts(counts: &[u32], total: usize) -> Vec<u32> {
     let scaled = |count: &u32| match count {
         0 => 0,
-        count => ((u64::from(*count) * u64::from(SCALE) / total as u64) as u32).max(1),
+        count => u32_of(*count as usize * SCALE as usize / total).max(1),
     };
     let mut frequencies: Vec<u32> = counts.iter().map(scaled).collect();
     let mut sum: u32 = frequencies.iter().sum();
@@ -98,7 +98,7 @@ fn encode_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencie
         let (frequency, start) = (frequencies[symbol], starts[symbol]);
         let state = &mut states[at % STATES];
         if u64::from(*state) >= u64::from(frequency) << (u32::BITS - SCALE_BITS) {
-            words.push(*state as u16);
+            words.push(low_u16(*state));
             *state >>= 16;
         }
         *state = ((*state / frequency) << SCALE_BITS) + *state % frequency + start;
@@ -137,17 +137,18 @@ pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -
 /// minus one, and the offset within the symbol.
 fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as usize]) -> Result<u32, Malformed> {
     let low_bits = u32::from(cursor.u8("lower bits")?);
-    let symbols = cursor.count("number of symbols", 1 << SYMBOL_BITS_MAX)?;
-    let symbol_bits = usize::BITS - symbols.saturating_sub(1).leading_zeros();
+    let symbols = cursor.count32("number of symbols", 1 << SYMBOL_BITS_MAX)?;
+    let symbol_bits = u32::BITS - symbols.saturating_sub(1).leading_zeros();
     if low_bits + symbol_bits > limit || low_bits >= u64::BITS {
         return Err(Malformed(format!("{symbols} symbols and {low_bits} lower bits need more than {limit} bits")));
     }
     let mut next = 0;
-    for symbol in 0..symbols as u32 {
-        let frequency = cursor.count("a frequency", SCALE as usize - next)?;
-        let head = symbol << (2 * SCALE_BITS) | (frequency as u32).saturating_sub(1) << SCALE_BITS;
-        slots[next..next + frequency].iter_mut().zip(0u32..).for_each(|(slot, within)| *slot = head | within);
-        next += frequency;
+    for symbol in 0..symbols {
+        let frequency = cursor.count32("a frequency", SCALE as usize - next)?;
+        let head = symbol << (2 * SCALE_BITS) | frequency.saturating_sub(1) << SCALE_BITS;
+        let end = next + frequency as usize;
+        slots[next..end].iter_mut().zip(0u32..).for_each(|(slot, within)| *slot = head | within);
+        next = end;
     }
     if next != SCALE as usize {
         return Err(Malformed(format!("the frequencies add up to {next}")));
@@ -211,7 +212,7 @@ impl SkewedReader {
             let word = words.get(next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
             let (symbol, is_due) = decode_symbol(&self.slots, &mut states[at % STATES], word);
             next += usize::from(is_due);
-            self.symbols.push(symbol as u8);
+            self.symbols.push(low_u8(symbol));
         }
         (self.states, self.next_word) = (states, next);
     }

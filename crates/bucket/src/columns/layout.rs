@@ -10,6 +10,7 @@ use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef};
 use crate::columns::shared_dictionary::{MAX_SHARED_BYTES, SharedAt};
+use crate::columns::slices::{Slice, check_slices};
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
 use crate::columns::{counts, extractions, fields};
 use crate::error::BucketError;
@@ -32,6 +33,7 @@ const STORED_IN_POOL: u8 = 1;
 const STORED_IN_BLOCKS: u8 = 2;
 const STORED_SHARED: u8 = 3;
 const SHARED_IN_RUNS: u8 = 4;
+const SLICED: u8 = 5;
 
 // Flag bits before the counts of a column.
 
@@ -93,6 +95,8 @@ pub(crate) enum ChunkLocations {
     /// Chunks of codes into a bucket-wide dictionary, in consecutive blocks, one per page. All columns that are
     /// components of the same entries share these blocks.
     Shared { dictionary: SharedAt, component: u32, offset: u64, lens: Vec<u32> },
+    /// The values are parts of the values of another column.
+    Sliced(Slice),
 }
 
 /// Location of a dictionary's texts.
@@ -122,6 +126,19 @@ pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
+    /// The column whose stored values contain the values of a column: the column itself, unless it is a slice.
+    pub(crate) fn holder_of(&self, column: u32) -> u32 {
+        self.slice_of(column).map_or(column, |slice| slice.column)
+    }
+
+    /// The values of which a column's values are parts.
+    pub(crate) fn slice_of(&self, column: u32) -> Option<Slice> {
+        match self.stored.get(column as usize)?.values {
+            ChunkLocations::Sliced(slice) => Some(slice),
+            _ => None,
+        }
+    }
+
     /// Gives each column that shares the values of an earlier column the location of that column, once it is known.
     pub(crate) fn share_equal_columns(&mut self) {
         for (column, equal) in std::mem::take(&mut self.copies) {
@@ -264,6 +281,7 @@ impl Layout {
             return Err(Malformed::new("there is no column"));
         }
         check_tree(&template_set)?;
+        check_slices(&template_set.columns, &layout.stored)?;
         template_set.add_forms();
         assert_eq!(template_set.columns.len(), layout.stored.len(), "every column is stored, as it was written");
         layout.template_set = Arc::new(template_set);
@@ -392,7 +410,7 @@ impl StoredColumn {
     pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockRef) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {
-            ChunkLocations::Constant => 0,
+            ChunkLocations::Constant | ChunkLocations::Sliced(_) => 0,
             ChunkLocations::Pooled { lens, .. } | ChunkLocations::Blocks { lens, .. } => sum(lens),
             ChunkLocations::Shared { component: 1.., .. } => 0,
             ChunkLocations::Shared { dictionary, lens, .. } => {
@@ -437,6 +455,11 @@ impl StoredColumn {
                 put_varint(out, u64::from(*component));
                 put_varint(out, *offset);
                 put_lens(lens, out);
+            }
+            ChunkLocations::Sliced(Slice { column, start }) => {
+                out.push(SLICED);
+                put_varint(out, u64::from(*column));
+                put_varint(out, u64::from(*start));
             }
         }
         match &self.dictionary {
@@ -483,6 +506,10 @@ impl StoredColumn {
                 offset: cursor.varint("offset of a column")?,
                 lens: read_lens(cursor)?,
             },
+            SLICED => ChunkLocations::Sliced(Slice {
+                column: cursor.count32("column that contains values", ALL_COLUMNS_MAX)?,
+                start: cursor.count32("place of values", MAX_SLAB_RAW_BYTES)?,
+            }),
             other => return Err(Malformed(format!("the values of a column are of form {other}"))),
         };
         let dictionary = match kind {

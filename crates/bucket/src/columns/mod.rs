@@ -22,9 +22,11 @@ mod random_access;
 mod read;
 mod rebuild;
 mod shared_dictionary;
+mod slices;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text_dictionary;
+mod time_parts;
 mod write;
 
 pub(crate) use cells::{BATCH_CELLS, Cells};

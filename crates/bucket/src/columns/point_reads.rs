@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
+use quarry_event::template::{Column, ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
 use quarry_stdx::number::u32_of;
 
 use crate::columns::FewEntries;
@@ -18,6 +18,7 @@ use crate::columns::layout::ChunkLocations;
 use crate::columns::random_access::{CodesReader, NumbersReader, TextsReader};
 use crate::columns::read::{Extent, SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
+use crate::columns::slices::{Slice, number_of, part_of, text_of};
 use crate::error::BucketError;
 
 /// Maximum number of rows whose values are read one by one; for more rows, the whole column is decoded.
@@ -36,6 +37,8 @@ enum LazyColumn {
         dictionary: FewEntries,
         component: u32,
     },
+    /// Parts of the values of another column.
+    Sliced(Slice),
 }
 
 enum Value {
@@ -156,7 +159,7 @@ impl TemplatePage {
             }
             column = parent;
         }
-        Ok(places.into_iter().map(|place| place as u32).collect())
+        Ok(places.into_iter().map(u32_of).collect())
     }
 
     /// Appends a value of a column as text.
@@ -286,6 +289,32 @@ impl TemplatePage {
                 dictionary.number(&self.source, component, code)?.map(Value::Number).ok_or_else(missing)
             }
             LazyColumn::Decoded(whole) => decoded_value(&whole.values, place).ok_or_else(missing),
+            LazyColumn::Sliced(slice) => {
+                let slice = *slice;
+                return self.sliced_value_at(columns, column, slice, place);
+            }
+        };
+        self.position().map_malformed(value)
+    }
+
+    /// A value of a column that is a part of a value of another column.
+    fn sliced_value_at(
+        &mut self,
+        columns: &SlabColumns,
+        column: u32,
+        slice: Slice,
+        place: usize,
+    ) -> Result<Value, BucketError> {
+        let Column { kind, traits, .. } = &columns.layout.template_set.columns[column as usize];
+        let (start, len) = (slice.start as usize, traits.max_len as usize);
+        let value = match (self.value_at(columns, slice.column, place)?, kind) {
+            (Value::Text(text), ColumnKind::Numbers { format, .. }) => {
+                part_of(&text, start, len).and_then(|part| number_of(part, *format)).map(Value::Number)
+            }
+            (Value::Text(text), _) => {
+                part_of(&text, start, len).and_then(text_of).map(|part| Value::Text(text.slice_ref(part)))
+            }
+            _ => Err(crate::wire::Malformed(format!("column {} has no texts", slice.column))),
         };
         self.position().map_malformed(value)
     }
@@ -323,6 +352,9 @@ impl TemplatePage {
                 _ if limit > 0 => Ok(LazyColumn::Codes(CodesReader::zeros(count))),
                 _ => self.open_decoded(column),
             };
+        }
+        if let Some(slice) = columns.layout.slice_of(column) {
+            return Ok(LazyColumn::Sliced(slice));
         }
         let (chunk, place) = self.stored_chunk(column, Extent::Few)?;
         if let Some((dictionary, component)) = columns.shared_for_few(&self.source, column)? {

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::columns::codec::{
-    CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_DISTINCT, NUMBERS_PLANES, NUMBERS_SKEWED,
-    NUMBERS_STEP_PLANES, NUMBERS_TIME_OFFSET, TEXTS_SPLIT, decompress_texts, read_ends, read_planes, unzigzag,
+    CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_DISTINCT, NUMBERS_NEAR_TIME, NUMBERS_PLANES,
+    NUMBERS_SKEWED, NUMBERS_STEP_PLANES, NUMBERS_TIME_OFFSET, TEXTS_SPLIT, TEXTS_TERMINATED, decode_terminated,
+    decompress_texts, read_ends, read_planes, unzigzag,
 };
 use crate::columns::embedded_numbers::SplitTextsReader;
 use crate::columns::frequency_coding::SkewedReader;
 use crate::columns::text_dictionary::TextDictionary;
+use crate::columns::time_parts::TimePart;
 use crate::integers::{IntegersReader, MODE_DELTA, PackedReader, read_integers};
 use crate::wire::{Cursor, Malformed};
 
@@ -57,9 +59,18 @@ enum Unsigned {
 #[derive(Debug)]
 enum Numbers {
     Plain(IntegersReader),
-    OfTime(Arc<[i64]>, i64),
+    /// Differences from a part of the times.
+    OfTime {
+        times: Arc<[i64]>,
+        part: TimePart,
+        differences: IntegersReader,
+    },
     Distinct(Vec<i64>, SkewedReader),
-    Above { min: i64, unit: u64, values: Unsigned },
+    Above {
+        min: i64,
+        unit: u64,
+        values: Unsigned,
+    },
 }
 
 impl Unsigned {
@@ -142,9 +153,15 @@ impl NumbersReader {
     ) -> Result<Numbers, Malformed> {
         match (mode, times) {
             (NUMBERS_TIME_OFFSET, Some(times)) if times.len() == count => {
-                return Ok(Numbers::OfTime(Arc::clone(times), cursor.signed("difference to the time")?));
+                let differences = IntegersReader::Constant(cursor.signed("difference to the time")?);
+                return Ok(Numbers::OfTime { times: Arc::clone(times), part: TimePart::WHOLE, differences });
             }
-            (NUMBERS_TIME_OFFSET, times) => {
+            (NUMBERS_NEAR_TIME, Some(times)) if times.len() == count => {
+                let part = TimePart::read(cursor)?;
+                let differences = IntegersReader::read(chunk, cursor, count)?;
+                return Ok(Numbers::OfTime { times: Arc::clone(times), part, differences });
+            }
+            (NUMBERS_TIME_OFFSET | NUMBERS_NEAR_TIME, times) => {
                 let known = times.map_or(0, |times| times.len());
                 return Err(Malformed(format!("{count} numbers are stored for {known} times")));
             }
@@ -186,7 +203,7 @@ impl NumbersReader {
         }
         Ok(match &mut self.values {
             Numbers::Plain(integers) => integers.get(at),
-            Numbers::OfTime(times, difference) => times[at].wrapping_add(*difference),
+            Numbers::OfTime { times, part, differences } => part.of_time(times[at]).wrapping_add(differences.get(at)),
             Numbers::Distinct(few, codes) => {
                 let code = codes.get(at) as usize;
                 *few.get(code).ok_or_else(|| Malformed(format!("a code is not below {}", few.len())))?
@@ -210,8 +227,13 @@ impl TextsReader {
             return Ok(TextsReader::Cut(Box::new(SplitTextsReader::read(&chunk.slice(1..), count)?)));
         }
         let mut cursor = Cursor::new(chunk);
+        if chunk.first() == Some(&TEXTS_TERMINATED) {
+            cursor.u8("form of texts")?;
+            let (bytes, ends) = decode_terminated(&mut cursor, count, limit, dictionary)?;
+            return Ok(TextsReader::Unsplit { bytes: bytes.into(), ends });
+        }
         let ends = read_ends(&mut cursor, count, limit)?;
-        let bytes = match decompress_texts(&mut cursor, &ends, dictionary)? {
+        let bytes = match decompress_texts(&mut cursor, ends.last().map_or(0, |end| *end as usize), dictionary)? {
             Some(bytes) => bytes.into(),
             None => chunk.slice(chunk.len() - cursor.remaining()..),
         };

@@ -22,6 +22,7 @@ use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredC
 use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::RebuildPlans;
 use crate::columns::shared_dictionary::{FewEntries, SharedCache, SharedDictionary};
+use crate::columns::slices::{Slice, slice_values};
 use crate::columns::text_dictionary::{TEXT_DICTIONARY_BYTES_MAX, TextDictionary};
 use crate::columns::{MAX_LAYOUT_BYTES, MAX_POOL_BYTES};
 use crate::error::{BlockPosition, BucketError};
@@ -110,8 +111,9 @@ impl SlabColumns {
     ) -> Result<(), BucketError> {
         let mut ranges = Vec::new();
         for column in columns {
+            let column = self.layout.holder_of(*column);
             let Some(ChunkLocations::Blocks { offset, lens } | ChunkLocations::Shared { offset, lens, .. }) =
-                self.layout.stored.get(*column as usize).map(|it| &it.values)
+                self.layout.stored.get(column as usize).map(|it| &it.values)
             else {
                 continue;
             };
@@ -193,8 +195,9 @@ impl SlabColumns {
 
     /// Whether reading the values of a column in a page needs no request.
     fn is_available(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
+        let column = self.layout.holder_of(column);
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
-            None | Some(ChunkLocations::Constant) => true,
+            None | Some(ChunkLocations::Constant | ChunkLocations::Sliced(_)) => true,
             Some(ChunkLocations::Pooled { pool, .. }) => {
                 self.pools.get(*pool as usize).is_some_and(|read| read.get().is_some())
             }
@@ -207,9 +210,10 @@ impl SlabColumns {
     /// Adds the ranges of a column's values in some pages, and of its pool and dictionary if these were not read
     /// before.
     fn add_values(&self, column: u32, pages: &[usize], extent: Extent, ranges: &mut Vec<Range<u64>>) {
+        let column = self.layout.holder_of(column);
         let Some(stored) = self.layout.stored.get(column as usize) else { return };
         match &stored.values {
-            ChunkLocations::Constant => {}
+            ChunkLocations::Constant | ChunkLocations::Sliced(_) => {}
             ChunkLocations::Pooled { pool, .. } => self.add_pool(*pool, ranges),
             ChunkLocations::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
             ChunkLocations::Shared { offset, lens, dictionary, .. } => {
@@ -622,6 +626,13 @@ impl TemplatePage {
         if count == 0 {
             return Ok(empty_values(kind));
         }
+        if let Some(Slice { column: text, start }) = columns.layout.slice_of(column) {
+            let kept = self.cached_column(text).map(Arc::clone);
+            let read = if kept.is_none() { Some(self.values(text)?) } else { None };
+            let texts = kept.as_deref().map(|kept| &kept.values).or(read.as_ref());
+            let texts = texts.ok_or_else(|| self.position().corrupt(format!("column {text} was not read")))?;
+            return self.sliced(column, texts, start);
+        }
         let (chunk, place) = self.stored_chunk(column, Extent::All)?;
         if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
             self.read_times()?;
@@ -638,6 +649,16 @@ impl TemplatePage {
         }
         let dictionary = columns.text_dictionary(&self.source, column)?;
         place.map_malformed(self.decode((kind, traits), &chunk, count, dictionary))
+    }
+
+    /// The values of a column that are parts of these texts.
+    pub(super) fn sliced(&self, column: u32, texts: &ColumnValues, start: u32) -> Result<ColumnValues, BucketError> {
+        let facts = &self.columns.layout.template_set.columns[column as usize];
+        let values = slice_values(texts, start, facts).and_then(|values| match (values, &facts.kind) {
+            (ColumnValues::Numbers(numbers), ColumnKind::Numbers { min, max, .. }) => check_range(numbers, *min, *max),
+            (values, _) => Ok(values),
+        });
+        self.position().map_malformed(values)
     }
 
     /// The shared dictionary of a column's values, and the number of the component of its entries that holds these
@@ -663,7 +684,7 @@ impl TemplatePage {
         let (count, stored) = (self.value_count(column), &stored.values);
         if self.cached_column(column).is_some()
             || count == 0
-            || matches!(stored, ChunkLocations::Constant | ChunkLocations::Shared { .. })
+            || matches!(stored, ChunkLocations::Constant | ChunkLocations::Shared { .. } | ChunkLocations::Sliced(_))
         {
             return Ok(None);
         }
@@ -674,7 +695,7 @@ impl TemplatePage {
     /// The stored chunk of a column that has values.
     pub(super) fn stored_chunk(&self, column: u32, extent: Extent) -> Result<(Bytes, BlockPosition), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
-            ChunkLocations::Constant => (Bytes::new(), self.position()),
+            ChunkLocations::Constant | ChunkLocations::Sliced(_) => (Bytes::new(), self.position()),
             ChunkLocations::Pooled { pool, start, lens } => {
                 let before: u64 = lens[..self.page].iter().map(|len| u64::from(*len)).sum();
                 self.columns.pool_entry(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
@@ -773,8 +794,8 @@ fn rows_with_templates(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     let mut len = 0;
     match &parent.rows {
         None => {
-            for (row, code) in codes.iter().enumerate() {
-                rows[len] = row as u32;
+            for (row, code) in (0..).zip(codes.iter()) {
+                rows[len] = row;
                 len += usize::from(is_named(*code));
             }
         }

@@ -395,7 +395,14 @@ impl TemplatePage {
             held.push(match known {
                 _ if !wanted[number] || (columns.plans.inlined[number] && !is_root) => None,
                 Some(kept) => Some(HeldColumn::Kept(kept.clone())),
-                None => Some(HeldColumn::Own(self.values(u32_of(number))?)),
+                None => {
+                    let slice = columns.layout.slice_of(u32_of(number));
+                    let texts = slice.and_then(|slice| Some((held.get(slice.column as usize)?.as_ref()?, slice.start)));
+                    Some(HeldColumn::Own(match texts {
+                        Some((texts, start)) => self.sliced(u32_of(number), texts.values(), start)?,
+                        None => self.values(u32_of(number))?,
+                    }))
+                }
             });
         }
         Ok(held)
@@ -524,7 +531,7 @@ fn fill_column(
         out.ends.reserve_exact(rows);
         for _ in 0..rows {
             fill(column, feeds, out).map_err(|misfit| misfit.into_malformed(out.limit))?;
-            out.ends.push(out.at as u32);
+            out.ends.push(u32_of(out.at));
         }
         if let Some(take) = &mut take {
             take(out);

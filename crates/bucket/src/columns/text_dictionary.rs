@@ -13,7 +13,7 @@ use std::fmt;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::DDict;
 
-use crate::block::{BlockWriter, compress, compression_error, decode_zstd_with};
+use crate::block::{BlockWriter, compress, compression_error, decode_zstd_with, search_thoroughly};
 use crate::error::BucketError;
 use crate::wire::Malformed;
 
@@ -27,7 +27,7 @@ const SAMPLE_PIECE_BYTES: usize = 2 << 10;
 /// Number of pages that are compressed with and without the dictionary to decide whether to use it.
 const TRIAL_PAGES: usize = 3;
 /// The dictionary must save at least this part of the column's compressed bytes, its own bytes included.
-const SAVING_DIVISOR: usize = 16;
+const SAVING_DIVISOR: usize = 32;
 
 /// A dictionary in the form that decompression needs.
 pub(super) struct TextDictionary(DDict<'static>);
@@ -72,7 +72,8 @@ impl TextCompressor {
             return Ok(None);
         };
         let compressor = Compressor::with_dictionary(blocks.text_level(), &dictionary);
-        let compressor = compressor.map_err(|error| compression_error(&error))?;
+        let mut compressor = compressor.map_err(|error| compression_error(&error))?;
+        search_thoroughly(&mut compressor, blocks.text_level())?;
         let mut trained = TextCompressor { dictionary, compressor, scratch: Vec::new() };
         Ok(trained.is_worthwhile(pages, all, blocks)?.then_some(trained))
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::template::{
-    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, StoredExtraction, TemplateSet,
+    Column, ColumnKind, ExtractedField, MAX_COLUMNS, MAX_TEMPLATES, StoredExtraction, TemplateSet,
 };
 use quarry_stdx::number::u32_of;
 
@@ -16,6 +16,7 @@ use crate::columns::dictionary::encode_dictionary;
 use crate::columns::extractions::choose_within;
 use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredColumn, count_parts, has_single_value};
 use crate::columns::shared_dictionary::{SharedColumns, SharingUnit};
+use crate::columns::slices::{Slice, find_slices};
 use crate::columns::text_dictionary::TextCompressor;
 use crate::columns::{
     FULL_EFFORT_LEVEL_MIN, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES_MAX, TARGET_POOL_BYTES,
@@ -50,9 +51,12 @@ pub(crate) fn write_columns(
     let effort = zstd_level >= FULL_EFFORT_LEVEL_MIN;
     let mut columns = WrittenColumns::default();
     let first_extraction = template_slab.first_extraction_column();
-    columns.find_equal(template_slab, 0..first_extraction);
+    columns.find_equal(template_slab, 0..first_extraction, effort);
+    if effort {
+        columns.slices = find_slices(&template_slab.columns[..first_extraction], &columns.equal);
+    }
     let mut units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
-    units.retain(|unit| unit.columns.iter().all(|column| columns.equal[*column as usize].is_none()));
+    units.retain(|unit| unit.columns.iter().all(|column| columns.is_stored(*column)));
     let times = &source.events.time;
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     writer.write_range(template_slab, 0..first_extraction, &units, &mut columns)?;
@@ -69,7 +73,7 @@ pub(crate) fn write_columns(
     let bytes_max = text_bytes / TEXT_BYTES_PER_EXTRACTION_BYTE;
     let extraction_bytes = writer.write_extractions(template_slab, source, &mut columns, bytes_max)?;
     writer.close_pool()?;
-    let WrittenColumns { mut template_set, stored, equal } = columns;
+    let WrittenColumns { mut template_set, stored, equal, .. } = columns;
     template_set.fields.clone_from(&template_slab.fields);
     template_set.extractions.clone_from(&template_slab.extractions);
     template_set.extracted_names.clone_from(&template_slab.extracted_names);
@@ -94,13 +98,24 @@ struct WrittenColumns {
     stored: Vec<StoredColumn>,
     /// For each column, the earlier column whose values it shares.
     equal: Vec<Option<u32>>,
+    /// For each column of the texts and of index-time fields, the column that contains its values; empty when sealing.
+    slices: Vec<Option<Slice>>,
 }
 
 impl WrittenColumns {
     /// For each of the next columns, finds an earlier column with the same values.
-    fn find_equal(&mut self, template_slab: &TemplateSlab, range: Range<usize>) {
+    fn find_equal(&mut self, template_slab: &TemplateSlab, range: Range<usize>, effort: bool) {
         assert_eq!(self.equal.len(), range.start, "columns are compared in order");
-        self.equal.extend(range.map(|at| equal_column(template_slab, at)));
+        self.equal.extend(range.map(|at| equal_column(template_slab, at, effort)));
+    }
+
+    fn slice_of(&self, column: u32) -> Option<Slice> {
+        self.slices.get(column as usize).copied().flatten()
+    }
+
+    /// Whether a column has values of its own, not those of another column.
+    fn is_stored(&self, column: u32) -> bool {
+        self.equal[column as usize].is_none() && self.slice_of(column).is_none()
     }
 
     /// Forgets the columns from `first` on.
@@ -127,12 +142,13 @@ pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
     Ok(raw)
 }
 
-/// An earlier column with the same values in each page, if column number `at` belongs to an index-time field or a
-/// stored search-time field. The values of both columns are stored once: usually the field is a part of the text.
-fn equal_column(template_slab: &TemplateSlab, at: usize) -> Option<u32> {
+/// An earlier column with the same values in each page. The values of both columns are stored once: usually an
+/// index-time field or a stored search-time field is a part of the text. With `effort`, two columns of the texts may
+/// also be equal, as an id that each event has twice.
+fn equal_column(template_slab: &TemplateSlab, at: usize, effort: bool) -> Option<u32> {
     let column = &template_slab.columns[at];
     let is_extraction = at >= template_slab.first_extraction_column();
-    if !is_extraction && !template_slab.fields.iter().any(|field| field.column as usize == at) {
+    if !effort && !is_extraction && !template_slab.fields.iter().any(|field| field.column as usize == at) {
         return None;
     }
     let has_same_values = |other: &SlabColumn| match (&*other.values, &*column.values) {
@@ -217,11 +233,11 @@ impl ColumnWriter<'_> {
     ) -> Result<(), BucketError> {
         for (number, column) in (u32_of(range.start)..).zip(&template_slab.columns[range]) {
             let kind = kind_of(&column.values);
-            let is_later =
-                written.equal[number as usize].is_some() || units.iter().any(|unit| unit.columns.contains(&number));
+            let is_later = !written.is_stored(number) || units.iter().any(|unit| unit.columns.contains(&number));
             written.stored.push(match is_later {
                 true => {
-                    StoredColumn { counts: values_per_page(column), values: ChunkLocations::Constant, dictionary: None }
+                    let values = written.slice_of(number).map_or(ChunkLocations::Constant, ChunkLocations::Sliced);
+                    StoredColumn { counts: values_per_page(column), values, dictionary: None }
                 }
                 false => self.write_column(column, &kind)?,
             });
@@ -250,7 +266,7 @@ impl ColumnWriter<'_> {
         let mut tried: BTreeSet<(&str, u128)> = BTreeSet::new();
         loop {
             let range = first..template_slab.columns.len();
-            written.find_equal(template_slab, range.clone());
+            written.find_equal(template_slab, range.clone(), self.effort);
             self.write_range(template_slab, range, &[], written)?;
             let is_slow = |stored: &StoredExtraction| {
                 let mut fields = source.extractions.iter();
@@ -416,11 +432,10 @@ fn encode_chunk(
         SlabValues::Templates { codes, .. } | SlabValues::Dictionary { codes, .. } => {
             encode_codes(&codes[start..end], effort, out)
         }
-        SlabValues::Numbers { format, numbers } => {
+        SlabValues::Numbers { numbers, .. } => {
             let first = page * MAX_PAGE_EVENTS;
             let times = &times[first..times.len().min(first + MAX_PAGE_EVENTS)];
-            let is_time = matches!(format, NumberFormat::Time(_)) && times.len() == end - start;
-            encode_numbers(&numbers[start..end], is_time.then_some(times), effort, out)
+            encode_numbers(&numbers[start..end], (times.len() == end - start).then_some(times), effort, out)
         }
         SlabValues::Texts { bytes, ends } => {
             let base = if start == 0 { 0 } else { ends[start - 1] };

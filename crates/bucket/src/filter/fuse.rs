@@ -9,7 +9,7 @@
 //!
 //! Not here: the layout of a sidecar, the object with a bucket's filters (`super::layout`).
 
-use quarry_stdx::number::{f64_of, integer_part};
+use quarry_stdx::number::{f64_of, integer_part, low_u8, low_u32};
 
 /// Number of cells of a key.
 const CELLS_PER_KEY: u32 = 3;
@@ -52,16 +52,16 @@ fn mix_key(key: u64) -> u64 {
 
 #[inline(always)]
 fn fingerprint(mixed: u64) -> u8 {
-    (mixed ^ mixed >> 32) as u8
+    low_u8(mixed ^ mixed >> 32)
 }
 
 /// The three cells of a mixed key.
 #[inline(always)]
 fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
     let mask = segment_length - 1;
-    let first = ((u128::from(mixed) * u128::from(front_length)) >> 64) as u32;
-    let second = (first + segment_length) ^ ((mixed >> 18) as u32 & mask);
-    let third = (first + 2 * segment_length) ^ (mixed as u32 & mask);
+    let first = low_u32((u128::from(mixed) * u128::from(front_length)) >> 64);
+    let second = (first + segment_length) ^ (low_u32(mixed >> 18) & mask);
+    let third = (first + 2 * segment_length) ^ (low_u32(mixed) & mask);
     [first as usize, second as usize, third as usize]
 }
 
@@ -166,9 +166,9 @@ fn initial_lengths(keys: usize) -> (u32, u32) {
     let power = integer_part::<u32>(count.ln() / 3.33f64.ln() + 2.25);
     let segment_length = (1u32 << power.min(30)).min(SEGMENT_LENGTH_MAX);
     let factor = (0.875 + 0.25 * 1_000_000f64.ln() / count.ln()).max(1.125);
-    let capacity: u64 = integer_part(count * factor);
-    let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(CELLS_PER_KEY - 1)).max(1);
-    (segment_length, (segments * u64::from(segment_length)) as u32)
+    let capacity: u32 = integer_part(count * factor);
+    let segments = capacity.div_ceil(segment_length).saturating_sub(CELLS_PER_KEY - 1).max(1);
+    (segment_length, segments * segment_length)
 }
 
 /// Lengths for the first attempt: the first of `known` with enough cells for this many keys, but hardly more. If there
@@ -215,7 +215,7 @@ impl Peeling {
             for (which, cell) in cells_of(*key, segment_length, front_length).into_iter().enumerate() {
                 let count = &mut peeling.counts[cell];
                 most = most.max(*count);
-                *count = count.wrapping_add(4) ^ which as u8;
+                *count = count.wrapping_add(4) ^ low_u8(which);
                 peeling.keys[cell] ^= *key;
             }
         }
@@ -226,7 +226,7 @@ impl Peeling {
     #[inline(always)]
     fn remove_key(&mut self, key: u64, cell: usize, which: usize) -> bool {
         let count = &mut self.counts[cell];
-        *count = count.wrapping_sub(4) ^ which as u8;
+        *count = count.wrapping_sub(4) ^ low_u8(which);
         self.keys[cell] ^= key;
         *count >> 2 == 1
     }
@@ -239,9 +239,9 @@ impl Peeling {
         // the entry is kept only if the cell has a single key.
         let mut alone = vec![0u32; self.counts.len() + CELLS_PER_KEY as usize];
         let mut waiting = 0;
-        for cell in 0..self.counts.len() {
-            alone[waiting] = cell as u32;
-            waiting += usize::from(self.counts[cell] >> 2 == 1);
+        for (cell, count) in (0..).zip(&self.counts) {
+            alone[waiting] = cell;
+            waiting += usize::from(count >> 2 == 1);
         }
         while waiting > 0 {
             waiting -= 1;
@@ -253,7 +253,7 @@ impl Peeling {
             order.push(key);
             owned.push(own);
             for (which, other) in cells_of(key, segment_length, front_length).into_iter().enumerate() {
-                alone[waiting] = other as u32;
+                alone[waiting] = low_u32(other);
                 waiting += usize::from(self.remove_key(key, other, which));
             }
         }
@@ -374,5 +374,6 @@ mod tests {
         assert!(filled > ATTEMPTS_MAX - 8, "{filled} attempts succeeded");
         assert!(!Fuse::build(&[], &[]).unwrap().may_contain(0));
         assert_eq!(attempt_lengths(u32::MAX, 1_000), None);
+        assert_eq!(initial_lengths(4_000_000_000), (1 << 18, 16_382 << 18), "the most cells, not a remainder");
     }
 }

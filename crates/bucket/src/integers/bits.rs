@@ -5,6 +5,7 @@
 //! use a plain loop.
 
 use bytes::Bytes;
+use quarry_stdx::number::{low_u8, low_u32};
 
 use crate::wire::{Cursor, Malformed};
 
@@ -24,7 +25,7 @@ pub(crate) fn width_of(value: u64) -> u32 {
 /// Appends the width, then the values, each of at most `width` bits.
 pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     assert!(width <= u64::BITS, "a number has at most 64 bits");
-    out.push(width as u8);
+    out.push(low_u8(width));
     if width == 0 {
         return;
     }
@@ -131,7 +132,7 @@ impl UnpackTarget for u64 {
 impl UnpackTarget for u32 {
     #[inline(always)]
     fn of(bits: u64) -> u32 {
-        bits as u32
+        low_u32(bits)
     }
 }
 

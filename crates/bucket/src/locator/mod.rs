@@ -79,12 +79,12 @@ impl Links {
         (1 << self.bits()) - 1
     }
 
-    fn final_link(self, page: u32) -> u8 {
-        page as u8
+    fn final_link(self, page: u8) -> u8 {
+        page
     }
 
-    fn continued_link(self, page: u32) -> u8 {
-        page as u8 | 1 << self.page_bits
+    fn continued_link(self, page: u8) -> u8 {
+        page | 1 << self.page_bits
     }
 
     fn page(self, link: u8) -> u32 {

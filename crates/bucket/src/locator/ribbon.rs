@@ -9,6 +9,8 @@
 //!
 //! Not here: which keys and numbers are stored, and the layout of tables in blocks (`super`).
 
+use quarry_stdx::number::{low_u8, u32_of};
+
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Number of rows that an equation spans.
@@ -109,8 +111,8 @@ fn put_solution(equations: &[(u128, u8)], bits: u32, out: &mut Vec<u8>) {
         for (plane, behind) in behind.iter_mut().enumerate().take(bits as usize) {
             let shifted = *behind << 1;
             // Any value is correct for a row at which no equation starts; it is set to zero.
-            let odd = (coefficients & shifted).count_ones() & 1;
-            let bit = if *coefficients == 0 { 0 } else { odd as u8 ^ (value >> plane & 1) };
+            let odd = low_u8((coefficients & shifted).count_ones()) & 1;
+            let bit = if *coefficients == 0 { 0 } else { odd ^ (value >> plane & 1) };
             *behind = shifted | u128::from(bit);
             out[start + plane * plane_bytes + row / 8] |= bit << (row % 8);
         }
@@ -150,12 +152,12 @@ impl<'a> Table<'a> {
             // last row.
             let from = &bytes[start / 8..];
             let Some((low, rest)) = from.split_first_chunk::<16>() else { continue };
-            let shift = (start % 8) as u32;
+            let shift = u32_of(start % 8);
             let mut picked = u128::from_le_bytes(*low) >> shift;
             if shift > 0 {
                 picked |= u128::from(rest.first().copied().unwrap_or(0)) << (EQUATION_ROWS - shift);
             }
-            value |= ((picked & coefficients).count_ones() as u8 & 1) << plane;
+            value |= (low_u8((picked & coefficients).count_ones()) & 1) << plane;
         }
         value
     }

@@ -1,5 +1,7 @@
 //! Writer of locators: collects the rare tokens of a slab with their pages.
 
+use quarry_stdx::number::low_u8;
+
 use crate::block::{BlockKind, BlockWriter};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::sort_and_dedup;
@@ -175,7 +177,7 @@ fn add_chain(token: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
         return;
     }
     for (link, pair) in token.iter().enumerate() {
-        let page = (pair & ((1 << PAGE_BITS) - 1)) as u32;
+        let page = low_u8(pair & ((1 << PAGE_BITS) - 1));
         let value = if link + 1 == token.len() { links.final_link(page) } else { links.continued_link(page) };
         table.push((link_key(key, link), value));
     }

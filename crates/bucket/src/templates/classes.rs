@@ -3,6 +3,7 @@
 //! Every rule of the tokenisers tests single bytes, so one lookup in a table of 256 entries answers all of them.
 
 use memchr::memchr2;
+use quarry_stdx::number::u8_of;
 
 /// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
@@ -33,7 +34,7 @@ const fn classes() -> [u8; 256] {
     let mut classes = [0u8; 256];
     let mut at = 0;
     while at < 256 {
-        let byte = at as u8;
+        let byte = u8_of(at);
         let mut class = match byte {
             b' ' | b'\t' | b'\r' | b'\n' => DELIMITER | VALUE_END | JSON_END | BLANK,
             b',' => DELIMITER | VALUE_END | JSON_END,
@@ -220,8 +221,8 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct ByteMarks(Vec<u8>);
 
-/// A byte that may be a delimiter.
-const MAY_STOP: u8 = 0x80;
+/// A byte of the class [`DELIMITER`].
+const IS_DELIMITER: u8 = 0x80;
 const IS_DIGIT: u8 = 1;
 /// Number of marks after the end of the text, so that eight marks can be loaded from every position in it.
 const PADDING_MARKS: usize = 8;
@@ -231,14 +232,22 @@ impl ByteMarks {
     pub(super) fn compute(&mut self, text: &[u8]) {
         // There are no branches or tables, so that the compiler vectorises the loop.
         let mark = |byte: &u8| {
-            let is_letter = (*byte | 0x20).wrapping_sub(b'a') < 26;
-            let is_inner = byte.wrapping_sub(b'-') <= b':' - b'-' || *byte == b'_' || *byte >= 0x80;
-            let is_digit = byte.wrapping_sub(b'0') < 10;
-            (u8::from(!(is_letter | is_inner)) * MAY_STOP) | (u8::from(is_digit) * IS_DIGIT)
+            let is_within = |low: u8, high: u8| byte.wrapping_sub(low) <= high - low;
+            let is_delimiter = is_within(b'\t', b'\n')
+                | (*byte == b'\r')
+                | (*byte == FIX_SEPARATOR)
+                | is_within(b' ', b'"')
+                | is_within(b'&', b'*')
+                | (*byte == b',')
+                | is_within(b';', b'?')
+                | (*byte == b'[')
+                | (*byte == b']')
+                | is_within(b'{', b'}');
+            (u8::from(is_delimiter) * IS_DELIMITER) | (u8::from(is_within(b'0', b'9')) * IS_DIGIT)
         };
         self.0.clear();
         self.0.extend(text.iter().map(mark));
-        self.0.extend([MAY_STOP; PADDING_MARKS]);
+        self.0.extend([IS_DELIMITER; PADDING_MARKS]);
     }
 
     /// Eight marks from a position in the text, the first in the lowest byte.
@@ -247,20 +256,15 @@ impl ByteMarks {
         self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOP_BITS, |chunk| u64::from_le_bytes(*chunk))
     }
 
-    /// End of the chunk at `at`, like [`run_end`] with [`DELIMITER`]. `text` must be the marked text.
+    /// End of the chunk at `at` of the text, like [`run_end`] with [`DELIMITER`].
     #[inline(always)]
-    pub(super) fn chunk_end(&self, text: &[u8], mut at: usize) -> usize {
+    pub(super) fn chunk_end(&self, mut at: usize) -> usize {
         loop {
             let stops = self.load_marks(at) & TOP_BITS;
-            if stops == 0 {
-                at += 8;
-                continue;
+            if stops != 0 {
+                return at + (stops.trailing_zeros() / 8) as usize;
             }
-            at += (stops.trailing_zeros() / 8) as usize;
-            match text.get(at) {
-                Some(byte) if BYTE_CLASSES[usize::from(*byte)] & DELIMITER == 0 => at += 1,
-                _ => return at.min(text.len()),
-            }
+            at += 8;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u32, u32_of};
 
 use super::classes::texts_equal;
 
@@ -192,7 +192,7 @@ pub(super) fn short_hash(text: &[u8]) -> u32 {
     } else if let [only] = text {
         hash = fold_multiply(u64::from(*only) + 1);
     }
-    (hash ^ (hash >> 32)) as u32
+    low_u32(hash ^ (hash >> 32))
 }
 
 #[cfg(test)]

@@ -15,11 +15,12 @@
 //! Nested objects and arrays are not validated: a schema only finds their ends. Not here: JSON fields (scan).
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
 use quarry_event::EventBatch;
+use quarry_stdx::number::u32_of;
 
 use super::classes::{BLANK, BYTE_CLASSES, class_at, texts_equal};
 use super::trie::{first_eight_bytes, head_mask};
@@ -130,7 +131,7 @@ impl Schema {
                 EntryKind::Rest { until } => rest_end(text, at, until),
             };
             let Some(end) = end else { return false };
-            places.push((at as u32, end as u32));
+            places.push((u32_of(at), u32_of(end)));
             if end > at {
                 at = end;
                 head = first_eight_bytes(&text[at..]);
@@ -204,7 +205,7 @@ fn is_object(text: &[u8]) -> bool {
 }
 
 /// Form of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ValueForm {
     String,
     Scalar,
@@ -298,7 +299,7 @@ fn choice_hash(text: &[u8], members: &[MemberRange]) -> u64 {
 fn hash_choice(text: &[u8], members: &[MemberRange], depth: usize, hasher: &mut impl Hasher) {
     for member in members {
         hasher.write(&text[member.key.0..member.key.1]);
-        hasher.write_u8(member.form as u8);
+        member.form.hash(hasher);
         if let Some(inner) = member.members(text, depth) {
             hash_choice(text, &inner, depth + 1, hasher);
         }

@@ -7,7 +7,7 @@
 //! Not here: numbers without a unit (`super::trial`), words with digits elsewhere (`super::variables`).
 
 use quarry_event::template::NumberFormat;
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u8_of, u32_of};
 
 use super::dictionary::TextList;
 use super::trie::FoundVariable;
@@ -58,7 +58,7 @@ impl<'t> Quantity<'t> {
         let fraction = if text.get(point) == Some(&b'.') { digits(point + 1) } else { 0 };
         let (end, format) = match fraction {
             0 => (point, NumberFormat::Integer),
-            1..=FRACTION_DIGITS_MAX => (point + 1 + fraction, NumberFormat::Decimal { digits: fraction as u8 }),
+            1..=FRACTION_DIGITS_MAX => (point + 1 + fraction, NumberFormat::Decimal { digits: u8_of(fraction) }),
             _ => return None,
         };
         let (number, unit) = text.split_at(end);

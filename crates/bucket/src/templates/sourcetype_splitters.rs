@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use quarry_event::EventBatch;
+use quarry_stdx::number::u8_of;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::builder::{Representation, SlabBuilder};
@@ -53,7 +54,7 @@ pub(super) fn learn_kinds(events: &EventBatch) -> Option<(Vec<u8>, Vec<TemplateL
     }
     // The last kind has the remaining events.
     let kind_of = |sourcetype: &str| types.iter().position(|(known, _)| *known == sourcetype).unwrap_or(types.len());
-    let of_metas: Vec<u8> = events.metas.iter().map(|meta| kind_of(&meta.sourcetype) as u8).collect();
+    let of_metas: Vec<u8> = events.metas.iter().map(|meta| u8_of(kind_of(&meta.sourcetype))).collect();
     let mut cutters = Vec::new();
     let mut is_of_one_way = true;
     for (kind, (sourcetype, count)) in types.iter().enumerate() {

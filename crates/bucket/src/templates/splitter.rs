@@ -345,7 +345,7 @@ impl SlabBuilder {
             }
             parts.push(TemplatePart::Variable(child));
             columns.push(child);
-            self.filled.push(FoundVariable { column: child, start: variable.start as u32, end: variable.end as u32 });
+            self.filled.push(FoundVariable::new(child, variable.start, variable.end));
             at = variable.end;
         }
         if at < text.len() {
@@ -494,11 +494,7 @@ impl SlabBuilder {
     fn fill_outline_template(&mut self, known: &OutlineTemplate) -> u32 {
         self.filled.clear();
         let places = self.outline_split.pieces.iter().zip(&known.columns);
-        self.filled.extend(places.map(|(piece, column)| FoundVariable {
-            column: *column,
-            start: piece.start as u32,
-            end: piece.end as u32,
-        }));
+        self.filled.extend(places.map(|(piece, column)| FoundVariable::new(*column, piece.start, piece.end)));
         known.template
     }
 
@@ -670,7 +666,7 @@ fn match_layout(
         if !texts_equal(&text[at..variable.start], &shape[at..variable.start]) {
             return false;
         }
-        filled.push(FoundVariable { column: *column, start: variable.start as u32, end: variable.end as u32 });
+        filled.push(FoundVariable::new(*column, variable.start, variable.end));
         at = variable.end;
     }
     texts_equal(&text[at..], &shape[at..])
@@ -741,7 +737,7 @@ pub(super) fn count_templates<'t>(
         if count == limit {
             return usize::MAX;
         }
-        trie.insert(text, &variables, &vec![0; variables.len()], count as u32);
+        trie.insert(text, &variables, &vec![0; variables.len()], u32_of(count));
         count += 1;
     }
     count

@@ -7,6 +7,7 @@
 use quarry_event::template::{
     ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,
 };
+use quarry_stdx::number::u32_of;
 
 use super::SlabColumn;
 use super::dictionary::TextList;
@@ -22,7 +23,7 @@ pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
 /// Minimum bytes of the prefix of a column's values; a shorter prefix is not stored.
 const PREFIX_BYTES_MIN: usize = 2;
-/// Maximum bytes of the prefix of a column's values; a longer prefix is cut.
+/// Maximum bytes of the prefix of a column's values; a longer prefix is truncated.
 pub(crate) const PREFIX_BYTES_MAX: usize = 32;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
@@ -173,7 +174,7 @@ fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> 
     let len = |number: i64| {
         let digits = number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
         let digits = if fraction > 0 { digits.max(fraction + 1) + 1 } else { digits };
-        (digits + usize::from(number < 0)) as u32
+        u32_of(digits + usize::from(number < 0))
     };
     // The number nearest to zero has the fewest digits.
     let shortest = if min > 0 {

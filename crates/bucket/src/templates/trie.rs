@@ -49,6 +49,13 @@ pub(super) struct FoundVariable {
     pub(super) end: u32,
 }
 
+impl FoundVariable {
+    #[inline]
+    pub(super) fn new(column: u32, start: usize, end: usize) -> FoundVariable {
+        FoundVariable { column, start: u32_of(start), end: u32_of(end) }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     End { template: u32 },
@@ -139,7 +146,7 @@ impl Trie {
             let found = self.next_edge(text, node, edge, at, strict, &mut tries);
             match found {
                 Some((edge, EdgeMatch::End(template))) => {
-                    self.steps.push(Step { node, edge, at: at as u32 });
+                    self.steps.push(Step { node, edge, at: u32_of(at) });
                     if !strict {
                         self.count_loose_values(text, filled);
                     }
@@ -147,8 +154,8 @@ impl Trie {
                     return Some(template);
                 }
                 Some((edge, EdgeMatch::Variable { column, start, end, node: next })) => {
-                    self.steps.push(Step { node, edge, at: at as u32 });
-                    filled.push(FoundVariable { column, start: start as u32, end: end as u32 });
+                    self.steps.push(Step { node, edge, at: u32_of(at) });
+                    filled.push(FoundVariable::new(column, start, end));
                     node = next;
                     at = end;
                 }
@@ -177,7 +184,7 @@ impl Trie {
     ) -> Option<(u32, EdgeMatch)> {
         let rest = &text[at..];
         let head = first_eight_bytes(rest);
-        for (place, edge) in self.nodes[node as usize].edges.iter().enumerate().skip(edge as usize) {
+        for (place, edge) in (edge..).zip(self.nodes[node as usize].edges.iter().skip(edge as usize)) {
             *tries = tries.checked_sub(1)?;
             if (head ^ edge.head) & edge.mask != 0 {
                 continue;
@@ -185,7 +192,7 @@ impl Trie {
             let literal = &*edge.literal;
             match edge.target {
                 Target::End { template } if bytes_equal(rest, literal) => {
-                    return Some((place as u32, EdgeMatch::End(template)));
+                    return Some((place, EdgeMatch::End(template)));
                 }
                 Target::Variable { kind, column, node } if edge.matches_rest(rest) => {
                     let start = at + literal.len();
@@ -194,7 +201,7 @@ impl Trie {
                     }
                     let strict = strict && edge.loose_values < LOOSE_VALUES_MIN;
                     if let Some(end) = variable_end(kind, text, start, strict) {
-                        return Some((place as u32, EdgeMatch::Variable { column, start, end, node }));
+                        return Some((place, EdgeMatch::Variable { column, start, end, node }));
                     }
                 }
                 _ => {}
@@ -238,11 +245,7 @@ impl Trie {
         let candidates = self.skeletons.get(&skeleton_hash(text, variables))?;
         let found = candidates.iter().find(|skeleton| skeleton.matches(text, variables))?;
         let columns = found.columns.iter().zip(variables);
-        filled.extend(columns.map(|(column, variable)| FoundVariable {
-            column: *column,
-            start: variable.start as u32,
-            end: variable.end as u32,
-        }));
+        filled.extend(columns.map(|(column, variable)| FoundVariable::new(*column, variable.start, variable.end)));
         Some(found.template)
     }
 

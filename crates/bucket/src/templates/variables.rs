@@ -38,7 +38,7 @@ pub(super) enum VariableKind {
     Content,
     /// Inside the quotes of a JSON string with an invalid escape.
     OddContent,
-    /// The rest of a text that ends within a JSON string, without an escape that is cut off.
+    /// The rest of a text that ends within a JSON string, without a truncated escape.
     Unclosed,
     /// Inside the quotes of a JSON string with valid escapes, which may be empty.
     String,

@@ -4,6 +4,8 @@
 //! one register produce eight digits, directly in the words that the hash is computed from, so that no digit is written
 //! to memory.
 
+use quarry_stdx::number::low_u8;
+
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term};
 
@@ -58,7 +60,7 @@ fn hash_formatted(number: u64, least: usize, suffix: u8) -> u64 {
     let mut left = number;
     while left > 0 {
         start -= 1;
-        text[start] = b'0' + (left % 10) as u8;
+        text[start] = b'0' + low_u8(left % 10);
         left /= 10;
     }
     let start = start.min(DIGITS_MAX - least.clamp(1, DIGITS_MAX));

@@ -3,6 +3,8 @@
 //! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms fit in one
 //! pair, which the term table stores in place of the bytes. Hashing a pair takes three multiplications.
 
+use quarry_stdx::number::low_u32;
+
 use crate::term_dictionary::Namespace;
 
 const FIRST_KEY: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -58,7 +60,7 @@ pub(crate) fn load_pair(term: &[u8]) -> [u64; 2] {
         }
         // The last eight bytes overlap the first word; the shift drops the overlap.
         let last = term.last_chunk::<8>().map_or(0, |chunk| u64::from_be_bytes(*chunk));
-        let shift = 8 * (PAIR_BYTES - term.len()) as u32;
+        let shift = low_u32(8 * (PAIR_BYTES - term.len()));
         return [first, last.checked_shl(shift).unwrap_or(0)];
     }
     [load_short(term), 0]

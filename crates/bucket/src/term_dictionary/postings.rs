@@ -6,25 +6,25 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u8, u8_of, u32_of};
 
 use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
 use crate::term_dictionary::table::Entry;
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Codes below this value stand for a single page, whose number is the code.
-const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
+const LIST_BASE: u8 = u8_of(MAX_SLAB_PAGES);
 /// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_PAGES_MIN` is followed by `n`
 /// pages.
 const LIST_PAGES_MIN: u32 = 2;
 const LIST_PAGES_MAX: u32 = 7;
 /// Code followed by one bit per page of the slab.
-const BITMAP_CODE: u8 = LIST_BASE + (LIST_PAGES_MAX - LIST_PAGES_MIN) as u8 + 1;
+const BITMAP_CODE: u8 = LIST_BASE + u8_of((LIST_PAGES_MAX - LIST_PAGES_MIN) as usize) + 1;
 /// Code followed by the number of a shared mask.
 const SHARED_CODE: u8 = BITMAP_CODE + 1;
 
 /// Approximate bytes of a reference to a shared mask, besides its code.
-const REFERENCE_BYTES: u64 = 2;
+const REFERENCE_BYTES: u32 = 2;
 /// Bytes of a shared mask.
 const MASK_BYTES: u64 = 8;
 
@@ -43,12 +43,12 @@ impl PostingsWriter {
         assert!(pages <= MAX_SLAB_PAGES, "a mask has one bit per page");
         let bitmap_bytes = pages.div_ceil(8);
         let mut uses: HashMap<u64, u32, FixedState> = HashMap::default();
-        for entry in entries.iter().filter(|entry| entry.pages.count_ones() > REFERENCE_BYTES as u32) {
+        for entry in entries.iter().filter(|entry| entry.pages.count_ones() > REFERENCE_BYTES) {
             *uses.entry(entry.pages).or_default() += 1;
         }
         let saved = |mask: u64, uses: u32| {
             let inline = u64::from(mask.count_ones()).min(bitmap_bytes as u64 + 1);
-            inline.saturating_sub(REFERENCE_BYTES) * u64::from(uses)
+            inline.saturating_sub(u64::from(REFERENCE_BYTES)) * u64::from(uses)
         };
         let mut worth: Vec<(u64, u32)> =
             uses.into_iter().filter(|(mask, uses)| saved(*mask, *uses) > MASK_BYTES).collect();
@@ -70,15 +70,15 @@ impl PostingsWriter {
         debug_assert!(pages > 0, "a term occurs in at least one page");
         debug_assert!(mask.checked_shr(u32_of(self.bitmap_bytes * 8)).unwrap_or(0) == 0, "the bitmap has all pages");
         if pages == 1 {
-            out.push(mask.trailing_zeros() as u8);
+            out.push(low_u8(mask.trailing_zeros()));
         } else if let Some(number) = self.shared_mask_number(mask, pages) {
             out.push(SHARED_CODE);
             put_varint(out, u64::from(number));
         } else if (LIST_PAGES_MIN..=LIST_PAGES_MAX).contains(&pages) {
-            out.push(LIST_BASE + (pages - LIST_PAGES_MIN) as u8);
+            out.push(LIST_BASE + low_u8(pages - LIST_PAGES_MIN));
             let mut left = mask;
             while left != 0 {
-                out.push(left.trailing_zeros() as u8);
+                out.push(low_u8(left.trailing_zeros()));
                 left &= left - 1;
             }
         } else {
@@ -88,7 +88,7 @@ impl PostingsWriter {
     }
 
     fn shared_mask_number(&self, mask: u64, pages: u32) -> Option<u32> {
-        if pages <= REFERENCE_BYTES as u32 { None } else { self.numbers.get(&mask).copied() }
+        if pages <= REFERENCE_BYTES { None } else { self.numbers.get(&mask).copied() }
     }
 }
 

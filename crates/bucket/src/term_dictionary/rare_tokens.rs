@@ -9,6 +9,7 @@
 
 use quarry_event::segment;
 use quarry_event::template::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
+use quarry_stdx::number::low_u32;
 
 use crate::term_dictionary::digits::{hash_decimal, hash_hex};
 use crate::term_dictionary::table::hash_token;
@@ -160,7 +161,7 @@ impl RareNumbers {
                 }
             }
             RareNumbers::Ip4(seen) => {
-                for part in numbers.iter().flat_map(|number| (*number as u32).to_be_bytes()) {
+                for part in numbers.iter().flat_map(|number| low_u32(*number).to_be_bytes()) {
                     seen[usize::from(part)] = true;
                 }
             }

@@ -33,7 +33,7 @@ pub(crate) struct TermDictionary {
 #[derive(Debug)]
 struct TermDictionaryPage {
     offset: u64,
-    stored_len: usize,
+    stored_len: u32,
     first: Box<[u8]>,
 }
 
@@ -71,13 +71,13 @@ impl TermDictionary {
         }
         let mut pages: Vec<TermDictionaryPage> = Vec::with_capacity(page_count);
         for _ in 0..page_count {
-            let stored_len = cursor.count("stored length of a term dictionary page", u32::MAX as usize)?;
+            let stored_len = cursor.count32("stored length of a term dictionary page", u32::MAX as usize)?;
             let first: Box<[u8]> = cursor.bytes("first term of a page", MAX_TERM_BYTES)?.into();
             if pages.last().is_some_and(|last| last.first >= first) {
                 return Err(Malformed::new("its pages are not in ascending order"));
             }
             pages.push(TermDictionaryPage { offset, stored_len, first });
-            offset = offset.saturating_add(stored_len as u64);
+            offset = offset.saturating_add(u64::from(stored_len));
         }
         cursor.finish("the term dictionary directory")?;
         Ok(TermDictionary { place, page_kind, slab_pages, terms, fingerprint, shared, pages })
@@ -91,7 +91,7 @@ impl TermDictionary {
     /// Byte range of the block that decides whether the dictionary has `term`; `None` if no block is needed.
     pub(crate) fn block_range(&self, term: &[u8]) -> Option<Range<u64>> {
         let page = self.pages.get(self.first_candidate_page(term)).filter(|page| &*page.first <= term)?;
-        Some(page.offset..page.offset.saturating_add(page.stored_len as u64))
+        Some(page.offset..page.offset.saturating_add(u64::from(page.stored_len)))
     }
 
     /// Slab pages that contain exactly `term`.
@@ -153,7 +153,7 @@ impl TermDictionary {
         self.pages.iter().map(|page| BlockRef {
             kind: self.page_kind,
             offset: page.offset,
-            stored_len: page.stored_len as u32,
+            stored_len: page.stored_len,
         })
     }
 
@@ -170,7 +170,7 @@ impl TermDictionary {
     ) -> Result<(), BucketError> {
         let page = &self.pages[at];
         let place = self.page_position(at);
-        let bytes = source.fetch_block(place, page.stored_len)?;
+        let bytes = source.fetch_block(place, page.stored_len as usize)?;
         let block = open_block(&bytes, self.page_kind, place, PAGE_STREAMS * MAX_TERM_DICTIONARY_STREAM_BYTES)?;
         let streams = block.decode_parts::<PAGE_STREAMS>()?;
         let terms = (self.terms - at * MAX_TERM_DICTIONARY_PAGE_TERMS).min(MAX_TERM_DICTIONARY_PAGE_TERMS);

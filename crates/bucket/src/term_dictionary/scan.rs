@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use memchr::memmem;
 use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, for_each_token, is_breaker, lower_token};
 use quarry_event::template::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u32, u32_of};
 
 use crate::term_dictionary::rare_tokens::is_rare_column;
 
@@ -183,7 +183,7 @@ impl NumberTest {
             }),
             NumberTest::Ip4(marked) => numbers
                 .iter()
-                .any(|number| (*number as u32).to_be_bytes().iter().any(|part| marked[usize::from(*part)])),
+                .any(|number| low_u32(*number).to_be_bytes().iter().any(|part| marked[usize::from(*part)])),
             NumberTest::Fraction(range) => {
                 numbers.iter().any(|number| range.contains(&(number.rem_euclid(NS_PER_SEC as i64) as u64)))
             }
@@ -285,7 +285,7 @@ fn padded_number_range(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeIncl
         TokenPattern::Token(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
         TokenPattern::Prefix(_) => {
             let missing = usize::from(digits).checked_sub(bytes.len())?;
-            let unit = 10u64.checked_pow(missing as u32)?;
+            let unit = 10u64.checked_pow(u32_of(missing))?;
             let low = number.checked_mul(unit)?;
             Some(low..=low.saturating_add(unit - 1))
         }
@@ -326,7 +326,7 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
             false => RareTest::Never,
         };
     }
-    RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
+    RareTest::Numbers(NumberTest::Bits { shift: 4 * u32_of(digits - bytes.len()), bits })
 }
 
 /// The test for a column of times. Years and tokens of two digits occur in nearly every page; any other token is a day

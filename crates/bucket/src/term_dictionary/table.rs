@@ -6,7 +6,7 @@
 //! the entries are compared. The cache misses of the many nearly unique terms thus overlap.
 
 use quarry_event::segment;
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u32, u32_of};
 
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
 use crate::term_dictionary::{Namespace, truncate_term};
@@ -53,6 +53,12 @@ struct PendingTerm {
     /// Pages that contain the term.
     pages: u64,
     len: u32,
+}
+
+/// Position of the entry of a slot that has one.
+#[inline(always)]
+fn position_in(slot: u64) -> usize {
+    low_u32(slot) as usize - 1
 }
 
 /// The distinct terms of one slab in one namespace: tokens of texts, or terms of index-time fields.
@@ -168,7 +174,7 @@ impl TermTable {
     #[inline]
     fn push(&mut self, pair: [u64; 2], len: usize) {
         let hash = hash_pair(self.namespace, pair, len);
-        let term = PendingTerm { pair, hash, pages: self.pages, len: len as u32 };
+        let term = PendingTerm { pair, hash, pages: self.pages, len: low_u32(len) };
         let recent = &mut self.recent[(hash >> 32) as usize % RECENT_TERMS];
         if *recent == term {
             return;
@@ -211,10 +217,10 @@ impl TermTable {
                 return;
             }
             if slot >> 32 == hash >> 32 {
-                let entry = self.entries[slot as u32 as usize - 1];
+                let entry = self.entries[position_in(slot)];
                 let mut pair_bytes = [0; PAIR_BYTES];
                 if entry.pair == pair && self.term(&entry, &mut pair_bytes) == term {
-                    self.entries[slot as u32 as usize - 1].pages |= self.pages;
+                    self.entries[position_in(slot)].pages |= self.pages;
                     return;
                 }
             }
@@ -241,7 +247,7 @@ impl TermTable {
         if !self.entries.is_empty() {
             for (at, pending) in self.pending[..waiting].iter().enumerate() {
                 let known = first_slots[at] != EMPTY_SLOT && first_slots[at] >> 32 == pending.hash >> 32;
-                let position = if known { first_slots[at] as u32 as usize - 1 } else { 0 };
+                let position = if known { position_in(first_slots[at]) } else { 0 };
                 first_words[at] = self.entries[position].pair[0];
             }
         }
@@ -250,7 +256,7 @@ impl TermTable {
             // Usually the first slot is right. A slot that was empty may have been filled by this batch, so the pending
             // term is looked up again.
             if slot != EMPTY_SLOT && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
-                let entry = &mut self.entries[slot as u32 as usize - 1];
+                let entry = &mut self.entries[position_in(slot)];
                 if entry.pair == pending.pair && entry.len == pending.len {
                     entry.pages |= pending.pages;
                     continue;
@@ -271,7 +277,7 @@ impl TermTable {
                 return;
             }
             if slot >> 32 == pending.hash >> 32 {
-                let entry = &mut self.entries[slot as u32 as usize - 1];
+                let entry = &mut self.entries[position_in(slot)];
                 if entry.pair == pending.pair && entry.len == pending.len {
                     entry.pages |= pending.pages;
                     return;

@@ -4,6 +4,8 @@
 //! A page has three streams (lengths, suffixes, postings). Their byte frequencies differ, so each stream is compressed
 //! on its own; a single entropy code for all three would take a fifth more space.
 
+use quarry_stdx::number::low_u8;
+
 use crate::block::BlockWriter;
 use crate::error::BucketError;
 use crate::limits::{
@@ -113,8 +115,8 @@ fn sort_terms(table: &TermTable) -> Result<Vec<SortKey>, BucketError> {
             limit: MAX_TERM_DICTIONARY_TERMS as u64,
         });
     }
-    let key = |(position, entry): (usize, &Entry)| SortKey { first: entry.pair[0], position: position as u32 };
-    let mut order: Vec<SortKey> = entries.iter().enumerate().map(key).collect();
+    let key = |(position, entry): (u32, &Entry)| SortKey { first: entry.pair[0], position };
+    let mut order: Vec<SortKey> = (0..).zip(entries).map(key).collect();
     order.sort_unstable_by_key(|key| key.first);
     for ties in order.chunk_by_mut(|a, b| a.first == b.first) {
         if ties.len() > 1 {
@@ -179,7 +181,7 @@ fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
 
 #[inline]
 fn put_lengths(out: &mut Vec<u8>, shared: usize, suffix: usize) {
-    let packed = (shared << 4 | suffix) as u8;
+    let packed = low_u8(shared << 4 | suffix);
     if shared < 16 && suffix < 16 && packed != LONG_LENGTHS_MARKER {
         out.push(packed);
     } else {

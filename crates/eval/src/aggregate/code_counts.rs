@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use arrow::array::{Array, ArrayRef};
+use quarry_stdx::number::u32_of;
 
 use super::fold::{LANES, add_in_lanes};
 use super::integers::bounds;
@@ -254,7 +255,7 @@ impl IntegerCounts {
         })
     }
 
-    /// Adds the counts of `others`; false if they have another form or their range is too far away.
+    /// Adds the counts of `others`; false if they have a different form or their range is too far away.
     fn absorb(&mut self, others: &mut IntegerCounts) -> bool {
         let range_of = |counts: &IntegerCounts| (counts.base, counts.base + counts.counts.len() as i64 - 1);
         let needed = self.required_len(range_of(others));
@@ -380,7 +381,7 @@ impl Counts {
         for run in times.chunk_by(|a, b| a == b) {
             let counts = counts.entry(run[0]).or_insert_with(|| vec![0; *cells]);
             match column {
-                None => counts[0] += run.len() as u32,
+                None => counts[0] += u32_of(run.len()),
                 Some(column) => {
                     let codes = &column.codes.values()[start..start + run.len()];
                     codes.iter().for_each(|code| counts[*code as usize] += 1);

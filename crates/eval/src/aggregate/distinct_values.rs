@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use quarry_stdx::number::u32_of;
 
 use super::fold::{Fold, Input, downcast, each_text_list, text_lists};
 use super::groups::Members;
@@ -77,7 +78,7 @@ impl NumberedValues {
                 for text in column.values(row) {
                     let number = values.number_of(&text);
                     reserve(pairs, members.groups, values.len());
-                    found(pairs, group as u32, number);
+                    found(pairs, u32_of(group), number);
                 }
             }),
             Some(column) => {
@@ -85,7 +86,7 @@ impl NumberedValues {
                 reserve(pairs, members.groups, values.len());
                 members.for_each(|row, group| {
                     if numbers[row] != UNSET {
-                        found(pairs, group as u32, numbers[row]);
+                        found(pairs, u32_of(group), numbers[row]);
                     }
                 });
             }
@@ -145,7 +146,7 @@ impl Fold for DistinctFold {
             for text in texts {
                 let number = numbered.values.number_of(text);
                 pairs.reserve(total, numbered.values.len());
-                pairs.insert(group as u32, number);
+                pairs.insert(u32_of(group), number);
             }
         });
     }
@@ -208,7 +209,7 @@ impl Fold for TallyFold {
             while let (Some(text), Some(more)) = (texts.next(), texts.next()) {
                 let number = numbered.values.number_of(text);
                 pairs.reserve(total, numbered.values.len());
-                count(counts, pairs.number(group as u32, number), more.parse().unwrap_or(0));
+                count(counts, pairs.number(u32_of(group), number), more.parse().unwrap_or(0));
             }
         });
     }

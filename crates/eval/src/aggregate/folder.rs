@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
+use quarry_stdx::number::u32_of;
 
 use super::code_counts::{CountedValues, DirectCounts};
 use super::fold::{self, Fold, Input};
@@ -164,7 +165,7 @@ impl Folder {
                 return self.check_size(rows.num_rows());
             }
             self.flush_direct_counts();
-            // A batch is usually refused because it has another dictionary.
+            // A batch is usually refused because it has a different dictionary.
             if self.direct.add(&columns) {
                 return self.check_size(rows.num_rows());
             }
@@ -324,7 +325,7 @@ impl Folder {
         let members = self.groups.members(&keys, states.num_rows());
         let total = members.groups;
         let mut groups = Vec::with_capacity(states.num_rows());
-        members.for_each(|_, group| groups.push(group as u32));
+        members.for_each(|_, group| groups.push(u32_of(group)));
         assert_eq!(groups.len(), states.num_rows(), "every state belongs to one group");
         let folds = self.folds.iter_mut().flat_map(|folds| &mut folds.parts);
         folds.zip(&states.columns()[keys.len()..]).for_each(|(fold, state)| fold.add_states(state, &groups, total));

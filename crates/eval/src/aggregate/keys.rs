@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
 use foldhash::fast::FixedState;
 use quarry_event::time::parse_epoch;
+use quarry_stdx::number::{low_u32, u32_of};
 
 /// Alignment of records, so that 32 bits can address them.
 const RECORD_UNIT: usize = 8;
@@ -42,7 +43,7 @@ pub struct KeyTable {
 }
 
 fn hash_of(key: &[u8]) -> u32 {
-    (FixedState::default().hash_one(key) >> u32::BITS) as u32
+    low_u32(FixedState::default().hash_one(key) >> u32::BITS)
 }
 
 impl KeyTable {
@@ -98,15 +99,15 @@ impl KeyTable {
             Ok(number) => return number,
             Err(at) => at,
         };
-        let number = self.len() as u32;
+        let number = u32_of(self.len());
         let record = self.records.len() / RECORD_UNIT;
         assert!(
             record < FREE_SLOT as usize && self.records.len().is_multiple_of(RECORD_UNIT),
             "records are aligned, and their starts fit in 32 bits"
         );
-        let record = record as u32;
+        let record = u32_of(record);
         self.records.extend_from_slice(&number.to_le_bytes());
-        self.records.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.records.extend_from_slice(&u32_of(key.len()).to_le_bytes());
         self.records.extend_from_slice(key);
         self.records.resize(self.records.len().next_multiple_of(RECORD_UNIT), 0);
         self.starts.push(record);
@@ -192,7 +193,7 @@ fn offset(record: u32) -> usize {
 /// Appends one field's text to a key of `parts` fields.
 pub fn add_key_part(key: &mut Vec<u8>, text: &str, parts: usize) {
     if parts > 1 {
-        key.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        key.extend_from_slice(&u32_of(text.len()).to_le_bytes());
     }
     key.extend_from_slice(text.as_bytes());
 }

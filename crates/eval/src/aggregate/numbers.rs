@@ -12,7 +12,7 @@ use arrow::buffer::NullBuffer;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
-use quarry_stdx::number::{f64_of, integer_part};
+use quarry_stdx::number::{f64_of, integer_part, u8_of};
 
 use crate::rows::{ColumnReader, DictionaryColumn, MixedColumn};
 
@@ -82,7 +82,7 @@ impl NumberParts {
             }
             true if text.len() <= SHORT_TEXT_BYTES && !text.contains(['e', 'E']) => {
                 let digits = text.rfind('.').map_or(0, |point| text.len() - point - 1);
-                NumberParts { scale: digits as u8, ..figure }
+                NumberParts { scale: u8_of(digits), ..figure }
             }
             true => NumberParts::of(number),
         })
@@ -272,7 +272,7 @@ fn scales_of(values: &Float64Array) -> Scales {
         let value = value.unwrap_or(0.0);
         let units = value * UNITS[last];
         if units.abs() < UNITS_MAX && units.round() / UNITS[last] == value {
-            return last as u8;
+            return u8_of(last);
         }
         let scale = NumberParts::of(Number::Float(value)).scale;
         if usize::from(scale) < SCALES_TRIED_MAX {

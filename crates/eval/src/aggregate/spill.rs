@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u8_of, u32_of};
 
 use super::AggregatePlan;
 use super::folder::Folder;
@@ -66,7 +66,7 @@ impl SpilledPartials {
         assert_eq!(placed, states.num_rows(), "every state is in one partition");
         for (part, selected) in rows_of.into_iter().enumerate().filter(|(_, selected)| !selected.is_empty()) {
             self.states.push(&rows::take(states, &UInt32Array::from(selected))?)?;
-            self.parts.push(part as u8);
+            self.parts.push(u8_of(part));
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ impl Fold for SumFold {
         self.grow(total);
         each_number_list(states, groups, |group, state| {
             if let [sum, lost, scale] = *state {
-                self.merge(group, Total { sum, lost }, scale as u8);
+                self.merge(group, Total { sum, lost }, integer_part(scale));
             }
         });
     }
@@ -201,7 +201,7 @@ pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
 /// The sum in the state of a [`SumFold`].
 pub(super) fn sum_of(state: &[f64]) -> Option<Number> {
     match *state {
-        [sum, lost, scale] => Some(Total { sum, lost }.round_to_scale(scale as u8)),
+        [sum, lost, scale] => Some(Total { sum, lost }.round_to_scale(integer_part(scale))),
         _ => None,
     }
 }

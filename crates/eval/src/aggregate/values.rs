@@ -9,7 +9,7 @@ use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{write_integer, write_nanos};
-use quarry_stdx::number::{f64_of, u32_of};
+use quarry_stdx::number::{f64_of, low_u8, low_u32, u8_of, u32_of};
 
 use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
@@ -58,12 +58,12 @@ impl<'a> ValueForm<'a> {
         let Some(point) = end.filter(|end| bytes[*end] == b'.') else { return ValueForm::Text(text) };
         let digits = bytes.len() - point - 1;
         if (1..=DECIMAL_DIGITS_MAX).contains(&digits)
-            && let Some(number) = (NumberFormat::Decimal { digits: digits as u8 }).parse(bytes)
+            && let Some(number) = (NumberFormat::Decimal { digits: u8_of(digits) }).parse(bytes)
         {
-            return ValueForm::Decimal(digits as u8, number);
+            return ValueForm::Decimal(u8_of(digits), number);
         }
         match NumberFormat::Ip4.parse(bytes) {
-            Some(address) => ValueForm::Address(address as u32),
+            Some(address) => ValueForm::Address(low_u32(address)),
             None => ValueForm::Text(text),
         }
     }
@@ -75,7 +75,7 @@ impl<'a> ValueForm<'a> {
         if f64_of(units) / POWERS_OF_TEN.get(scale as usize)? != value {
             return None;
         }
-        Some(if scale == 0 { ValueForm::Integer(units) } else { ValueForm::Decimal(scale as u8, units) })
+        Some(if scale == 0 { ValueForm::Integer(units) } else { ValueForm::Decimal(low_u8(scale), units) })
     }
 
     /// The form of a decimal; `None` if it must be stored as text.
@@ -199,7 +199,7 @@ impl DistinctValues {
         match kind {
             ValueForm::Integer(integer) => self.integers.entry(integer, |value| add(origins, Origin::Integer(value))),
             ValueForm::Address(address) => {
-                self.addresses.entry(i64::from(address), |value| add(origins, Origin::Address(value as u32)))
+                self.addresses.entry(i64::from(address), |value| add(origins, Origin::Address(low_u32(value))))
             }
             ValueForm::Decimal(digits, number) => {
                 let table = decimals_of(&mut self.decimals, digits);
@@ -290,7 +290,7 @@ impl ValueTable {
     pub(super) fn append_integers(&mut self, form: IntegerForm, values: &[i64]) {
         let origin_of = |value: &i64| match form {
             IntegerForm::Integer => Origin::Integer(*value),
-            IntegerForm::Address => Origin::Address(*value as u32),
+            IntegerForm::Address => Origin::Address(low_u32(*value)),
         };
         self.distinct.origins.extend(values.iter().map(origin_of));
     }
@@ -312,7 +312,7 @@ impl ValueTable {
         match form {
             IntegerForm::Integer => integers.entries(values, range, out, |value| add(origins, Origin::Integer(value))),
             IntegerForm::Address => {
-                addresses.entries(values, range, out, |value| add(origins, Origin::Address(value as u32)));
+                addresses.entries(values, range, out, |value| add(origins, Origin::Address(low_u32(value))));
             }
         }
     }
@@ -588,7 +588,7 @@ impl ValueSet {
             found(&scratch);
         };
         self.integers.for_each(|value| write(ValueForm::Integer(value)));
-        self.addresses.for_each(|value| write(ValueForm::Address(value as u32)));
+        self.addresses.for_each(|value| write(ValueForm::Address(low_u32(value))));
         self.decimals.iter().for_each(|(digits, set)| set.for_each(|value| write(ValueForm::Decimal(*digits, value))));
         (0..self.texts.len()).for_each(|at| found(text_of(&self.texts, at)));
     }

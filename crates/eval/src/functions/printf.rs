@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
-use quarry_stdx::number::integer_part;
+use quarry_stdx::number::{integer_part, u32_of};
 
 use super::call::{Call, PRINTF_WIDTH_MAX};
 use super::text::null_if_too_long;
@@ -245,19 +245,19 @@ fn scientific(magnitude: f64, precision: usize) -> String {
 /// The shorter of plain and scientific notation with this many significant digits.
 fn shortest_notation(magnitude: f64, digits: usize, keep_zeros: bool) -> String {
     /// Exponent below which scientific notation is shorter.
-    const PLAIN_FROM: i32 = -4;
+    const PLAIN_FROM: i64 = -4;
     let text = scientific(magnitude, digits - 1);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let exponent: i64 = exponent.parse().unwrap_or(0);
     let trimmed = |text: &str| {
         let keep = keep_zeros || !text.contains('.');
         if keep { text.to_owned() } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
     };
-    if exponent < PLAIN_FROM || exponent >= digits as i32 {
+    if exponent < PLAIN_FROM || exponent >= digits as i64 {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
     }
-    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    let decimals = usize::try_from(digits as i64 - 1 - exponent).unwrap_or(0);
     trimmed(&format!("{magnitude:.decimals$}"))
 }
 
@@ -274,7 +274,7 @@ fn hexadecimal(magnitude: f64, precision: Option<usize>) -> String {
     let (mut lead, exponent) = if raw == 0 { (0u64, 1 - BIAS) } else { (1, raw - BIAS) };
     let digits = precision.filter(|digits| *digits < MANTISSA_DIGITS);
     if let Some(digits) = digits {
-        let dropped = (MANTISSA_DIGITS - digits) as u32 * 4;
+        let dropped = u32_of(MANTISSA_DIGITS - digits) * 4;
         let rounded = ((lead << MANTISSA_BITS) | fraction) + (1 << (dropped - 1));
         lead = rounded >> MANTISSA_BITS;
         fraction = (rounded & ((1 << MANTISSA_BITS) - 1)) >> dropped << dropped;

@@ -278,6 +278,7 @@ fn duration(number: f64) -> String {
 
 fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let base = if args.len() > 1 { integer(args, 1) } else { Some(10) };
+    let base = base.and_then(|base| u32::try_from(base).ok());
     let Some(base) = base.filter(|base| (2..=36).contains(base)) else { return Value::Null };
     let value = take(args, 0);
     if base == 10 {
@@ -292,7 +293,7 @@ fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if after_prefix.is_some_and(|digits| digits.starts_with(['+', '-'])) {
         return Value::Null;
     }
-    i64::from_str_radix(after_prefix.unwrap_or(&text), base as u32).map_or(Value::Null, Value::Int)
+    i64::from_str_radix(after_prefix.unwrap_or(&text), base).map_or(Value::Null, Value::Int)
 }
 
 /// `commands`: names of the commands of a search text. Pipes in quotes and subsearches do not count.

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueForm, ValueTraits};
+use quarry_stdx::number::u8_of;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -687,7 +688,7 @@ impl Planner {
         for (at, word) in bytes.words().into_iter().enumerate() {
             let mut left = word;
             while left != 0 {
-                let byte = (at * 64) as u8 + left.trailing_zeros() as u8;
+                let byte = u8_of(at * 64 + left.trailing_zeros() as usize);
                 left &= left - 1;
                 let class = classes.get(byte);
                 if last.replace(class) != Some(class) && !seen.contains(class) {

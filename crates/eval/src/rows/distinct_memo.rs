@@ -135,8 +135,7 @@ impl DistinctMemo {
         };
         if let DictionaryResults::Results(results) = made {
             let last = u32_of(column.texts.len());
-            let indices: Vec<u32> =
-                (0..column.codes.len()).map(|row| column.code(row).map_or(last, |code| code as u32)).collect();
+            let indices: Vec<u32> = (0..column.codes.len()).map(|row| column.code(row).map_or(last, u32_of)).collect();
             return results.iter().map(|made| made.spread(&indices)).collect::<Result<Vec<_>, _>>().map(Some);
         }
         let (values, indices) = occurring_texts(column)?;

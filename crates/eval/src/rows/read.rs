@@ -16,7 +16,7 @@ use arrow::datatypes::{
 use quarry_event::template::ip4_text;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number, write_integer, write_nanos, write_number};
-use quarry_stdx::number::{f64_of, integer_part};
+use quarry_stdx::number::{f64_of, integer_part, low_u8};
 
 use super::{FALSE_TEXT, MULTI_SEPARATOR, MixedColumn, TRUE_TEXT, Value, multi_type, time_seconds};
 
@@ -107,7 +107,7 @@ impl ColumnReader {
             DataType::Utf8View => ColumnReader::Text(array.as_string_view().clone()),
             DataType::UInt32 => ColumnReader::Address(array.as_primitive::<UInt32Type>().clone()),
             DataType::Decimal64(_, digits @ 1..=DECIMAL_DIGITS_MAX) => {
-                ColumnReader::Decimal(array.as_primitive::<Decimal64Type>().clone(), *digits as u8)
+                ColumnReader::Decimal(array.as_primitive::<Decimal64Type>().clone(), digits.cast_unsigned())
             }
             DataType::Dictionary(code, value)
                 if code.as_ref() == &DataType::UInt32 && value.as_ref() == &DataType::Utf8View =>
@@ -397,7 +397,7 @@ pub fn write_decimal(number: i64, digits: u8, out: &mut String) {
     out.push('.');
     let mut place = unit / 10;
     while place > 0 {
-        out.push(char::from(b'0' + (magnitude / place % 10) as u8));
+        out.push(char::from(b'0' + low_u8(magnitude / place % 10)));
         place /= 10;
     }
 }

@@ -6,6 +6,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
 use arrow::datatypes::{DataType, UInt32Type};
 use arrow::record_batch::RecordBatch;
+use quarry_stdx::number::low_u32;
 
 use super::row_buffer::value_bytes;
 
@@ -69,7 +70,7 @@ fn add_bytes(column: &ArrayRef, bytes: &mut [usize]) {
 
 fn text_bytes(texts: &StringViewArray, row: usize) -> usize {
     // The low half of a view's first word is the length.
-    size_of::<u128>() + if texts.is_valid(row) { texts.views()[row] as u32 as usize } else { 0 }
+    size_of::<u128>() + if texts.is_valid(row) { low_u32(texts.views()[row]) as usize } else { 0 }
 }
 
 #[cfg(test)]

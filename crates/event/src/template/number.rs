@@ -4,11 +4,17 @@
 //! exactly, so each format rejects texts that it would write differently: `007` is not an integer, and `1.50` is not a
 //! decimal with one decimal place.
 
+use quarry_stdx::number::{low_u8, low_u32, u8_of};
+
 use super::address::{ip4_at_start, ip4_text};
 use crate::time::civil::{date_from_days, days_from_date};
 
 /// Number of digits that always fit an i64.
 const DIGITS_MAX: u8 = 18;
+/// Number of digits of the longest integers.
+const INTEGER_DIGITS_MAX: usize = 19;
+/// Integers have a magnitude below this bound, so that the sum and the difference of any two fit an i64.
+const INTEGER_BOUND: i64 = 1 << 62;
 /// Number of hexadecimal digits that fit 64 bits.
 const HEX_DIGITS_MAX: u8 = 16;
 /// Number of digits that a double always distinguishes.
@@ -31,7 +37,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Format of the numbers of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberFormat {
-    /// `-12`: no leading zeros, no plus sign; stored as the number itself.
+    /// `-12`: no leading zeros, no plus sign, a magnitude below 2^62; stored as the number itself.
     Integer,
     /// `007`: a fixed number of decimal digits, no sign; stored as the number itself.
     Padded {
@@ -151,7 +157,7 @@ impl NumberFormat {
             NumberFormat::Padded { digits } => {
                 (text.len() == usize::from(digits)).then(|| parse_digits(text)).flatten()
             }
-            NumberFormat::Decimal { digits } => parse_decimal(text, usize::from(digits)),
+            NumberFormat::Decimal { digits } => parse_decimal(text, digits),
             NumberFormat::Shortest { digits } => parse_shortest(text, digits),
             NumberFormat::Hex { digits } => parse_hex(text, usize::from(digits)),
             NumberFormat::Ip4 => parse_ip4(text),
@@ -199,7 +205,7 @@ impl NumberFormat {
                 }
             }
             NumberFormat::Ip4 => {
-                let (text, len) = ip4_text(number as u32);
+                let (text, len) = ip4_text(low_u32(number));
                 out.extend_from_slice(&text[..len]);
             }
             NumberFormat::Time(layout) => layout.write(number, out),
@@ -272,7 +278,7 @@ fn parse_eight_digits(word: u64) -> Option<i64> {
 fn parse_integer(text: &[u8]) -> Option<i64> {
     match text {
         [b'-', b'0', ..] => None,
-        [b'-', digits @ ..] => parse_digits(digits).map(|number| -number),
+        [b'-', digits @ ..] => parse_unsigned(digits).map(|number| -number),
         digits => parse_unsigned(digits),
     }
 }
@@ -283,21 +289,26 @@ fn parse_unsigned(text: &[u8]) -> Option<i64> {
     match text {
         [b'0'] => Some(0),
         [b'0', ..] => None,
+        digits if digits.len() == INTEGER_DIGITS_MAX => {
+            let (head, last) = digits.split_at(INTEGER_DIGITS_MAX - 1);
+            let number = parse_digits(head)?.checked_mul(10)?.checked_add(parse_digits(last)?)?;
+            (number < INTEGER_BOUND).then_some(number)
+        }
         digits => parse_digits(digits),
     }
 }
 
-fn parse_decimal(text: &[u8], digits: usize) -> Option<i64> {
+fn parse_decimal(text: &[u8], digits: u8) -> Option<i64> {
     let (negative, body) = match text {
         [b'-', rest @ ..] => (true, rest),
         all => (false, all),
     };
-    let point = body.len().checked_sub(digits + 1)?;
+    let point = body.len().checked_sub(usize::from(digits) + 1)?;
     if body[point] != b'.' || body.len() - 1 > usize::from(DIGITS_MAX) {
         return None;
     }
     let whole = parse_integer(&body[..point]).filter(|whole| *whole >= 0)?;
-    let number = whole * 10i64.pow(digits as u32) + parse_digits(&body[point + 1..])?;
+    let number = whole * 10i64.pow(u32::from(digits)) + parse_digits(&body[point + 1..])?;
     match negative {
         true if number == 0 => None,
         true => Some(-number),
@@ -347,7 +358,7 @@ static HEX_VALUE: [u8; 256] = {
     let mut values = [255u8; 256];
     let mut at = 0;
     while at < 16 {
-        values[HEX[at] as usize] = at as u8;
+        values[HEX[at] as usize] = u8_of(at);
         at += 1;
     }
     values
@@ -365,7 +376,7 @@ fn write_digits(number: u64, least: usize, out: &mut Vec<u8>) {
     let mut left = number;
     while left > 0 {
         start -= 1;
-        digits[start] = b'0' + (left % 10) as u8;
+        digits[start] = b'0' + low_u8(left % 10);
         left /= 10;
     }
     let start = start.min(digits.len() - least.min(digits.len()));
@@ -382,7 +393,7 @@ impl TimeLayout {
                 let zulu = text.last() == Some(&b'Z');
                 let point = text.get(19).copied().filter(|point| matches!(point, b'.' | b',')).unwrap_or(0);
                 let digits = if point == 0 { 0 } else { text.len().saturating_sub(20 + usize::from(zulu)).min(200) };
-                TimeLayout::Iso { between: text.get(10).copied().unwrap_or(0), point, digits: digits as u8, zulu }
+                TimeLayout::Iso { between: text.get(10).copied().unwrap_or(0), point, digits: u8_of(digits), zulu }
             }
         }
     }
@@ -484,7 +495,7 @@ fn parse_clock_ns(text: &[u8]) -> Option<i64> {
 
 #[inline]
 fn write_two_digits(number: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
+    out.extend_from_slice(&[b'0' + low_u8(number / 10 % 10), b'0' + low_u8(number % 10)]);
 }
 
 fn write_clock(second: u64, out: &mut Vec<u8>) {

@@ -81,10 +81,12 @@ pub(crate) fn iso_year_start(year: i64) -> i64 {
 
 /// Seconds east of UTC at an instant.
 pub(crate) fn offset_at(time: TimeNs, tz: &TimeZone) -> i64 {
-    match tz.to_fixed_offset() {
-        Ok(offset) => i64::from(offset.seconds()),
-        Err(_) => i64::from(tz.to_offset(timestamp(time)).seconds()),
-    }
+    i64::from(utc_offset_secs(time, tz))
+}
+
+/// Offset of a time zone at an instant, in seconds east of UTC.
+pub fn utc_offset_secs(time: TimeNs, tz: &TimeZone) -> i32 {
+    tz.to_fixed_offset().unwrap_or_else(|_| tz.to_offset(timestamp(time))).seconds()
 }
 
 /// Converts an instant to jiff's type; every `TimeNs` is within its range.
@@ -132,14 +134,15 @@ impl Civil {
     fn to_jiff(self) -> Option<DateTime> {
         let (year, month, day) = date_from_days(self.days);
         let clock = self.second_of_day;
+        let small = |number: i64| i8::try_from(number).ok();
         DateTime::new(
             i16::try_from(year).ok()?,
-            month as i8,
-            day as i8,
-            (clock / 3600) as i8,
-            (clock / 60 % 60) as i8,
-            (clock % 60) as i8,
-            self.nanos as i32,
+            small(month)?,
+            small(day)?,
+            small(clock / 3600)?,
+            small(clock / 60 % 60)?,
+            small(clock % 60)?,
+            i32::try_from(self.nanos).ok()?,
         )
         .ok()
     }

@@ -1,5 +1,7 @@
 //! Clock and calendar fields of an instant, for displaying them separately.
 
+use quarry_stdx::number::low_u8;
+
 use super::TimeNs;
 use super::civil::{Civil, date_from_days, weekday};
 use super::names::{MONTHS, WEEKDAYS};
@@ -31,12 +33,12 @@ impl ClockFields {
         let second = local.second_of_day;
         ClockFields {
             year,
-            month: month as u8,
-            day: day as u8,
-            weekday: weekday(local.days) as u8,
-            hour: (second / 3600) as u8,
-            minute: (second / 60 % 60) as u8,
-            second: (second % 60) as u8,
+            month: low_u8(month),
+            day: low_u8(day),
+            weekday: low_u8(weekday(local.days)),
+            hour: low_u8(second / 3600),
+            minute: low_u8(second / 60 % 60),
+            second: low_u8(second % 60),
         }
     }
 

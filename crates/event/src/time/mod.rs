@@ -14,13 +14,14 @@ pub mod strftime;
 pub mod strptime;
 mod zone;
 
+pub use civil::utc_offset_secs;
 pub use clock_fields::ClockFields;
 pub use cron::{Cron, period_seconds};
 pub use modifier::{Snap, apply_modifier, modifier_text, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
 pub use strftime::{equal_text_range, strftime, strftime_into, strftime_out_of_range, strftime_unit};
 pub use strptime::{DateTimeParts, Format, ResolveContext, strptime};
-pub use zone::{fixed_zone, parse_zone, utc_offset_secs, zone_name};
+pub use zone::{fixed_zone, parse_zone, zone_name};
 
 use crate::value::write_nanos;
 

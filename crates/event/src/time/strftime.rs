@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use quarry_stdx::number::{f64_of, integer_part};
+use quarry_stdx::number::{f64_of, integer_part, low_u8};
 
 use super::civil::{SECS_PER_DAY, date_from_days, days_from_date, iso_year_start, offset_at, weekday};
 use super::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS};
@@ -15,11 +15,11 @@ use super::{NS_PER_SEC, TimeNs};
 use crate::value::write_integer;
 
 /// Default number of digits of `%N`.
-pub(crate) const NANOSECOND_DIGITS: u32 = 9;
+pub(crate) const NANOSECOND_DIGITS: u8 = 9;
 /// Default number of digits of `%Q`.
-pub(crate) const MILLISECOND_DIGITS: u32 = 3;
+pub(crate) const MILLISECOND_DIGITS: u8 = 3;
 /// Number of digits of `%f`.
-pub(crate) const MICROSECOND_DIGITS: u32 = 6;
+pub(crate) const MICROSECOND_DIGITS: u8 = 6;
 
 /// Formats `time` in a time zone.
 pub fn strftime(time: TimeNs, format: &str, tz: &TimeZone) -> String {
@@ -157,7 +157,7 @@ impl Fields<'_> {
             }
             (Some(':') | Some('E'), _) => self.write_zone(name, out),
             (Some(digit @ '1'..='9'), Some('N' | 'Q')) => {
-                self.write_subsecond(u32::from(digit) - u32::from('0'), out);
+                self.write_subsecond(low_u8(u32::from(digit)) - b'0', out);
                 true
             }
             _ => false,
@@ -246,9 +246,9 @@ impl Fields<'_> {
         written.is_ok()
     }
 
-    fn write_subsecond(&self, digits: u32, out: &mut String) {
-        let cut = self.nanos / 10i64.pow(NANOSECOND_DIGITS - digits);
-        write_padded(cut, digits as usize, out);
+    fn write_subsecond(&self, digits: u8, out: &mut String) {
+        let cut = self.nanos / 10i64.pow(u32::from(NANOSECOND_DIGITS - digits));
+        write_padded(cut, usize::from(digits), out);
     }
 
     /// ISO year and week.
@@ -291,7 +291,7 @@ pub(crate) fn directive_len(text: &str) -> usize {
 
 fn write_padded(value: i64, width: usize, out: &mut String) {
     if width == 2 && (0..100).contains(&value) {
-        out.extend([value / 10, value % 10].map(|digit| char::from(b'0' + digit as u8)));
+        out.extend([value / 10, value % 10].map(|digit| char::from(b'0' + low_u8(digit))));
         return;
     }
     let size = value.unsigned_abs();

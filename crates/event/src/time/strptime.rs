@@ -173,9 +173,9 @@ fn parse_directive(name: &str) -> Option<Item> {
         "Z" | ":Z" => Some(Item::ZoneName),
         "Ez" => Some(Item::OffsetMinutes),
         "s" => Some(Item::Epoch),
-        "f" => Some(Item::Subsecond(MICROSECOND_DIGITS as u8)),
-        "N" => Some(Item::Subsecond(NANOSECOND_DIGITS as u8)),
-        "Q" => Some(Item::Subsecond(MILLISECOND_DIGITS as u8)),
+        "f" => Some(Item::Subsecond(MICROSECOND_DIGITS)),
+        "N" => Some(Item::Subsecond(NANOSECOND_DIGITS)),
+        "Q" => Some(Item::Subsecond(MILLISECOND_DIGITS)),
         "n" | "t" => Some(Item::Blanks),
         "%" => Some(Item::Byte(b'%')),
         _ => match name.as_bytes() {

@@ -2,8 +2,6 @@
 
 use jiff::tz::{Offset, TimeZone};
 
-use super::TimeNs;
-use super::civil::offset_at;
 use super::names::zone_offset;
 use super::strptime::read_offset;
 
@@ -36,11 +34,6 @@ pub fn zone_name(zone: &TimeZone) -> Option<String> {
         Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
     };
     zone.iana_name().map(str::to_owned).or_else(offset)
-}
-
-/// Offset of a time zone at an instant, in seconds east of UTC.
-pub fn utc_offset_secs(time: TimeNs, zone: &TimeZone) -> i32 {
-    offset_at(time, zone) as i32
 }
 
 #[cfg(test)]

@@ -28,12 +28,12 @@ pub(super) struct Positions {
     /// Files by the sequence number of their last change, oldest first.
     ages: BTreeSet<(u64, Key)>,
     /// Lengths of the identifying heads stored; no other lengths are looked up.
-    lengths: BTreeSet<u16>,
+    lengths: BTreeSet<usize>,
     clock: u64,
 }
 
 /// Hash of scope and head, length of the head, and the variant that distinguishes files with equal heads.
-type Key = (u128, u16, u32);
+type Key = (u128, usize, u32);
 
 #[derive(Debug)]
 struct PositionEntry {
@@ -46,7 +46,7 @@ fn key(scope: &str, head: &[u8], variant: u32) -> Key {
     hasher.update(scope.as_bytes());
     hasher.update(&[0xff]);
     hasher.update(head);
-    (hasher.digest128(), head.len() as u16, variant)
+    (hasher.digest128(), head.len(), variant)
 }
 
 impl Positions {
@@ -69,10 +69,10 @@ impl Positions {
 
     /// Positions of files that may begin with `head`.
     pub(super) fn find(&self, scope: &str, head: &[u8]) -> Vec<FilePosition> {
-        let most = head.len().min(HEAD_BYTES_MAX) as u16;
+        let most = head.len().min(HEAD_BYTES_MAX);
         let mut found = Vec::new();
-        for length in self.lengths.range(..=most).rev().map(|length| usize::from(*length)) {
-            let (hash, bytes, _) = key(scope, &head[..length], 0);
+        for length in self.lengths.range(..=most).rev() {
+            let (hash, bytes, _) = key(scope, &head[..*length], 0);
             for known in self.entries.range((hash, bytes, 0)..=(hash, bytes, u32::MAX)).map(|(_, known)| known) {
                 found.push(known.position.clone());
             }

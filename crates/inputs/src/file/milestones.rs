@@ -10,7 +10,7 @@
 
 use std::io;
 
-use quarry_stdx::number::usize_of;
+use quarry_stdx::number::{low_u32, usize_of};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fingerprint::TAIL_BYTES;
@@ -36,7 +36,7 @@ pub(super) fn reached_count(length: u64) -> usize {
 
 /// Hash at a milestone; `before` ends there.
 pub(super) fn hash(before: &[u8]) -> u32 {
-    xxh3_64(&before[before.len().saturating_sub(TAIL_BYTES)..]) as u32
+    low_u32(xxh3_64(&before[before.len().saturating_sub(TAIL_BYTES)..]))
 }
 
 /// Milestones of the first `length` bytes of a plain file.

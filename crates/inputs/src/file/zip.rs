@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
-use quarry_stdx::number::usize_of;
+use quarry_stdx::number::{low_u32, usize_of};
 
 use super::compression::{Compression, truncated_error};
 use super::open::{OffsetReader, READ_CHUNK_BYTES};
@@ -119,7 +119,7 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
         let mut entry = Entry {
             method: read_integer(record, 10, 2),
             is_encrypted: read_integer(record, 8, 2) & 1 != 0,
-            checksum: read_integer(record, 16, 4) as u32,
+            checksum: low_u32(read_integer(record, 16, 4)),
             packed_bytes: read_integer(record, 20, 4),
             bytes: read_integer(record, 24, 4),
             at: read_integer(record, 42, 4),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::S2sError;
 use super::wire::FRAME_BYTES_MAX;
 use quarry_event::{EventBatch, IndexedFields, Metadata};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u8, u32_of};
 
 /// Format version.
 const VERSION: u8 = 1;
@@ -295,10 +295,10 @@ fn signed(value: i64, out: &mut Vec<u8>) {
 /// Appends a varint.
 pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value > 0x7f {
-        out.push((value & 0x7f) as u8 | 0x80);
+        out.push(low_u8(value) | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(low_u8(value));
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
+use quarry_stdx::number::u8_of;
 
 /// Maximum length of a key; an equals sign after a longer word is ignored.
 pub const KEY_BYTES_MAX: usize = 256;
@@ -24,7 +25,7 @@ const fn classes() -> [u8; 256] {
     let mut classes = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        classes[byte] = match byte as u8 {
+        classes[byte] = match u8_of(byte) {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' | 0x80.. => KEY,
             b' ' | b'\t' | b'\r' | b'\n' | b',' | b';' | b'|' | b'&' | b'"' => VALUE_END,
             _ => 0,

@@ -1,6 +1,7 @@
 //! Time of day after or before a date: clock, fraction, AM/PM, zone.
 
 use quarry_event::time::DateTimeParts;
+use quarry_stdx::number::low_u8;
 
 use super::{Recogniser, blanks, digits, has_right_boundary, letters, number};
 
@@ -48,8 +49,7 @@ impl Recogniser {
             return None;
         }
         let mut found = *parts;
-        (found.hour, found.minute, found.second) =
-            (Some(hour as u8), Some(minute as u8), second.map(|value| value as u8));
+        (found.hour, found.minute, found.second) = (Some(low_u8(hour)), Some(low_u8(minute)), second.map(low_u8));
         found.nanos = nanos;
         let end = read_am_pm(text, end, &mut found);
         let end = self.zone(text, end, &mut found);
@@ -70,7 +70,7 @@ impl Recogniser {
         }
         let nanos = fraction(text, &mut end);
         let mut found = *parts;
-        (found.hour, found.minute, found.second) = (Some(hour as u8), Some(minute as u8), Some(second as u8));
+        (found.hour, found.minute, found.second) = (Some(low_u8(hour)), Some(low_u8(minute)), Some(low_u8(second)));
         found.nanos = nanos;
         let end = self.zone(text, end, &mut found);
         let ends_well = text.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric());
@@ -226,5 +226,5 @@ fn offset(text: &[u8], at: usize, least: OffsetNotation) -> Option<(i32, usize)>
     };
     let is_zone = hours <= OFFSET_HOURS_MAX && minutes % 15 == 0 && minutes < 60;
     let ends = text.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric());
-    (is_zone && ends).then_some((sign * (hours * 3600 + minutes * 60) as i32, end))
+    (is_zone && ends).then_some((sign * (hours * 3600 + minutes * 60).cast_signed(), end))
 }

@@ -1,6 +1,7 @@
 //! Epoch timestamps: numbers that are likely to be seconds since 1970, or smaller units.
 
 use quarry_event::time::DateTimeParts;
+use quarry_stdx::number::u32_of;
 
 use super::{Form, Rank, Recogniser, Stamp, digits, number};
 
@@ -12,26 +13,27 @@ const KEY_BYTES_MAX: usize = 32;
 impl Recogniser {
     /// An epoch of ten digits, or with milli-, micro- or nanoseconds.
     pub(super) fn epoch(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
-        let finer = run - 10;
+        let finer = u32_of(run - 10);
         let value = text[at..at + run]
             .iter()
             .try_fold(0i64, |value, digit| value.checked_mul(10)?.checked_add(i64::from(digit - b'0')))?;
-        let scale = 10i64.pow(finer as u32);
+        let scale = 10i64.pow(finer);
         let seconds = value / scale;
         if !(EPOCH_MIN..=self.epoch_max).contains(&seconds) {
             return None;
         }
         let mut end = at + run;
-        let mut nanos = (value % scale) * 10i64.pow(9 - finer as u32);
+        let mut nanos = (value % scale) * 10i64.pow(9 - finer);
         if text.get(end) == Some(&b'.') {
             let kept = digits(text, end + 1).min(9);
             if kept > 0 && finer == 0 {
                 let (fraction, _) = number(text, end + 1, kept, kept)?;
-                nanos = i64::from(fraction) * 10i64.pow(9 - kept as u32);
+                nanos = i64::from(fraction) * 10i64.pow(9 - u32_of(kept));
                 end += 1 + digits(text, end + 1);
             }
         }
-        let parts = DateTimeParts { epoch: Some(seconds), nanos: nanos as u32, ..DateTimeParts::default() };
+        let parts =
+            DateTimeParts { epoch: Some(seconds), nanos: u32::try_from(nanos).ok()?, ..DateTimeParts::default() };
         let next = text.get(end);
         let ends = next.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'_' | b'/' | b'@'));
         if ends && (leads || is_named(&text[..at])) {

@@ -1,6 +1,7 @@
 //! Timestamps that contain the name of a weekday or a month.
 
 use quarry_event::time::DateTimeParts;
+use quarry_stdx::number::u32_of;
 
 use super::{
     Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_right_boundary, letters, number,
@@ -26,7 +27,7 @@ const SHORT_NAME_LEN: usize = 3;
 
 /// The first three letters in lower case as one number.
 const fn key(first: u8, second: u8, third: u8) -> u32 {
-    ((first | 0x20) as u32) << 16 | ((second | 0x20) as u32) << 8 | (third | 0x20) as u32
+    u32::from_be_bytes([0, first | 0x20, second | 0x20, third | 0x20])
 }
 
 /// [`key`]s of names.
@@ -59,7 +60,7 @@ fn find_name(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) 
 pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
     let run = letters(text, at);
     let month = find_name(text, at, run, &MONTHS, &MONTH_KEYS)?;
-    Some((month as u32 + 1, at + run))
+    Some((u32_of(month) + 1, at + run))
 }
 
 impl Recogniser {

@@ -25,10 +25,10 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
     };
     let pair = |at: usize| {
         let (tens, ones) = (head[at].wrapping_sub(b'0'), head[at + 1].wrapping_sub(b'0'));
-        (tens < 10 && ones < 10).then_some(u32::from(tens) * 10 + u32::from(ones))
+        (tens < 10 && ones < 10).then_some(tens * 10 + ones)
     };
-    let year = full_year(pair(0)? * 100 + pair(2)?)?;
-    let (month, day) = day_of_month(pair(5)?, pair(8)?)?;
+    let year = full_year(u32::from(pair(0)?) * 100 + u32::from(pair(2)?))?;
+    let (month, day) = day_of_month(pair(5)?.into(), pair(8)?.into())?;
     let (hour, minute, second) = (pair(11)?, pair(14)?, pair(17)?);
     if hour > 23 || minute > 59 || second > 60 {
         return None;
@@ -45,9 +45,9 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
         year: Some(year),
         month: Some(month),
         day: Some(day),
-        hour: Some(hour as u8),
-        minute: Some(minute as u8),
-        second: Some(second as u8),
+        hour: Some(hour),
+        minute: Some(minute),
+        second: Some(second),
         nanos,
         offset: is_utc.then_some(0),
         ..DateTimeParts::default()

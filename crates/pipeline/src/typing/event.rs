@@ -34,7 +34,7 @@ pub(crate) struct TypedEvent {
     pub(crate) fields: Vec<(Arc<str>, String)>,
     /// Whether the event will be dropped.
     pub(crate) is_dropped: bool,
-    /// Whether the event's text or a field value exceeded its limit and was cut.
+    /// Whether the event's text or a field value exceeded its limit and was truncated.
     pub(crate) is_truncated: bool,
     /// Values of [`Key::Other`] by name.
     others: Vec<(String, String)>,

@@ -12,6 +12,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{self, concat_rows};
 use quarry_event::Metadata;
+use quarry_stdx::number::u32_of;
 
 use super::names::Scope;
 use super::plan::Plan;
@@ -64,10 +65,10 @@ impl ComputedFields {
         let mut plans: Vec<Arc<Plan>> = Vec::new();
         let plan_of = of_metas.iter().map(|plan| {
             let known = plans.iter().position(|known| Arc::ptr_eq(known, plan));
-            known.unwrap_or_else(|| {
+            u32_of(known.unwrap_or_else(|| {
                 plans.push(Arc::clone(plan));
                 plans.len() - 1
-            }) as u32
+            }))
         });
         let plan_of = plan_of.collect();
         let sorted = |mut names: Vec<String>| {

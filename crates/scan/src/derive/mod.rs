@@ -32,6 +32,7 @@ use quarry_eval::row_filter::RowFilter;
 use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
+use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 pub(crate) use self::column_rules::FieldStrategy;
@@ -284,10 +285,10 @@ impl Derivations {
                 None => {
                     let plan = self.plan(&events.metas[meta], messages)?;
                     let known = plans.iter().position(|known| Arc::ptr_eq(known, &plan));
-                    known.unwrap_or_else(|| {
+                    u32_of(known.unwrap_or_else(|| {
                         plans.push(plan);
                         plans.len() - 1
-                    }) as u32
+                    }))
                 }
             };
             plan_of[meta] = Some(number);

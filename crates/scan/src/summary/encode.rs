@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use quarry_eval::rows::{self, ColumnReader};
 use quarry_event::TimeNs;
 use quarry_stdx::Fault;
+use quarry_stdx::number::low_u8;
 use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -255,10 +256,10 @@ fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>)
 /// Appends a number as a varint, seven bits per byte.
 pub(super) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
+        bytes.push(low_u8(number) | 0x80);
         number >>= 7;
     }
-    bytes.push(number as u8);
+    bytes.push(low_u8(number));
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {

@@ -36,7 +36,7 @@ pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) 
 /// Rows of a page whose value in this column contains the end of a key, ascending.
 fn rows_with_key_end(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let values = page.column(column)?;
-    let row_of = |place: usize| values.rows.as_ref().map_or(place as u32, |rows| rows[place]);
+    let row_of = |place: usize| values.row_at(place);
     Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
             let holds = page.slab.codes_with_key_end(column, end)?;
@@ -58,7 +58,7 @@ fn rows_with_key_end(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Re
 /// Rows of a page whose value in this column does not end with a separator, ascending.
 fn unseparated_rows(column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let values = page.column(column)?;
-    let row_of = |place: usize| values.rows.as_ref().map_or(place as u32, |rows| rows[place]);
+    let row_of = |place: usize| values.row_at(place);
     let rows_of_codes = |codes: &[u32], is_open: &[bool]| -> Vec<u32> {
         let places = codes.iter().enumerate().filter(|(_, code)| is_open.get(**code as usize) != Some(&false));
         places.map(|(place, _)| row_of(place)).collect()

@@ -18,7 +18,7 @@ use memchr::memmem::Finder;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, DECIMAL_PRECISION, coalesce};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, TemplateSet, Texts};
-use quarry_stdx::number::{f64_of, u32_of};
+use quarry_stdx::number::{f64_of, low_u32, u32_of};
 
 use super::coded_columns::coded_column;
 use super::composed_columns::composed_column;
@@ -261,10 +261,10 @@ pub(super) fn typed_column(
         }
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => match *format {
             NumberFormat::Integer => Arc::new(places.gather::<i64, Int64Type>(numbers, |number| number)),
-            NumberFormat::Ip4 => Arc::new(places.gather::<i64, UInt32Type>(numbers, |number| number as u32)),
+            NumberFormat::Ip4 => Arc::new(places.gather::<i64, UInt32Type>(numbers, low_u32)),
             NumberFormat::Decimal { digits } => {
                 let decimals: Decimal64Array = places.gather(numbers, |number| number);
-                Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits as i8)?)
+                Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits.cast_signed())?)
             }
             NumberFormat::Shortest { digits } => {
                 // Both operands are exact doubles, so their quotient is the double nearest to the decimal.

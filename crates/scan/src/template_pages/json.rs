@@ -761,7 +761,7 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: LexerState) 
     let bytes = |(number, part): (usize, &'_ TemplatePart)| match part {
         TemplatePart::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
         // Any character that does not end a string.
-        TemplatePart::Variable(_) => vec![PLACEHOLDER as u8],
+        TemplatePart::Variable(_) => String::from(PLACEHOLDER).into_bytes(),
     };
     let mut rest = parts.iter().enumerate().skip(at).flat_map(bytes);
     for byte in rest.by_ref() {

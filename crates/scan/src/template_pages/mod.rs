@@ -404,7 +404,7 @@ impl EventScan {
         let open: Vec<u32> = match &outcome {
             Outcome::Same(UNDECIDED) => (0..u32_of(reader.len())).collect(),
             Outcome::Same(_) => Vec::new(),
-            Outcome::Each(answers) => memchr::memchr_iter(UNDECIDED, answers).map(|row| row as u32).collect(),
+            Outcome::Each(answers) => memchr::memchr_iter(UNDECIDED, answers).map(u32_of).collect(),
         };
         let conditions = self.filter.conditions();
         if open.len() < UNDECIDED_ROWS_MIN || !conditions.tests_composites(reader.slab)? {
@@ -757,7 +757,7 @@ fn split_outcome(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
 fn rows_with(wanted: u8, answers: &[u8]) -> Vec<u32> {
     let count = answers.iter().filter(|answer| **answer == wanted).count();
     if count <= answers.len() / RARE_MATCHES_DIVISOR {
-        return memchr::memchr_iter(wanted, answers).map(|row| row as u32).collect();
+        return memchr::memchr_iter(wanted, answers).map(u32_of).collect();
     }
     let mut rows = Vec::with_capacity(count);
     rows.extend((0u32..).zip(answers).filter(|(_, answer)| **answer == wanted).map(|(row, _)| row));

@@ -15,7 +15,7 @@ use arrow::compute::take;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, mixed_column};
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplateSet};
-use quarry_stdx::number::{f64_of, u32_of};
+use quarry_stdx::number::{f64_of, low_u32, u32_of};
 
 use super::columns::{column_from_mixed_locations, is_null};
 use super::cursors::for_each_value;
@@ -122,7 +122,7 @@ impl FoundNumbers {
         let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
         Ok(match format {
             NumberFormat::Ip4 => {
-                let addresses: Vec<u32> = self.numbers.into_iter().map(|number| number as u32).collect();
+                let addresses: Vec<u32> = self.numbers.into_iter().map(low_u32).collect();
                 Arc::new(UInt32Array::new(addresses.into(), nulls))
             }
             NumberFormat::Decimal { digits } => {

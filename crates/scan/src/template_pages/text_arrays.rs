@@ -10,6 +10,7 @@ use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use quarry_eval::EngineError;
 use quarry_event::Metadata;
+use quarry_stdx::number::u32_of;
 
 use super::interner::ABSENT;
 use crate::event_fields::metadata_text;
@@ -26,10 +27,10 @@ impl MetadataColumn {
         let codes = metas.iter().map(|meta| {
             let text = metadata_text(meta, field);
             let known = texts.iter().position(|known| *known == text);
-            known.unwrap_or_else(|| {
+            u32_of(known.unwrap_or_else(|| {
                 texts.push(text);
                 texts.len() - 1
-            }) as u32
+            }))
         });
         let codes = codes.collect();
         MetadataColumn { texts: Arc::new(StringViewArray::from_iter_values(texts)), codes }

@@ -15,7 +15,7 @@ use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, TEXT_COLUMN, TemplatePart, TemplateSet,
     ip4_text_len,
 };
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u32, u32_of};
 
 use super::page::{PageReader, Rows};
 use crate::text_values::char_count;
@@ -161,7 +161,7 @@ fn add_column_lengths(
             Some(counts) => add_value_lengths(rows, codes.iter().map(|code| counts[*code as usize]), lengths),
             None => {
                 let dictionary = page.segment().dictionary(column)?;
-                add_value_lengths(rows, codes.iter().map(|code| char_count(dictionary.get(*code)) as u32), lengths);
+                add_value_lengths(rows, codes.iter().map(|code| u32_of(char_count(dictionary.get(*code)))), lengths);
             }
         },
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
@@ -177,7 +177,7 @@ fn add_column_lengths(
             let length = |end: &u32| {
                 let text = bytes.get(start..*end as usize).unwrap_or_default();
                 start = *end as usize;
-                char_count(text) as u32
+                u32_of(char_count(text))
             };
             add_value_lengths(rows, ends.iter().map(length), lengths);
         }
@@ -254,11 +254,11 @@ fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u3
             }
             digits_of(magnitude / 10u64.pow(fraction)) + fraction + u32::from(fraction > 0) + sign
         }
-        NumberFormat::Ip4 => ip4_text_len(number as u32),
+        NumberFormat::Ip4 => ip4_text_len(low_u32(number)),
         NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => {
             text.clear();
             format.write(number, text);
-            text.len() as u32
+            u32_of(text.len())
         }
     }
 }

@@ -31,7 +31,7 @@ use quarry_store::Segment;
 
 use self::alignments::Cuts;
 use self::finder::Finder;
-use self::prefilters::{PrefilterPlanner, is_one_word, row_at};
+use self::prefilters::{PrefilterPlanner, is_one_word};
 use self::run::Run;
 use self::spans::TemplateSpan;
 use super::by_value::ByValue;
@@ -451,7 +451,7 @@ impl Probe {
                 PageAnswers::Rows(rows) => rows,
                 PageAnswers::Same(answer) => {
                     let values = page.column(child.column)?;
-                    (0..values.values.len()).map(|place| (row_at(&values, place), answer)).collect()
+                    (0..values.values.len()).map(|place| (values.row_at(place), answer)).collect()
                 }
             };
             let of_child = if child.covers { of_child } else { counted_rows(child, column, of_child, page)? };
@@ -498,7 +498,7 @@ impl Probe {
                 };
                 let answers = self
                     .matching_texts(bytes, ends)
-                    .map(|place| (row_at(&values, place), self.test_text(text(place), around, &mut scratch)));
+                    .map(|place| (values.row_at(place), self.test_text(text(place), around, &mut scratch)));
                 PageAnswers::Rows(answers.filter(|(_, answer)| *answer != NO).collect())
             }
             _ => PageAnswers::Same(UNDECIDED),
@@ -517,7 +517,7 @@ fn answer_of(answers: &[u8], code: u32) -> u8 {
 
 fn page_answers(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageAnswers {
     let found = answers.enumerate().filter(|(_, answer)| *answer != NO);
-    PageAnswers::Rows(found.map(|(place, answer)| (row_at(values, place), answer)).collect())
+    PageAnswers::Rows(found.map(|(place, answer)| (values.row_at(place), answer)).collect())
 }
 
 /// The rows whose code has an answer other than no.
@@ -525,7 +525,7 @@ fn page_answers_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> P
     // The loop over all codes has no branches; few rows remain after it.
     let each: Vec<u8> = codes.iter().map(|code| answer_of(answers, *code)).collect();
     let sure = memchr::memchr2_iter(YES, UNDECIDED, &each);
-    PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
+    PageAnswers::Rows(sure.map(|place| (values.row_at(place), each[place])).collect())
 }
 
 /// The rows in which the variable counts, judging by their templates.

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use quarry_stdx::number::{low_u8, low_u16};
+
 /// Number of rows of a run.
 const RUN_ROWS: u64 = 4_096;
 /// Number of words in a run's bitmap.
@@ -19,7 +21,7 @@ const FORM_ALL: u8 = 0;
 const FORM_BITMAP: u8 = 1;
 const FORM_LIST: u8 = 2;
 /// Maximum number of rows for which a list is shorter than a bitmap.
-const LIST_ROWS_MAX: u32 = 255;
+const LIST_ROWS_MAX: u64 = 255;
 
 type Bits = [u64; RUN_WORDS];
 
@@ -88,7 +90,7 @@ impl RowSet {
         let of_run = |run: u64, bits: &Bits| {
             let first = run * RUN_ROWS;
             let (from, until) = (rows.start.max(first) - first, rows.end.min(first + RUN_ROWS) - first);
-            if until - from == RUN_ROWS { count(bits) } else { count_part(bits, from as u32, until as u32) }
+            if until - from == RUN_ROWS { count(bits) } else { count_part(bits, from, until) }
         };
         runs.map(|(run, bits)| of_run(*run, bits)).sum()
     }
@@ -108,13 +110,13 @@ impl RowSet {
         let mut bytes = vec![VERSION];
         for (run, bits) in &self.runs {
             bytes.extend(run.to_le_bytes());
-            match count(bits) as u32 {
-                rows if u64::from(rows) == RUN_ROWS => bytes.push(FORM_ALL),
+            match count(bits) {
+                rows if rows == RUN_ROWS => bytes.push(FORM_ALL),
                 rows if rows <= LIST_ROWS_MAX => {
-                    bytes.extend([FORM_LIST, rows as u8]);
+                    bytes.extend([FORM_LIST, low_u8(rows)]);
                     let first = run * RUN_ROWS;
                     let listed = (first..first + RUN_ROWS).filter(|row| self.contains(*row));
-                    listed.for_each(|row| bytes.extend(((row - first) as u16).to_le_bytes()));
+                    listed.for_each(|row| bytes.extend(low_u16(row - first).to_le_bytes()));
                 }
                 _ => {
                     bytes.push(FORM_BITMAP);
@@ -189,8 +191,8 @@ fn count(bits: &Bits) -> u64 {
 }
 
 /// Number of set bits in `from..until`.
-fn count_part(bits: &Bits, from: u32, until: u32) -> u64 {
-    let of_word = |(word, bits): (u32, &u64)| {
+fn count_part(bits: &Bits, from: u64, until: u64) -> u64 {
+    let of_word = |(word, bits): (u64, &u64)| {
         let (first, end) = (word * 64, word * 64 + 64);
         if end <= from || until <= first {
             return 0;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::PageInfo;
 use crate::deletion::RowSet;
 use quarry_event::{Page, PageSet};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u32_of, usize_of};
 
 /// The remaining events of a segment.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ impl RemainingRows {
         let (mut touched, mut filled) = (0u64, 0u64);
         let mut infos = Vec::with_capacity(pages.len());
         for (number, page) in pages.iter().enumerate() {
-            let gone = deleted.count_within(page.first_row..page.first_row + u64::from(page.events)) as u32;
+            let gone = deleted.count_within(page.first_row..page.first_row + u64::from(page.events));
+            let gone = u32_of(usize_of(gone));
             assert!(gone <= page.events, "no more rows are deleted than there are");
             let events = page.events - gone;
             touched |= u64::from(gone > 0) << number;

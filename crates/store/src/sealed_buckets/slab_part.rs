@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::PageInfo;
 use quarry_catalog::Origin;
 use quarry_event::Page;
-use quarry_stdx::number::usize_of;
+use quarry_stdx::number::{u32_of, usize_of};
 
 /// Some consecutive events of a slab as a segment of their own.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl SlabPart {
         let overlapping = pages[first_page..].iter().take_while(|page| page.first_row < rows.end);
         let part = |page: &PageInfo| {
             let (start, end) = (page.first_row.max(rows.start), end_of(page).min(rows.end));
-            let events = (end - start) as u32;
+            let events = u32_of(usize_of(end - start));
             // The times of the whole page are valid bounds; text bytes are estimated.
             let raw_bytes = page.raw_bytes * u64::from(events) / u64::from(page.events.max(1));
             PageInfo { first_row: start, events, raw_bytes, ..*page }

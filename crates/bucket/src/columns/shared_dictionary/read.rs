@@ -6,7 +6,7 @@
 //!
 //! Not here: dictionaries stored in runs of their own (`super::runs`).
 
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u8, u8_of, u32_of};
 
 use crate::columns::shared_dictionary::{Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_ENTRIES, entry_bits};
 use crate::integers::{encode_integers, read_integers};
@@ -43,11 +43,10 @@ impl EntryForm {
     /// Appends the number of entries and their form.
     pub(super) fn put(&self, entries: usize, out: &mut Vec<u8>) {
         assert!(entries <= MAX_SHARED_ENTRIES, "a shared dictionary has at most MAX_SHARED_ENTRIES entries");
-        assert!(self.components.len() <= usize::from(u8::MAX), "the number of components fits in a byte");
         put_varint(out, entries as u64);
-        out.push(self.components.len() as u8);
+        out.push(u8_of(self.components.len()));
         for component in &self.components {
-            out.push(component.width as u8);
+            out.push(low_u8(component.width));
             put_signed(out, component.base);
         }
     }
@@ -169,7 +168,7 @@ impl SharedDictionary {
                 let bits = u128::from(form.offset_bits(number));
                 let start = self.entries.partition_point(|entry| entry >> shift < bits);
                 let run = self.entries[start..].partition_point(|entry| entry >> shift == bits);
-                start as u32..(start + run) as u32
+                u32_of(start)..u32_of(start + run)
             };
             let mut found: Vec<u32> = run_of(one).collect();
             if other != one {
@@ -188,7 +187,7 @@ impl SharedDictionary {
             if entries.iter().fold(false, |found, entry| found | is_wanted(entry)) {
                 let start = run * ENTRIES_PER_CHECK;
                 let places = entries.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
-                found.extend(places.map(|(at, _)| (start + at) as u32));
+                found.extend(places.map(|(at, _)| u32_of(start + at)));
             }
         }
         found
@@ -206,7 +205,7 @@ impl SharedDictionary {
             if passes(&numbers) {
                 let start = run * ENTRIES_PER_TEST;
                 let which = (0..numbers.len()).filter(|at| passes(&numbers[*at..*at + 1]));
-                found.extend(which.map(|at| (start + at) as u32));
+                found.extend(which.map(|at| u32_of(start + at)));
             }
         }
         found

@@ -8,6 +8,21 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![4 => close, 1 => any::<u8>()], 0..40)
 }
 
+#[test]
+fn every_byte_is_marked_as_its_class_says() {
+    let mut marks = ByteMarks::default();
+    for byte in 0..=u8::MAX {
+        // As the first and as the last of 17 bytes, so that it is marked in a wide register and by itself.
+        for at in [0, 16] {
+            let mut text = [b'a'; 17];
+            text[at] = byte;
+            marks.compute(&text);
+            assert_eq!(marks.chunk_end(at) == at, BYTE_CLASSES[usize::from(byte)] & DELIMITER != 0, "{byte}");
+            assert_eq!(marks.has_digit(at, at + 1), byte.is_ascii_digit(), "{byte}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn marks_and_classes_end_chunks_at_the_same_byte(text in texts()) {
@@ -16,8 +31,8 @@ proptest! {
         marks.compute(b"some longer text, which had 2 numbers: 17");
         marks.compute(&text);
         for at in 0..=text.len() {
-            prop_assert_eq!(marks.chunk_end(&text, at), run_end(&text, at, DELIMITER));
-            prop_assert_eq!(marks.chunk_end(&text, at), run_end_bytewise(&text, at, DELIMITER));
+            prop_assert_eq!(marks.chunk_end(at), run_end(&text, at, DELIMITER));
+            prop_assert_eq!(marks.chunk_end(at), run_end_bytewise(&text, at, DELIMITER));
             prop_assert_eq!(word_run_end(&text, at), run_end_bytewise(&text, at, BREAKER));
         }
     }

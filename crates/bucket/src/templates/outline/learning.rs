@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use memchr::{memchr, memmem};
 use quarry_event::EventBatch;
+use quarry_stdx::number::u8_of;
 
 use super::lookup::OutlineTemplates;
 use super::{
@@ -259,7 +260,7 @@ fn anchor_candidates(sample: &[&[u8]], value_extent: ValueExtent) -> Vec<Anchor>
     stable.sort_by_key(|(text, word)| (Reverse(word.texts), word.places / word.occurrences.max(1), *text));
     let anchor = |(text, word): (&[u8], &Word<'_>)| {
         let times = (word.occurrences + word.texts / 2) / word.texts.max(1);
-        Anchor { word: text.into(), times: times.clamp(1, ANCHOR_REPEATS_MAX) as u8 }
+        Anchor { word: text.into(), times: u8_of(times.clamp(1, ANCHOR_REPEATS_MAX)) }
     };
     stable.into_iter().take(CANDIDATES_MAX).map(anchor).collect()
 }

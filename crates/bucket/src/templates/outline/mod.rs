@@ -23,6 +23,7 @@ pub(super) mod learning;
 pub(super) mod lookup;
 
 use memchr::memchr;
+use quarry_stdx::number::low_u8;
 
 use super::classes::{BLANK, BYTE_CLASSES, ByteMarks, DELIMITER, KEY, VALUE_END, has_digit, run_end, texts_equal};
 use super::variables::{Variable, VariableKind, find_closing_quote, trim_punctuation};
@@ -203,7 +204,7 @@ impl Outline {
 #[inline]
 fn word_slot(word: &[u8]) -> u8 {
     let (first, last) = (word.first().copied().unwrap_or_default(), word.last().copied().unwrap_or_default());
-    first.wrapping_mul(5).wrapping_add(last.wrapping_mul(67)).wrapping_add((word.len() as u8).wrapping_mul(29))
+    first.wrapping_mul(5).wrapping_add(last.wrapping_mul(67)).wrapping_add(low_u8(word.len()).wrapping_mul(29))
 }
 
 /// Whether a key may begin at `at`.
@@ -377,7 +378,7 @@ impl OutlineSplitter<'_, '_> {
     fn process_chunks(&mut self, mut at: usize) -> usize {
         let text = self.line.text;
         loop {
-            let stop = self.marks.chunk_end(text, at);
+            let stop = self.marks.chunk_end(at);
             let next = text.get(stop);
             if (next == Some(&b'=') && follows_blank(text, at)) || is_comma_of_number(text, stop) {
                 return self.process_chunk(at);

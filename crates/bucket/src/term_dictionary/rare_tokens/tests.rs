@@ -59,7 +59,10 @@ pub(crate) fn format_and_numbers() -> impl Strategy<Value = (NumberFormat, Vec<i
     });
     let limit = 999_999_999_999_999_999i64;
     prop_oneof![
-        (Just(NumberFormat::Integer), prop_oneof![many(-limit..=limit), many(-300..=300), many(70_000..=900_000)]),
+        (
+            Just(NumberFormat::Integer),
+            prop_oneof![many(-limit..=limit), many(-300..=300), many(70_000..=900_000), many(limit..=(1 << 62) - 1)]
+        ),
         (1u8..=18).prop_flat_map(move |digits| {
             (Just(NumberFormat::Padded { digits }), many(0..=10i64.pow(u32::from(digits)) - 1))
         }),

@@ -160,7 +160,7 @@ impl SharedDocumentTable {
         })
     }
 
-    /// Writes documents of a collection, all or none; durable when this returns. The caller holds the lock, and has
+    /// Writes documents of a collection in one transaction; durable when this returns. The caller holds the lock, and has
     /// applied the collection's changes up to number `known`.
     pub fn put(
         &self,

@@ -1,5 +1,7 @@
 //! Parsing of single format steps.
 
+use quarry_stdx::number::u8_of;
+
 use super::{DateTimeParts, EPOCH_SECS_MAX, Field, Item};
 use crate::time::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS, zone_offset};
 
@@ -120,18 +122,18 @@ fn read_field(text: &[u8], at: usize, field: Field, digits: usize, parts: &mut D
     // Some formats pad with blanks: "Nov  1", " 9:05".
     let padded = matches!(field, Field::Day | Field::Hour | Field::Hour12) && text.get(at) == Some(&b' ');
     let (value, end) = read_number(text, at + usize::from(padded), digits)?;
-    let inside = |range: std::ops::RangeInclusive<u32>| range.contains(&value).then_some(value as u8);
+    let inside = |range: std::ops::RangeInclusive<u8>| u8::try_from(value).ok().filter(|value| range.contains(value));
     match field {
-        Field::Year if end - at == digits => parts.year = Some(value as i16),
-        Field::IsoYear if end - at == digits => parts.iso_year = Some(value as i16),
+        Field::Year if end - at == digits => parts.year = Some(i16::try_from(value).ok()?),
+        Field::IsoYear if end - at == digits => parts.iso_year = Some(i16::try_from(value).ok()?),
         Field::Year | Field::IsoYear => return None,
         Field::YearOfCentury => {
-            let short = value as i16;
+            let short = i16::try_from(value).ok()?;
             parts.year = Some(if short < CENTURY_PIVOT { 2000 + short } else { 1900 + short });
         }
         Field::Month => parts.month = Some(inside(1..=12)?),
         Field::Day => parts.day = Some(inside(1..=31)?),
-        Field::DayOfYear => parts.day_of_year = Some((1..=366).contains(&value).then_some(value as u16)?),
+        Field::DayOfYear => parts.day_of_year = Some(u16::try_from(value).ok().filter(|day| (1..=366).contains(day))?),
         Field::Hour => parts.hour = Some(inside(0..=23)?),
         Field::Hour12 => parts.hour = Some(inside(1..=12)?),
         Field::Minute => parts.minute = Some(inside(0..=59)?),
@@ -159,7 +161,7 @@ fn read_name(text: &[u8], at: usize, names: &[&str]) -> Option<(u8, usize)> {
     let found = names.iter().position(|name| name.as_bytes()[..SHORT_NAME_LEN].eq_ignore_ascii_case(short))?;
     let long = names[found].as_bytes();
     let is_long = rest.get(..long.len()).is_some_and(|name| name.eq_ignore_ascii_case(long));
-    Some((found as u8, at + if is_long { long.len() } else { SHORT_NAME_LEN }))
+    Some((u8_of(found), at + if is_long { long.len() } else { SHORT_NAME_LEN }))
 }
 
 /// `AM`, `pm`, `a.m.`.
@@ -185,7 +187,7 @@ pub(crate) fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
         _ => return None,
     };
     let (hours, mut end) = read_number(text, at + 1, 2)?;
-    let mut size = hours as i32 * 3600;
+    let mut size = i32::try_from(hours).ok()? * 3600;
     for unit in [60, 1] {
         let colon = usize::from(text.get(end) == Some(&b':'));
         let Some(value) = two_digits(text, end + colon).filter(|value| *value < 60) else { break };
@@ -224,7 +226,8 @@ fn read_offset_minutes(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Opt
     };
     let signed = usize::from(matches!(text[at], b'-' | b'+'));
     let (minutes, end) = read_number(text, at + signed, 4)?;
-    parts.offset = (minutes as i32 <= OFFSET_HOURS_MAX * 60).then_some(sign * minutes as i32 * 60);
+    let minutes = i32::try_from(minutes).ok().filter(|minutes| *minutes <= OFFSET_HOURS_MAX * 60);
+    parts.offset = minutes.map(|minutes| sign * minutes * 60);
     parts.offset.map(|_| end)
 }
 

@@ -456,7 +456,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Remarks about ambiguous dates and about lines that were cut, if the file has any.
+    /// Remarks about ambiguous dates and truncated lines, if the file has any.
     pub(crate) fn remark(&self) -> Option<String> {
         self.pipeline.counters().remark()
     }

@@ -12,7 +12,7 @@ use quarry_eval::row_filter::network_of;
 use quarry_event::template::{ByteSet, ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN, TemplateSet, ValueTraits};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::CompareOp;
-use quarry_stdx::number::integer_part;
+use quarry_stdx::number::{integer_part, u32_of};
 
 use super::field_plan::{CodedTest, ColumnPlan, FieldPlan};
 use super::field_test::FieldTest;
@@ -45,7 +45,7 @@ impl FieldTest {
         for (key, place) in field.locations.iter().enumerate() {
             match place {
                 // If a pattern may find the field, the condition is tested on the text.
-                _ if field.is_patterned(key as u32) => base[key] = UNDECIDED,
+                _ if field.is_patterned(u32_of(key)) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => constants.push((key, text)),
                 place if let Some(values) = tested_columns(place, &slab.template_set) => {

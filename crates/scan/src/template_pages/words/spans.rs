@@ -19,7 +19,7 @@ use super::super::facts::PartFacts;
 use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
 use super::alignments::{Alignment, Cuts, Piece};
-use super::prefilters::{Prefilter, PrefilterPlanner, row_at};
+use super::prefilters::{Prefilter, PrefilterPlanner};
 use super::{Planner, Probe, ProbePlan};
 
 /// Number of bytes of a part that are kept in addition to the bytes of a match: the bytes that bound the match,
@@ -367,7 +367,7 @@ fn span_rows(
     let templates = page.column(parent)?;
     let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
     let with_span = codes.iter().enumerate().filter(|(_, code)| counts.get(**code as usize) == Some(&true));
-    let rows = with_span.map(|(place, _)| row_at(&templates, place));
+    let rows = with_span.map(|(place, _)| templates.row_at(place));
     let rows: Vec<u32> = rows.filter(|row| page.is_relevant(*row)).collect();
     if prefilters.is_none() {
         return Ok(rows);
