@@ -160,8 +160,8 @@ impl SharedDocumentTable {
         })
     }
 
-    /// Writes documents of a collection in one transaction; durable when this returns. The caller holds the lock, and has
-    /// applied the collection's changes up to number `known`.
+    /// Writes documents of a collection in one transaction; durable when this returns. The caller holds the lock, and
+    /// has applied the collection's changes up to number `known`.
     pub fn put(
         &self,
         (app, name): (&str, &str),
