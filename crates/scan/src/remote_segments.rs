@@ -79,7 +79,7 @@ fn with_helpers<T>(
     })
 }
 
-/// Signals on drop that work has ended, even by a panic.
+/// Signals on drop that work has ended, even if it panicked.
 struct EndOfWork<'a>(&'a Mutex<bool>, &'a Condvar);
 
 impl Drop for EndOfWork<'_> {
@@ -131,7 +131,7 @@ pub(crate) struct SegmentPrefetch<'a> {
     moved: Condvar,
 }
 
-/// Signals on drop that the workers have ended, even by a panic.
+/// Signals on drop that the workers have ended, even if one panicked.
 struct EndSignal<'a, 'b>(&'a SegmentPrefetch<'b>);
 
 impl Drop for EndSignal<'_, '_> {
