@@ -137,8 +137,8 @@ pub(crate) struct Restart {
 }
 
 impl Restart {
-    /// Replaces the process by the program with the same arguments; returns only if this fails. The caller has ended
-    /// all work.
+    /// Replaces the process with the program, run with the same arguments; returns only if this fails. The caller has
+    /// ended all work.
     pub(crate) fn execute(&self) -> Failure {
         let mut arguments = std::env::args_os();
         let mut command = Command::new(&self.program);

@@ -85,7 +85,7 @@ fn tokens(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Replaces `$x|s$` by `"$x$"` and `$x|n$` by `$x$`, because otherwise the pipe would end the command.
+/// Replaces `$x|s$` with `"$x$"` and `$x|n$` with `$x$`, because otherwise the pipe would end the command.
 fn without_filters(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

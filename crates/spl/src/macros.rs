@@ -1,4 +1,4 @@
-//! Macro expansion: replaces `` `name(arguments)` `` by its definition before a search is parsed.
+//! Macro expansion: replaces `` `name(arguments)` `` with its definition before a search is parsed.
 //!
 //! Macros inside quotes and comments are not expanded. Definitions may use macros, up to [`MAX_MACRO_DEPTH`] deep. A
 //! [`SpanMap`] maps positions in the expanded text back to the text as written. A [`MacroSource`] finds definitions and

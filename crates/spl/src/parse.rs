@@ -203,7 +203,7 @@ const MACRO_MESSAGE_PREFIX: &str = "unsupported: macro";
 /// Mark around comments.
 pub(crate) const COMMENT: &str = "```";
 
-/// Replaces comments and macros outside quotes by the same number of blanks, and reports unclosed quotes.
+/// Replaces comments and macros outside quotes with the same number of blanks, and reports unclosed quotes.
 fn blank_out(text: &str) -> BlankedText {
     let mut out = BlankedText { text: String::with_capacity(text.len()), macros: Vec::new(), diagnostics: Vec::new() };
     let mut at = 0;

@@ -179,7 +179,7 @@ fn salvage_damaged(
     Ok(segments)
 }
 
-/// Replaces a damaged segment by its intact runs.
+/// Replaces a damaged segment with its intact runs.
 fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, StoreError> {
     let paths = salvage(&segment.path, &read.runs)?;
     let of_run = |(path, run): (PathBuf, &Run)| LogSegment {

@@ -71,7 +71,7 @@ impl ConditionToken {
         }
     }
 
-    /// Replaces an operator by the word of its name.
+    /// Turns an operator into a word, its name.
     fn become_word(&mut self) {
         if let Some(name) = self.operator() {
             *self = ConditionToken::Operand(EntryCondition::Contains(name.to_owned()));

@@ -205,7 +205,7 @@ impl TypedEvent {
     }
 }
 
-/// Replaces a metadata value by `text` without the prefix `kind`, unless nothing remains.
+/// Replaces a metadata value with `text` without the prefix `kind`, unless nothing remains.
 fn set_metadata(place: &mut Arc<str>, text: &str, kind: &str) {
     let bare = text.strip_prefix(kind).unwrap_or(text);
     let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];

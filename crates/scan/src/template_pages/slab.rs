@@ -481,9 +481,9 @@ impl Slab {
     }
 }
 
-/// Replaces the locations of fields by the columns of index-time fields if such a column suffices, and adds the columns
-/// of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have
-/// the field in their text, or rules read the field.
+/// Replaces the locations of fields with the columns of index-time fields if such a column suffices, and adds the
+/// columns of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events
+/// may have the field in their text, or rules read the field.
 fn add_index_time_columns(
     set: &TemplateSet,
     classes: &[ExtractionClass],
@@ -669,7 +669,7 @@ fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut 
     }
 }
 
-/// Replaces the locations of keys by the locations of their parts.
+/// Replaces the locations of keys with the locations of their parts.
 fn split_keys(
     templates: &[Template],
     located: Vec<KeyLocation>,
