@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use quarry_apps::objects::ObjectSharing;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
+use quarry_search::API_VERSION;
 use quarry_search::cell::format_iso_time;
 use serde_json::{Map, Value, json};
 
@@ -132,7 +133,6 @@ pub(crate) struct Feed {
     pub(crate) title: Cow<'static, str>,
     /// Path of the collection.
     pub(crate) path: String,
-    pub(crate) updated: TimeNs,
     pub(crate) entries: Vec<Entry>,
     /// Total number of entities in the collection, of which `entries` may be one page.
     pub(crate) total: usize,
@@ -199,12 +199,12 @@ impl Entry {
         content
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, base: &str) -> Value {
         let mut links = Map::new();
         links.insert("alternate".to_owned(), self.path.as_str().into());
         links.extend(self.links.iter().map(|(relation, path)| ((*relation).to_owned(), path.as_str().into())));
         let mut entry = json!({
-            "name": self.name, "id": self.path, "updated": format_time(self.updated), "links": links, "author": self.author,
+            "name": self.name, "id": format!("{base}{}", self.path), "updated": format_time(self.updated), "links": links, "author": self.author,
             "acl": self.acl(), "content": self.json_content(),
         });
         if let Some(Fields { required, optional, wildcard }) = self.fields {
@@ -214,14 +214,14 @@ impl Entry {
     }
 
     /// Writes the XML element; `namespaces` are the namespace attributes of a root element, or empty.
-    fn write_xml(&self, namespaces: &str, form: ContentForm, out: &mut String) {
+    fn write_xml(&self, (namespaces, base): (&str, &str), form: ContentForm, out: &mut String) {
         out.push_str(&format!(
-            "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}</id>\n  <updated>{}</updated>\n  <link href=\"{}\" \
-             rel=\"alternate\"/>\n  <author>\n    <name>{}</name>\n  </author>\n  <published>{2}</published>\n",
+            "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}{}</id>\n  <updated>{}</updated>\n  <link href=\"{2}\" \
+             rel=\"alternate\"/>\n  <author>\n    <name>{}</name>\n  </author>\n  <published>{3}</published>\n",
             escape_xml(&self.name),
+            escape_xml(base),
             escape_xml(&self.path),
             format_time(self.updated),
-            escape_xml(&self.path),
             escape_xml(&self.author),
         ));
         for (relation, path) in &self.links {
@@ -246,14 +246,7 @@ impl Entry {
 
     /// An answer with only this entity: in Atom the entry itself, in JSON a feed with one entry.
     pub(crate) fn answer(self, title: &'static str, form: Form) -> Response {
-        match form {
-            Form::Atom => {
-                let mut body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
-                self.write_xml(&format!(" {NAMESPACES}"), ContentForm::Members, &mut body);
-                form.answer(body)
-            }
-            Form::Json => Feed::of(title, self.path.clone(), vec![self]).answer(form),
-        }
+        Feed::of(title, self.path.clone(), vec![self]).answer_as(form, form == Form::Atom)
     }
 }
 
@@ -264,46 +257,88 @@ enum ContentForm {
     Text,
 }
 
-/// Response extension with the entity and the title of its collection, if the answer has exactly one entity.
+/// Response extension with the entities of an answer; [`write_feeds`](crate::feed_answers::write_feeds) writes the body.
 #[derive(Clone, Debug)]
-pub(crate) struct ShownEntry {
-    pub(crate) title: Cow<'static, str>,
-    pub(crate) entry: Arc<Entry>,
+pub(crate) struct AnsweredFeed {
+    feed: Arc<Feed>,
+    form: Form,
+    /// Whether the answer is the only entity itself, without a feed around it.
+    is_bare: bool,
+}
+
+/// What the body of an answer says about its request.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedContext {
+    /// Address of the node as the client wrote it, such as `https://host:8089`; empty if unknown. It precedes the paths
+    /// in ids.
+    pub(crate) base: String,
+    /// Time of the answer.
+    pub(crate) now: TimeNs,
+    /// Links to actions of the collection: relation and path.
+    pub(crate) links: Vec<(&'static str, String)>,
+    /// Path of the collection, in the namespace of the request.
+    pub(crate) path: String,
+}
+
+impl AnsweredFeed {
+    /// The title of the collection, and the entity, if the answer is a feed with exactly one entity.
+    pub(crate) fn only_entry(&self) -> Option<(&Cow<'static, str>, &Entry)> {
+        let [entry] = self.feed.entries.as_slice() else { return None };
+        (!self.is_bare).then_some((&self.feed.title, entry))
+    }
+
+    /// Path of the collection.
+    pub(crate) fn path(&self) -> &str {
+        &self.feed.path
+    }
+
+    /// The body of the answer.
+    pub(crate) fn body(&self, context: &FeedContext) -> String {
+        match (self.form, self.feed.entries.first()) {
+            (Form::Json, _) => self.feed.json(context).to_string(),
+            (Form::Atom, Some(only)) if self.is_bare => {
+                let mut body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+                let namespaces = format!(" {NAMESPACES}");
+                only.write_xml((&namespaces, &context.base), ContentForm::Members, &mut body);
+                body
+            }
+            (Form::Atom, _) => self.feed.xml(context),
+        }
+    }
 }
 
 impl Feed {
     /// All entities of a collection.
     pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
-        let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
         let (total, per_page) = (entries.len(), PAGE_SIZE_DEFAULT);
-        Feed { title: title.into(), path, updated, total, offset: 0, per_page, notice: None, is_plain: false, entries }
+        Feed { title: title.into(), path, total, offset: 0, per_page, notice: None, is_plain: false, entries }
     }
 
-    pub(crate) fn answer(mut self, form: Form) -> Response {
-        let mut answer = form.answer(match form {
-            Form::Atom => self.xml(),
-            Form::Json => self.json().to_string(),
-        });
-        if self.entries.len() == 1
-            && let Some(only) = self.entries.pop()
-        {
-            answer.extensions_mut().insert(ShownEntry { title: self.title, entry: Arc::new(only) });
-        }
+    pub(crate) fn answer(self, form: Form) -> Response {
+        self.answer_as(form, false)
+    }
+
+    fn answer_as(self, form: Form, is_bare: bool) -> Response {
+        let mut answer = form.answer(String::new());
+        answer.extensions_mut().insert(AnsweredFeed { feed: Arc::new(self), form, is_bare });
         answer
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, context: &FeedContext) -> Value {
+        let FeedContext { base, now, links, path } = context;
+        let links = links.iter().map(|(relation, path)| ((*relation).to_owned(), path.as_str().into()));
         json!({
-            "links": {}, "origin": self.path, "updated": format_time(self.updated),
-            "generator": { "build": env!("CARGO_PKG_VERSION"), "version": env!("CARGO_PKG_VERSION") },
-            "entry": self.entries.iter().map(|entry| self.entry_json(entry)).collect::<Vec<_>>(),
+            "links": links.collect::<Map<String, Value>>(), "origin": format!("{base}{path}"),
+            "updated": format_time(*now),
+            "generator": { "build": env!("CARGO_PKG_VERSION"), "version": API_VERSION },
+            "entry": self.entries.iter().map(|entry| self.entry_json(entry, base)).collect::<Vec<_>>(),
             "paging": { "total": self.total, "perPage": self.per_page, "offset": self.offset },
             "messages": self.notice.iter().map(|text| json!({ "type": "WARN", "text": text })).collect::<Vec<_>>(),
         })
     }
 
-    fn entry_json(&self, entry: &Entry) -> Value {
-        let mut json = entry.json();
+    fn entry_json(&self, entry: &Entry, base: &str) -> Value {
+        let mut json = entry.json(base);
         if self.is_plain
             && let Some(members) = json.as_object_mut()
         {
@@ -313,16 +348,25 @@ impl Feed {
         json
     }
 
-    fn xml(&self) -> String {
+    fn xml(&self, context: &FeedContext) -> String {
+        let FeedContext { base, now, links, path } = context;
         let mut out = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed {NAMESPACES}>\n  <title>{}</title>\n  <id>{}</id>\n  \
-             <updated>{}</updated>\n  <generator build=\"{version}\" version=\"{version}\"/>\n  <author>\n    \
-             <name>Quarry</name>\n  </author>\n  <opensearch:totalResults>{}</opensearch:totalResults>\n  \
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed {NAMESPACES}>\n  <title>{}</title>\n  <id>{}{}</id>\n  \
+             <updated>{}</updated>\n  <generator build=\"{}\" version=\"{API_VERSION}\"/>\n  <author>\n    \
+             <name>Quarry</name>\n  </author>\n",
+            self.title,
+            escape_xml(base),
+            escape_xml(path),
+            format_time(*now),
+            env!("CARGO_PKG_VERSION"),
+        );
+        for (relation, path) in links {
+            out.push_str(&format!("  <link href=\"{}\" rel=\"{relation}\"/>\n", escape_xml(path)));
+        }
+        out.push_str(&format!(
+            "  <opensearch:totalResults>{}</opensearch:totalResults>\n  \
              <opensearch:itemsPerPage>{}</opensearch:itemsPerPage>\n  <opensearch:startIndex>{}</opensearch:startIndex>\n  \
              {}\n",
-            self.title,
-            escape_xml(&self.path),
-            format_time(self.updated),
             self.total,
             self.per_page,
             self.offset,
@@ -330,10 +374,9 @@ impl Feed {
                 None => "<s:messages/>".to_owned(),
                 Some(text) => format!("<s:messages><s:msg type=\"WARN\">{}</s:msg></s:messages>", escape_xml(text)),
             },
-            version = env!("CARGO_PKG_VERSION"),
-        );
+        ));
         let form = if self.is_plain { ContentForm::Text } else { ContentForm::Members };
-        self.entries.iter().for_each(|entry| entry.write_xml("", form, &mut out));
+        self.entries.iter().for_each(|entry| entry.write_xml(("", base), form, &mut out));
         out.push_str("</feed>\n");
         out
     }
@@ -390,14 +433,15 @@ mod tests {
         }
     }
 
-    async fn body(response: Response) -> String {
-        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        String::from_utf8(bytes.to_vec()).unwrap()
+    fn body(response: &Response) -> String {
+        let (base, links) = ("https://host:8089".to_owned(), vec![("create", "/services/things/_new".to_owned())]);
+        let feed = response.extensions().get::<AnsweredFeed>().unwrap();
+        feed.body(&FeedContext { base, now: 1_500_000_000, links, path: feed.path().to_owned() })
     }
 
-    #[tokio::test]
-    async fn an_entity_is_an_entry_in_atom_and_a_feed_in_json() {
-        let xml = body(entry().answer("things", Form::of(None))).await;
+    #[test]
+    fn an_entity_is_an_entry_in_atom_and_a_feed_in_json() {
+        let xml = body(&entry().answer("things", Form::of(None)));
         assert!(
             xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<entry xmlns=\"http://www.w3.org/2005/Atom\"")
         );
@@ -409,24 +453,35 @@ mod tests {
             "<s:key name=\"text\">x &amp; &quot;y&quot;</s:key>",
             "<s:key name=\"eai:acl\"><s:dict>",
             "<link href=\"/services/things/a%20b\" rel=\"remove\"/>",
+            "<id>https://host:8089/services/things/a%20b</id>",
+            "<link href=\"/services/things/a%20b\" rel=\"alternate\"/>",
         ] {
             assert!(xml.contains(part), "{part} in {xml}");
         }
-        let json: Value = serde_json::from_str(&body(entry().answer("things", Form::of(Some("json")))).await).unwrap();
+        let json: Value = serde_json::from_str(&body(&entry().answer("things", Form::of(Some("json"))))).unwrap();
         assert_eq!(json["entry"][0]["content"]["isDone"], true);
+        assert_eq!(json["entry"][0]["id"], "https://host:8089/services/things/a%20b");
+        assert_eq!(json["entry"][0]["links"]["alternate"], "/services/things/a%20b");
+        assert_eq!(json["links"], json!({ "create": "/services/things/_new" }));
+        assert_eq!(json["updated"], "1970-01-01T00:00:01.500+00:00");
         assert_eq!(
             (json["paging"]["total"].as_u64(), json["entry"][0]["acl"]["owner"].as_str()),
             (Some(1), Some("eva"))
         );
     }
 
-    #[tokio::test]
-    async fn feeds_report_the_number_of_entries() {
+    #[test]
+    fn feeds_report_the_number_of_entries() {
         let feed = Feed { total: 7, offset: 2, ..Feed::of("things", "/services/things".to_owned(), vec![entry()]) };
-        let xml = body(feed.answer(Form::Atom)).await;
-        for part in
-            ["<opensearch:totalResults>7<", "<opensearch:startIndex>2<", "<opensearch:itemsPerPage>30<", "<entry>"]
-        {
+        let xml = body(&feed.answer(Form::Atom));
+        for part in [
+            "<opensearch:totalResults>7<",
+            "<opensearch:startIndex>2<",
+            "<opensearch:itemsPerPage>30<",
+            "<entry>",
+            "<id>https://host:8089/services/things</id>",
+            "<link href=\"/services/things/_new\" rel=\"create\"/>",
+        ] {
             assert!(xml.contains(part), "{part} in {xml}");
         }
     }

@@ -12,6 +12,7 @@ mod caller;
 mod collector_tokens;
 mod compression;
 mod endpoint;
+mod feed_answers;
 mod in_process_requests;
 mod listed_entries;
 mod message;
@@ -78,6 +79,7 @@ fn endpoints(state: ApiState) -> Router {
         .route_layer(from_fn_with_state(state.clone(), endpoint::access::authorise))
         .fallback(endpoint::access::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(state.clone(), feed_answers::write_feeds))
         .layer(from_fn(message::write_error_body))
         .layer(from_fn(compression::compress_response))
         .layer(from_fn(response_headers::add_headers))

@@ -86,6 +86,12 @@ impl ApiError {
         ApiError { status, messages, retry_after_s: None, kind, keeps_kind: false, asks_password: false }
     }
 
+    /// Adds a hint to a text that does not say how to mend the request, because it is Splunk's.
+    pub(crate) fn with_hint(mut self, hint: String) -> ApiError {
+        self.messages.iter_mut().for_each(|message| message.hint = Some(hint.clone()));
+        self
+    }
+
     /// The path or the method is not served; has the message type that Splunk uses for such errors.
     pub(crate) fn unserved(status: StatusCode, text: impl Into<String>) -> ApiError {
         ApiError { kind: ERROR, ..ApiError::with_status(status, text) }

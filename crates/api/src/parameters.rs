@@ -230,8 +230,14 @@ fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiE
         parameters.iter().any(|(name, value)| name.as_ref() == "time_format" && !value.as_ref().is_empty());
     let is_formatted = |name: &str| has_format && matches!(name, "earliest_time" | "latest_time");
     let mut typed = parameters.iter().filter(|(name, _)| !is_formatted(name.as_ref()));
-    let fault = typed.find_map(|(name, value)| value_error(name.as_ref(), value.as_ref()));
-    fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
+    let fault = typed.find_map(|(name, value)| Some((name.as_ref(), value_error(name.as_ref(), value.as_ref())?)));
+    match fault {
+        None => Ok(()),
+        Some((name, fault)) if type_of(name) == Some(ParameterType::SearchTime) => {
+            Err(ApiError::bad_request(format!("Invalid {name}.")).with_hint(fault))
+        }
+        Some((_, fault)) => Err(ApiError::bad_request(fault)),
+    }
 }
 
 /// Like [`check`], for the parameters in a URL; called for every endpoint that requires a login.

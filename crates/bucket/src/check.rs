@@ -1,8 +1,9 @@
 //! Full check of a bucket against every rule of the format, as `bucket verify` runs it.
 
+use bytes::Bytes;
 use quarry_event::template::{ValueTraits, is_json_scalar, is_string_content};
 use quarry_event::{PageColumns, PageSet};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{u32_of, usize_of};
 
 use crate::block::{BlockKind, BlockRef, open_block};
 use crate::directory::{HEADER_BYTES, TRAILER_BYTES, bucket_header};
@@ -19,36 +20,65 @@ impl BucketReader {
         if self.source.fetch_block(place, HEADER_BYTES)?[..] != bucket_header() {
             return Err(place.corrupt("the object does not start as a bucket of this version does"));
         }
-        let mut blocks = vec![self.directory_block()];
-        let mut shared = Vec::new();
         for slab in 0..self.slabs().len() {
             self.check_slab_facts(slab)?;
-            blocks.push(self.parts()[slab].head);
-            blocks.extend(self.parts()[slab].pages.iter().flatten());
             for page in 0..self.slabs()[slab].pages.len() {
                 self.check_page(slab, page)?;
             }
-            shared.extend(self.check_columns(slab, &mut blocks)?);
-            self.check_term_dictionaries(slab, &mut |_| {}, &mut blocks)?;
-            self.check_locator(slab, &mut blocks)?;
+            self.check_columns(slab)?;
+            self.check_term_dictionaries(slab, &mut |_| {})?;
+            // The locator, if there is one, is looked up for every token that the term dictionary omits.
+            if self.locator(slab)?.is_some() {
+                self.check_locator_covers_rare_tokens(slab, true, &mut |_| {})?;
+            }
         }
+        self.check_blocks_fill_object()
+    }
+
+    /// The bytes from `start` to the end of the object. The checksums of all blocks that are at least partly in this
+    /// range are verified first.
+    pub fn verified_end(&self, start: u64) -> Result<Bytes, BucketError> {
+        for at in self.blocks()?.iter().filter(|at| at.range().end > start) {
+            self.check_block(*at)?;
+        }
+        let len = usize_of(self.source.len().saturating_sub(start));
+        self.source.fetch_block(BlockPosition::outside_slabs("object", start), len)
+    }
+
+    /// All blocks of the object, in the order of their offsets.
+    fn blocks(&self) -> Result<Vec<BlockRef>, BucketError> {
+        let (mut blocks, mut shared) = (vec![self.directory_block()], Vec::new());
+        for (slab, parts) in self.parts().iter().enumerate() {
+            blocks.push(parts.head);
+            blocks.extend(parts.pages.iter().flatten());
+            if let Some(columns) = self.columns(slab)? {
+                blocks.extend(parts.columns.at);
+                blocks.extend(columns.layout.blocks());
+                shared.extend(columns.layout.shared_blocks(&self.source)?);
+            }
+            for slot in [&parts.tokens, &parts.fields] {
+                if let Some(term_dictionary) = self.term_dictionary(slab, slot)? {
+                    blocks.extend(slot.at);
+                    blocks.extend(term_dictionary.blocks());
+                }
+            }
+            if let Some(locator) = self.locator(slab)? {
+                blocks.extend(parts.locator.at);
+                blocks.extend(locator.blocks());
+            }
+        }
+        // Several columns or slabs may use one of these.
         shared.sort_unstable_by_key(|at| at.offset);
         shared.dedup();
         blocks.extend(shared);
-        self.check_blocks_fill_object(blocks)
+        blocks.sort_unstable_by_key(|at| at.offset);
+        Ok(blocks)
     }
 
-    /// Reads each column of each page separately, and checks its values against its traits and counts. Adds the blocks
-    /// of the columns to `blocks`, and returns those that several columns or slabs share.
-    fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockRef>) -> Result<Vec<BlockRef>, BucketError> {
-        let (Some(at), Some(columns)) = (self.parts()[slab].columns.at, self.columns(slab)?) else {
-            return Ok(Vec::new());
-        };
-        blocks.push(at);
-        blocks.extend(columns.layout.blocks());
-        for column in 0..u32_of(columns.layout.stored.len()) {
-            self.dictionary(slab, column)?;
-        }
+    /// Reads each column of each page separately, and checks its values against its traits and counts.
+    fn check_columns(&self, slab: usize) -> Result<(), BucketError> {
+        let Some(columns) = self.columns(slab)? else { return Ok(()) };
+        self.check_dictionaries(slab)?;
         for page in 0..self.slabs()[slab].pages.len() {
             let Some(mut values) = self.template_page(slab, page)? else { continue };
             for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
@@ -70,7 +100,14 @@ impl BucketReader {
             let place = BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab);
             return Err(place.corrupt("it lists other dictionaries than the columns use"));
         }
-        columns.layout.shared_blocks(&self.source)
+        Ok(())
+    }
+
+    /// Reads the dictionaries of all columns.
+    pub(crate) fn check_dictionaries(&self, slab: usize) -> Result<(), BucketError> {
+        let Some(columns) = self.columns(slab)? else { return Ok(()) };
+        let mut numbers = 0..u32_of(columns.layout.stored.len());
+        numbers.try_for_each(|column| columns.check_dictionary(&self.source, column))
     }
 
     /// Checks that no page of a slab is empty and only the last page is short.
@@ -106,12 +143,11 @@ impl BucketReader {
         Ok(())
     }
 
-    /// Reads both term dictionaries, passes the hashes of all terms to `visit` and adds their blocks to `blocks`.
+    /// Reads both term dictionaries and passes the hashes of all terms to `visit`.
     pub(crate) fn check_term_dictionaries(
         &self,
         slab: usize,
         visit: &mut dyn FnMut(&[u64]),
-        blocks: &mut Vec<BlockRef>,
     ) -> Result<(), BucketError> {
         let parts = &self.parts()[slab];
         for (slot, namespace) in [(&parts.tokens, Namespace::Tokens), (&parts.fields, Namespace::Fields)] {
@@ -130,20 +166,8 @@ impl BucketReader {
                 let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
                 return Err(place.corrupt("the terms differ from those that were collected"));
             }
-            blocks.push(at);
-            blocks.extend(term_dictionary.blocks());
         }
         Ok(())
-    }
-
-    /// Reads the locator and adds its blocks to `blocks`; looks up every token that the term dictionary omits.
-    fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockRef>) -> Result<(), BucketError> {
-        let Some(locator) = self.locator(slab)? else {
-            return Ok(());
-        };
-        blocks.extend(self.parts()[slab].locator.at);
-        blocks.extend(locator.blocks());
-        self.check_locator_covers_rare_tokens(slab, true, &mut |_| {})
     }
 
     /// Checks that the locator of a slab, if the slab has one, finds the pages of every rare token, that is, every
@@ -180,19 +204,24 @@ impl BucketReader {
         }
     }
 
+    /// Verifies the checksum and kind of a block.
+    fn check_block(&self, at: BlockRef) -> Result<(), BucketError> {
+        let place = BlockPosition::outside_slabs(at.kind.name(), at.offset);
+        let bytes = self.source.fetch_block(place, at.stored_len as usize)?;
+        open_block(&bytes, at.kind, place, u32::MAX as usize).map(drop)
+    }
+
     /// Checks that the blocks fill the space between header and trailer without gaps or overlap.
-    fn check_blocks_fill_object(&self, mut blocks: Vec<BlockRef>) -> Result<(), BucketError> {
-        blocks.sort_unstable_by_key(|at| at.offset);
+    fn check_blocks_fill_object(&self) -> Result<(), BucketError> {
         let mut end = HEADER_BYTES as u64;
-        for at in blocks {
-            let place = BlockPosition::outside_slabs(at.kind.name(), at.offset);
+        for at in self.blocks()? {
             if at.offset != end {
+                let place = BlockPosition::outside_slabs(at.kind.name(), at.offset);
                 return Err(place.corrupt(format!("the previous block ends at byte {end}")));
             }
             // The other checks read a page's blocks by kind and ignore blocks of an unexpected kind, so these are found
             // here.
-            let bytes = self.source.fetch_block(place, at.stored_len as usize)?;
-            open_block(&bytes, at.kind, place, u32::MAX as usize)?;
+            self.check_block(at)?;
             end = at.offset.saturating_add(u64::from(at.stored_len));
         }
         let trailer = self.source.len().saturating_sub(TRAILER_BYTES as u64);
@@ -218,5 +247,4 @@ fn satisfies_traits(value: &[u8], traits: &ValueTraits) -> bool {
         && value
             .strip_prefix(traits.prefix.as_bytes())
             .is_some_and(|rest| traits.prefix.is_empty() || rest.iter().all(|byte| traits.after_prefix.contains(*byte)))
-        && traits.value_set.as_ref().is_none_or(|set| set.iter().any(|text| text.as_bytes() == value))
 }

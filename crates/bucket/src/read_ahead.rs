@@ -23,12 +23,14 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES_MAX: u64 = 48 << 10;
-/// Like [`GAP_BYTES_MAX`], for a search of few events, which needs one small piece of each column of a slab. The gap
-/// may span a few whole columns: many columns of 64 pages take about 32 KiB each. Such a search waits for all pieces
-/// together, and a request takes about a millisecond of CPU time in client and store, more than the bytes of a gap.
+/// Like [`GAP_BYTES_MAX`], for a search of few pages, which needs one small piece of each column of a slab for each
+/// page. The gap may span a few whole columns: many columns of 64 pages take about 32 KiB each. Such a search waits for
+/// all pieces together, and a request takes about a millisecond of CPU time in client and store, more than the bytes of
+/// a gap.
 const FEW_GAP_BYTES: u64 = 112 << 10;
-/// Maximum number of pages that a search of few events reads; such a search fetches each page as a whole.
-const FEW_EVENTS_PAGES_MAX: u32 = 2;
+/// Maximum number of pages of a slab that count as few. A search that may end before it has read its few pages fetches
+/// each of them as a whole.
+const FEW_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
 const GROWTH_FACTOR: usize = 4;
 
@@ -108,7 +110,11 @@ impl ReadAhead {
 
     /// Whether so few pages are read that each page is better fetched as a whole.
     pub(crate) fn is_for_few_events(&self) -> bool {
-        !self.is_certain && self.pages.0.count_ones() <= FEW_EVENTS_PAGES_MAX
+        !self.is_certain && self.reads_few_pages()
+    }
+
+    fn reads_few_pages(&self) -> bool {
+        self.pages.0.count_ones() <= FEW_PAGES_MAX
     }
 
     /// The newest page, which a search of few events reads first; `None` for other searches, and after a page was
@@ -150,7 +156,7 @@ impl ReadAhead {
     pub(crate) fn missing_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
-        let gap = if self.is_for_few_events() { FEW_GAP_BYTES } else { GAP_BYTES_MAX };
+        let gap = if self.reads_few_pages() { FEW_GAP_BYTES } else { GAP_BYTES_MAX };
         let mut merged: Vec<Range<u64>> = Vec::new();
         for range in ranges {
             match merged.last_mut() {

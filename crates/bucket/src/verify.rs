@@ -97,7 +97,8 @@ impl BucketVerifier {
         let texts_first = reader.locator(*number)?.is_none();
         verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
         verify_extractions(reader, *number, extraction)?;
-        reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
+        reader.check_dictionaries(*number)?;
+        reader.check_term_dictionaries(*number, &mut look_up)?;
         reader.check_locator_covers_rare_tokens(*number, !texts_first, &mut look_up)?;
         if missing > 0 {
             return Err(mismatch(

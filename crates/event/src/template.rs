@@ -549,6 +549,16 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
+    /// The dictionary of these texts, which are distinct and ascend.
+    pub fn of_texts<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Dictionary {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for text in texts {
+            bytes.extend_from_slice(text);
+            ends.push(u32_of(bytes.len()));
+        }
+        Dictionary { bytes: bytes.into(), ends }
+    }
+
     /// Number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()

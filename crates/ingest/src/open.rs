@@ -41,15 +41,17 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
     let rule = |index: String| {
         let settings = index_settings(layers, &index);
         let limit = |megabytes: u64| Some(megabytes.saturating_mul(1 << 20)).filter(|most| *most > 0);
+        // An index that is cleaned also loses the events of the last second.
+        let (max_age_secs, empties_after_secs) = match settings.frozen_time_period_seconds {
+            CLEANING_AGE_SECS => (0, 0),
+            seconds => (seconds, EMPTYING_DELAY_SECS),
+        };
         RetentionRule {
             index,
-            max_age_secs: settings.frozen_time_period_seconds,
+            max_age_secs,
             max_stored_bytes: limit(settings.max_data_size_mb),
             max_raw_bytes: limit(settings.max_raw_data_size_mb),
-            empties_after_secs: match settings.frozen_time_period_seconds {
-                CLEANING_AGE_SECS => 0,
-                _ => EMPTYING_DELAY_SECS,
-            },
+            empties_after_secs,
             archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
         }
     };
@@ -286,6 +288,7 @@ mod tests {
         let rules = retention(&layers, ["cleaned", "short", "main"].map(str::to_owned));
         let delays: Vec<u64> = rules.iter().map(|rule| rule.empties_after_secs).collect();
         assert_eq!(delays, [0, EMPTYING_DELAY_SECS, EMPTYING_DELAY_SECS]);
+        assert_eq!([rules[0].max_age_secs, rules[1].max_age_secs], [0, 60]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub use job_recorder::{COLLECTED_BYTES_MAX, CollectedBytes, JobFacts, JobRecorde
 pub use namespaces::{Namespaces, ReadSettings, Visibility};
 pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
-pub use server_info::{NodeIdentity, os_name};
+pub use server_info::{API_VERSION, NodeIdentity, os_name};
 pub use service::{ModelSummaryRequest, Outcome, RunningSearch, SearchParams, SearchService, SearchServiceParts};
 pub use setup::{DEFAULT_INDEX, RecordDeletion, SearchSettings, remove_orphaned_spills};
 pub use table::{EventFormat, ResultTable, Row};

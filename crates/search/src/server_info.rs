@@ -11,7 +11,7 @@ use crate::node_facts::field;
 
 /// Splunk release whose REST API this node follows. Clients choose their requests by this version: clients do not use
 /// `search/v2` below 9.0.2, and refuse to delete an index below 5.
-const API_VERSION: &str = "9.4.0";
+pub const API_VERSION: &str = "9.4.0";
 /// Splunk's number of users for a licence without a limit.
 const USERS_UNLIMITED: u32 = u32::MAX;
 /// Kilobytes per megabyte.

@@ -235,7 +235,8 @@ pub(crate) fn to_events(path: String, made: FilePreview, settings: &Settings) ->
     if made.preview.events_seen > shown as u64 {
         notes.push(format!("only the first {shown} events are shown"));
     }
-    JobPreview { path, events: made.preview.events.into_iter().map(event).collect(), notes }
+    let events = made.preview.events.into_iter().map(event).collect();
+    JobPreview { path, events, notes, ..JobPreview::default() }
 }
 
 /// The preview as a JSON object.

@@ -97,7 +97,9 @@ impl Remote {
 
     /// Indexes a file on the server; returns the report.
     pub(crate) fn add_file(&self, form: &[(&str, &str)]) -> Result<Value, Failure> {
-        read_json(&self.post("/services/data/inputs/oneshot", form)?)
+        let form: Vec<(&str, &str)> = form.iter().copied().chain([("output_mode", "json")]).collect();
+        let mut feed = read_json(&self.post("/services/data/inputs/oneshot", &form)?)?;
+        Ok(feed.pointer_mut("/entry/0/content").map(Value::take).unwrap_or_default())
     }
 
     /// Sends the content of a file to be indexed, with its metadata in `given`; returns the report.

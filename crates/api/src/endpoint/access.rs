@@ -21,7 +21,7 @@ use super::run_blocking;
 use super::search_jobs::RESERVED_USERS;
 use super::table::ENDPOINTS;
 use crate::ApiState;
-use crate::atom::ShownEntry;
+use crate::atom::AnsweredFeed;
 use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
@@ -62,8 +62,8 @@ pub(crate) async fn authorise(
     }
     // Links encode slashes in names twice; audit events have slashes encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
-        let path =
-            answer.extensions().get::<ShownEntry>().map_or(path, |shown| shown.entry.path.replace("%252F", "%2F"));
+        let shown = answer.extensions().get::<AnsweredFeed>().and_then(AnsweredFeed::only_entry);
+        let path = shown.map_or(path, |(_, entry)| entry.path.replace("%252F", "%2F"));
         state.auth.record_change(&identity, &origin, done(operation, row, answer.status()), path);
     }
     answer
@@ -81,8 +81,9 @@ async fn reject_method(state: &ApiState, method: &Method, path: &str, request: R
 
 fn unserved(method: &Method, path: &str) -> Response {
     let one = format!("{path}/{{");
-    let is_of_one = |row: &EndpointRow| row.method == method && row.path.starts_with(&one);
-    if *method == Method::DELETE && ENDPOINTS.iter().any(is_of_one) {
+    let is_of_one =
+        |row: &EndpointRow| row.method == method && row.path.strip_prefix(&one).is_some_and(|rest| !rest.contains('/'));
+    if [Method::DELETE, Method::POST].contains(method) && ENDPOINTS.iter().any(is_of_one) {
         let text = format!("Cannot perform action \"{method}\" without a target name to act on.");
         return ApiError::unserved(StatusCode::BAD_REQUEST, text).into_response();
     }
@@ -223,6 +224,33 @@ static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRo
 fn find_row(method: &Method, path: &str) -> Option<&'static EndpointRow> {
     let row = ROWS.get(&(row_path(path).as_ref(), method.as_str())).copied();
     row.filter(|row| !path.starts_with(NAMESPACE) || row.is_namespaced)
+}
+
+/// Actions of collections by the collection's path: the relation of the link and the action's name. Actions are `_new`
+/// (relation `create`), `_reload`, and paths that only take a `POST`, such as `restart`.
+static ACTIONS_OF: LazyLock<BTreeMap<&'static str, Vec<(&'static str, &'static str)>>> = LazyLock::new(|| {
+    let mut found: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for row in ENDPOINTS.iter() {
+        let Some((collection, name)) = row.path.rsplit_once('/') else { continue };
+        let is_action = match name {
+            "_new" | "_reload" => row.method == Method::GET,
+            name => {
+                row.method == Method::POST && !name.contains('{') && !ROWS.contains_key(&(row.path.as_str(), "GET"))
+            }
+        };
+        if is_action {
+            let relation = if name == "_new" { "create" } else { name };
+            found.entry(collection).or_default().push((relation, name));
+        }
+    }
+    found
+});
+
+/// Links to the actions of the collection at a path: relation and path.
+pub(crate) fn links_of(path: &str) -> Vec<(&'static str, String)> {
+    let below = below_root(path).map(|below| format!("{SERVICES}/{}", below.trim_start_matches('/')));
+    let actions = below.and_then(|place| ACTIONS_OF.get(place.as_str()));
+    actions.into_iter().flatten().map(|(relation, name)| (*relation, format!("{path}/{name}"))).collect()
 }
 
 /// A path without its namespace.

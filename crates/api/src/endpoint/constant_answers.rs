@@ -56,7 +56,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("admin/SAML-user-role-map", &[]),
     ("admin/token-auth", &[("tokens_auth", &[("disabled", "0")])]),
     (FIRED_ALERTS, &[("-", &[("triggered_alert_count", "0")])]),
-    ("apps/apptemplates", &[]),
+    ("apps/apptemplates", &[("barebones", &[])]),
     ("authentication/providers/LDAP", &[]),
     ("authentication/providers/SAML", &[]),
     ("authentication/providers/oauth2", &[]),
@@ -66,15 +66,22 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("cluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
     ("data/federated/index", &[]),
     ("data/federated/provider", &[]),
+    ("data/federated/settings", &[("general", &[("disabled", "1")])]),
     ("data/ingest/rfsdestinations", &[]),
     ("data/ingest/rulesets", &[]),
     // A file that is added once is no longer an input after the request, so none is listed.
     ("data/inputs/oneshot", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
+    ("deployment/client/config", &[("config", &[("disabled", "1")])]),
+    ("deployment/client/config/listIsDisabled", &[("default", &[("disabled", "1")])]),
     ("deployment/server", &[]),
     ("deployment/server/applications", &[]),
     ("deployment/server/clients", &[]),
+    ("deployment/server/clients/countClients_by_machineType", &[("countClients_by_machineType", &[])]),
+    ("deployment/server/clients/countRecentDownloads", &[("countRecentDownloads", &[("count", "0")])]),
     ("deployment/server/config", &[("config", &[("disabled", "1")])]),
+    ("deployment/server/config/attributesUnsupportedInUI", &[]),
+    ("deployment/server/config/listIsDisabled", &[("default", &[("disabled", "1")])]),
     ("deployment/server/serverclasses", &[]),
     ("deployment/serverclass", &[]),
     ("deployment/tenants", &[]),
@@ -99,10 +106,11 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("search/distributed/groups", &[]),
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
+    ("search/scheduler/status", &[("status", &[("saved_searches_disabled", "1")])]),
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
     // The thresholds of the health report are fixed.
     ("server/health-config", &[]),
-    ("server/httpsettings/proxysettings", &[]),
+    ("server/httpsettings/proxysettings", &[("proxyConfig", NO_PROXIES)]),
     // The stages between an input and the store have no queues with names, so none is listed.
     ("server/introspection/queues", &[]),
     // No times of searches are collected here: the job inspector has the times of each job.
@@ -116,10 +124,17 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("workloads/categories", &[]),
     ("workloads/config/get-base-dirname", &[("workload-pool-base-path", &[("workload_pool_base_dir_name", "")])]),
     ("workloads/config/preflight-checks", &[]),
+    ("workloads/policy", &[("search_admission_control", &[("admission_rules_enabled", "0")])]),
     ("workloads/pools", &[]),
     ("workloads/rules", &[]),
-    ("workloads/status", &[("general", &[("enabled", "0")])]),
+    (
+        "workloads/status",
+        &[("admission-control-status", &[("enabled", "0")]), ("workload-management-status", &[("enabled", "0")])],
+    ),
 ];
+
+/// Proxies for the node's own requests.
+const NO_PROXIES: &[(&str, &str)] = &[("http_proxy", ""), ("https_proxy", ""), ("no_proxy", "")];
 
 /// Error from endpoints that need an indexer cluster.
 const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it belongs to no cluster";

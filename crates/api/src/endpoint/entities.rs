@@ -627,6 +627,11 @@ async fn check_by_program(
 }
 
 async fn write(state: ApiState, request: Request, settings: Vec<(String, String)>) -> Result<Response, ApiError> {
+    let made = put(&state, &request, settings).await?;
+    request.answer(&state, &made).await
+}
+
+async fn put(state: &ApiState, request: &Request, settings: Vec<(String, String)>) -> Result<ConfObject, ApiError> {
     request.check_capability(&request.name, &settings)?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
@@ -639,8 +644,7 @@ async fn write(state: ApiState, request: Request, settings: Vec<(String, String)
             objects.edit(&kind.conf, &name, &settings, &scope, viewer)
         }
     };
-    let made = change(&state, &request.caller, &conf, make).await?;
-    request.answer(&state, &made).await
+    change(state, &request.caller, &conf, make).await
 }
 
 async fn enable(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -648,10 +652,28 @@ async fn enable(state: ApiState, request: Request) -> Result<Response, ApiError>
 }
 
 async fn disable(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    write(state, request, vec![("disabled".to_owned(), "1".to_owned())]).await
+    write(state, request, disabled()).await
+}
+
+/// The setting of a disabled entity.
+fn disabled() -> Vec<(String, String)> {
+    vec![("disabled".to_owned(), "1".to_owned())]
 }
 
 async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    if request.kind.only.is_some() {
+        // Clients expect the only entity of a collection to exist: as in Splunk, its removal disables it.
+        put(&state, &request, disabled()).await?;
+    } else {
+        remove_stanza(&state, &request).await?;
+    }
+    let request = Request { parameters: request.parameters.keep_only("output_mode"), ..request };
+    let told = request.kind.notice.about(&state, &request.name);
+    let feed = Feed { notice: told, ..list_feed(&state, &request).await? };
+    Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
+}
+
+async fn remove_stanza(state: &ApiState, request: &Request) -> Result<(), ApiError> {
     request.check_capability(&request.name, &[])?;
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let (conf, of_data) = (kind.conf.clone(), state.clone());
@@ -664,11 +686,7 @@ async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError>
         let remove_data = |object: &ConfObject| (kind.move_data)(&of_data, object, None);
         Ok(objects.remove_with_data(&kind.conf, &name, &scope, viewer, remove_data))
     };
-    change(&state, &request.caller, &conf, gone).await??;
-    let request = Request { parameters: request.parameters.keep_only("output_mode"), ..request };
-    let told = request.kind.notice.about(&state, &request.name);
-    let feed = Feed { notice: told, ..list_feed(&state, &request).await? };
-    Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
+    change(state, &request.caller, &conf, gone).await?
 }
 
 async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {

@@ -8,6 +8,7 @@
 //! here: families that store permissions ([`super::permissions`]), `_new` with titles and patterns of their own
 //! ([`super::new_entities`]).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use super::path_parts::{OfCollection, PathParts};
 use super::permissions::{ACL_PARAMETERS, acl_entry};
 use super::row::{Access, Endpoint, SERVICES};
 use crate::ApiState;
-use crate::atom::{Entry, Feed, Fields, Form, ShownEntry};
+use crate::atom::{AnsweredFeed, Entry, Feed, Fields, Form};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -167,10 +168,15 @@ async fn ask(handler: MethodRouter<ApiState>, state: ApiState, mut parts: Parts)
     answer
 }
 
-/// The entity that a handler shows for a request, or the handler's refusal.
-async fn shown_entity(show: MethodRouter<ApiState>, state: ApiState, parts: Parts) -> Result<ShownEntry, Response> {
-    let mut answer = ask(show, state, parts).await;
-    match answer.extensions_mut().remove::<ShownEntry>() {
+/// The entity that a handler shows for a request and the title of its collection, or the handler's refusal.
+async fn shown_entity(
+    show: MethodRouter<ApiState>,
+    state: ApiState,
+    parts: Parts,
+) -> Result<(Cow<'static, str>, Entry), Response> {
+    let answer = ask(show, state, parts).await;
+    let shown = answer.extensions().get::<AnsweredFeed>().and_then(AnsweredFeed::only_entry);
+    match shown.map(|(title, entry)| (title.clone(), entry.clone())) {
         Some(shown) => Ok(shown),
         None if answer.status().is_success() => {
             Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found").into_response())
@@ -183,8 +189,8 @@ fn show_acl(show: MethodRouter<ApiState>) -> MethodRouter<ApiState> {
     get(move |State(state): State<ApiState>, request: Request| async move {
         let (parts, _) = request.into_parts();
         let asked = Parameters::from_query(parts.uri.query().unwrap_or_default());
-        let ShownEntry { title, entry } = shown_entity(show, state, parts).await?;
-        let entry = acl_entry(Entry::clone(&entry));
+        let (title, entry) = shown_entity(show, state, parts).await?;
+        let entry = acl_entry(entry);
         let feed = Feed::of(title, entry.path.clone(), vec![entry]);
         Ok::<_, Response>(feed.answer(Form::of(asked.get("output_mode"))))
     })
@@ -195,7 +201,7 @@ fn refuse_acl(show: MethodRouter<ApiState>, access: Access) -> MethodRouter<ApiS
         let (parts, body) = request.into_parts();
         // Reading the parameters sets the format of the error.
         Parameters::from_request(Request::from_parts(parts.clone(), body), &state).await?;
-        let ShownEntry { entry, .. } = shown_entity(show, state, parts).await?;
+        let (_, entry) = shown_entity(show, state, parts).await?;
         let who = match access {
             Access::Capability(capability) => format!("users with the capability {capability} may change it"),
             Access::Open | Access::LoggedIn => "each user may change their own".to_owned(),

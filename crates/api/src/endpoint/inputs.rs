@@ -335,14 +335,19 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
         settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     };
     add("host", HOST_OF_NODE);
-    add("index", "main");
+    add("index", "default");
     match kind.prefix.as_ref() {
         "tcp://" => {
             add("connection_host", "dns");
+            add("rawTcpDoneTimeout", "10");
             add(OVER_TLS, "0");
             add("group", "listenerports");
         }
-        "udp://" | "splunktcp://" => add("connection_host", "ip"),
+        "udp://" => add("connection_host", "ip"),
+        "splunktcp://" => {
+            add("connection_host", "ip");
+            add("group", "listenerports");
+        }
         _ => return,
     }
     if let Some((host, _)) = kind.entity(&object.name).rsplit_once(':') {

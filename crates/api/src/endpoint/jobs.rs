@@ -44,7 +44,7 @@ use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Form, escape_segment};
 use crate::caller::Caller;
-use crate::message::{ApiError, TypedSearch};
+use crate::message::{ApiError, TypedSearch, escape_xml};
 use crate::parameters::Parameters;
 use crate::search_slots::{PRIORITY_DEFAULT, Priority, SlotPool, SlotPurpose};
 
@@ -354,6 +354,7 @@ fn parse_options(parameters: &Parameters, parts: &PathParts) -> Result<JobOption
         has_hints: wants_hints(parameters),
         previews: parameters.get("preview").map(|_| parameters.is_set("preview")),
         custom: custom_fields(parameters),
+        previewed: None,
     })
 }
 
@@ -509,8 +510,9 @@ pub(super) fn message_response(form: Form, text: &str) -> Response {
     form.answer(match form {
         Form::Json => json!({ "messages": [{ "type": "INFO", "text": text }] }).to_string(),
         Form::Atom => format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n    <msg type=\"INFO\">{text}</msg>\n  \
-             </messages>\n</response>\n"
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n    <msg type=\"INFO\">{}</msg>\n  \
+             </messages>\n</response>\n",
+            escape_xml(text)
         ),
     })
 }
@@ -543,7 +545,7 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller, node: &str) -> Entry {
 }
 
 /// The permissions of a job.
-fn acl_of(record: &JobRecord, caller: &Caller) -> Acl {
+pub(super) fn acl_of(record: &JobRecord, caller: &Caller) -> Acl {
     let (owner, sharing) = (record.user(), record.sharing());
     let names = |others: &[String]| match others.iter().any(|name| name == EVERYONE) {
         true => vec![EVERYONE.to_owned()],

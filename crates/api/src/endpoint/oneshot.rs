@@ -7,11 +7,15 @@ use axum::extract::State;
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
+use quarry_apps::objects::NOBODY;
+use serde_json::Value;
 
-use super::answer_shape::AnswerShape;
-use super::row::{Access, EDIT_MONITOR, Endpoint};
+use super::answer_shape::{AnswerShape, Content};
+use super::row::{Access, EDIT_MONITOR, Endpoint, SERVICES};
+use super::run_blocking;
+use super::server_state::entity;
 use super::shape::Shape;
-use super::{json_response, run_blocking};
+use crate::atom::{Feed, Form};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{AddFile, ApiState};
@@ -19,21 +23,17 @@ use crate::{AddFile, ApiState};
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let access = Access::Capability(EDIT_MONITOR);
     vec![
-        Endpoint::new(
-            Method::POST,
-            "data/inputs/oneshot",
-            access,
-            "Indexes a file on the node's machine once.",
-            post(add),
-        )
-        .needs(&["name"])
-        .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"])
-        .answers(ADDED),
+        Endpoint::new(Method::POST, PATH, access, "Indexes a file on the node's machine once.", post(add))
+            .needs(&["name"])
+            .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"])
+            .answers(AnswerShape::Entities(Content::new("data.inputs.oneshot", ADDED))),
     ]
 }
 
+const PATH: &str = "data/inputs/oneshot";
+
 /// The report of an added file.
-pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
+pub(super) const ADDED: Shape = Shape::Object(&[
     ("bytes", Shape::Count),
     ("events", Shape::Count),
     ("bad_timestamps", Shape::Count),
@@ -47,7 +47,7 @@ pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("shrunk", Shape::Nullable(&Shape::List(&Shape::Count))),
     ("problem", Shape::Nullable(&Shape::Text)),
     ("warnings", Shape::List(&Shape::Text)),
-]));
+]);
 
 /// Tells the node that the client has disconnected, so that the node stops reading a file that may never end.
 pub(super) struct DisconnectGuard(Arc<AtomicBool>);
@@ -76,9 +76,12 @@ async fn add(State(state): State<ApiState>, parameters: Parameters) -> Result<Re
         again: parameters.is_set("again"),
         zone: parameters.text("zone"),
     };
-    let node = state.node.clone();
+    let (node, name) = (state.node.clone(), request.path.clone());
     let has_left = Arc::<AtomicBool>::default();
     let _attendance = DisconnectGuard::of(&has_left);
     let report = run_blocking(move || node.add_file(&request, &has_left)).await?;
-    report.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
+    let report = report.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let report: Value = serde_json::from_str(&report).unwrap_or_default();
+    let entry = entity(PATH, &name, NOBODY, state.auth.now(), report);
+    Ok(Feed::of("oneshot", format!("{SERVICES}/{PATH}"), vec![entry]).answer(Form::of(parameters.get("output_mode"))))
 }

@@ -6,6 +6,7 @@
 //! are stored but not used. Not here: whether a server is reachable, which the forwarder reports.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use axum::extract::State;
@@ -14,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
+use quarry_conf::settings::outputs::INDEX_FILTERS;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
@@ -204,9 +206,20 @@ fn refused_method(method: &str) -> ApiError {
     ))
 }
 
+/// Shown values of settings of `[tcpout]` that are not set, besides the filters of indexes.
+const ALL_GROUPS_DEFAULTS: [(&str, &str); 7] = [
+    ("compressed", "0"),
+    ("dropEventsOnQueueFull", "-1"),
+    ("forwardedindex.filter.disable", "0"),
+    ("heartbeatFrequency", "30"),
+    ("indexAndForward", "0"),
+    ("maxQueueSize", "auto"),
+    ("sendCookedData", "1"),
+];
+
 /// The stanza with the settings of all groups, as a collection with one entity.
 static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
-    let fields = Fields { required: &[], optional: ALL_GROUPS_SETTINGS, wildcard: &[] };
+    let fields = Fields { required: &[], optional: ALL_GROUPS_SETTINGS, wildcard: &["forwardedindex.*"] };
     let only = Some((TCPOUT, TCPOUT));
     let refuse: super::entities::ValidateSettings = |_, _, name, _| match name {
         Some(name) if name != TCPOUT => Err(ApiError::bad_request(format!("name={name}: the only one is {TCPOUT}"))),
@@ -216,6 +229,11 @@ static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
         notice: ChangeNotice::Always(RESTART_MESSAGE),
         only,
         validate: refuse,
+        fill: |_, _, settings| {
+            for (key, value) in ALL_GROUPS_DEFAULTS.into_iter().chain(INDEX_FILTERS) {
+                settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        },
         ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields)
     }
 });
@@ -259,7 +277,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ];
     endpoints.extend(entities(permissions, &NO_CONTENT));
     let fields = Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] };
-    let members: &[Member] = &[("group", Shape::Text), ("disabled", Shape::Flag)];
+    let members: &[Member] = &[
+        ("group", Shape::Text),
+        ("disabled", Shape::Flag),
+        ("destHost", Shape::Text),
+        ("destIp", Shape::Text),
+        ("destPort", Shape::Integer),
+    ];
     endpoints.extend(entities(
         servers,
         &Content::for_path(SERVERS, Shape::Settings(super::shape::Settings { fields, more: members })),
@@ -322,6 +346,11 @@ fn entry(server: Server) -> Entry {
     content.insert(METHOD.to_owned(), BALANCED.into());
     let is_disabled = content.get("disabled").and_then(Value::as_bool);
     content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
+    let (host, port) = server.address.rsplit_once(':').unwrap_or((&server.address, ""));
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>().map(|ip| ip.to_string()).unwrap_or_default();
+    content.insert("destHost".to_owned(), host.into());
+    content.insert("destIp".to_owned(), ip.into());
+    content.insert("destPort".to_owned(), port.parse::<u16>().unwrap_or(0).into());
     let acl = match &server.stanza {
         Some(stanza) => node_acl_of(stanza),
         None => Acl { can_write: true, can_remove: true, ..Acl::for_node() },

@@ -1,25 +1,32 @@
-//! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show the events into which a file on the server, or
-//! a text in the request, would be split.
+//! `/services/indexing/preview` and `/api/v1/ingest/preview`: show the events into which a file on the server, or a
+//! text in the request, would be split.
 //!
-//! With `input.path`, `indexing/preview` creates a job with the events, as in Splunk, and answers with the ID of the
-//! job as a message; with `name`, it answers with the preview itself.
+//! With `input.path`, a `POST` to `indexing/preview` creates a job with the events, as in Splunk, and answers with the ID
+//! of the job as a message; with `name`, it answers with the preview itself. A `GET` lists these jobs with the settings
+//! of props.conf that apply to the file.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, Uri};
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{get, post};
+use quarry_apps::objects::ObjectError;
+use quarry_search::jobs::SearchJob;
+use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, MESSAGES};
-use super::jobs::{APP, job_refusal, message_response};
+use super::answer_shape::{AnswerShape, Content, MESSAGES};
+use super::entities::{scope_of, with_objects};
+use super::jobs::{APP, acl_of, find_job, job_refusal, message_response};
+use super::listing::{LIST_PARAMETERS, page_in_order, select_members};
 use super::path_parts::PathParts;
-use super::row::{Access, EDIT_MONITOR, Endpoint, RequestBody};
+use super::row::{Access, EDIT_MONITOR, Endpoint, RequestBody, SERVICES};
 use super::search_jobs::service_of;
 use super::shape::Shape;
 use super::{json_response, run_blocking};
-use crate::atom::Form;
+use crate::atom::{Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -29,11 +36,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let access = Access::Capability(EDIT_MONITOR);
     let summary =
         "Creates a job with the events of the file at input.path on the node's machine, or previews the file.";
+    let one = format!("{PATH}/{{sid}}");
+    let of_file = "Shows the settings of props.conf for a previewed file.";
     vec![
-        Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
+        Endpoint::new(Method::GET, PATH, access, "Lists the jobs with events of previewed files.", get(list))
+            .takes(LIST_PARAMETERS)
+            .answers(AnswerShape::Entities(FILE)),
+        Endpoint::new(Method::POST, PATH, access, summary, post(preview))
             .takes(&["input.path", "name", "sourcetype", "zone", "count"])
             .takes_patterns(&["props.*"])
             .answers(AnswerShape::JsonOrXml(PREVIEW_OR_SID)),
+        Endpoint::new(Method::GET, one.as_str(), access, of_file, get(show))
+            .takes(&["f"])
+            .answers(AnswerShape::Entities(FILE)),
+        // Splunk Web reads the settings with a `POST`.
+        Endpoint::new(Method::POST, one, access, of_file, post(show)).answers(AnswerShape::Entities(FILE)),
         Endpoint::new(
             Method::POST,
             "ingest/preview",
@@ -47,6 +64,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .answers(AnswerShape::Json(PREVIEW)),
     ]
 }
+
+const PATH: &str = "indexing/preview";
+const TITLE: &str = "preview";
+/// The conf with the settings of files.
+const PROPS_CONF: &str = "props";
+
+/// The settings that the request has set for a file, and those of its sourcetype, each with the stanza that has it.
+const FILE: Content = Content::new(
+    "indexing.preview",
+    Shape::Object(&[("explicit", SETTINGS), ("inherited", SETTINGS), ("sid", Shape::Text)]),
+);
+const SETTINGS: Shape = Shape::Map(&Shape::Object(&[("stanza", Shape::Text), ("value", Shape::Text)]));
 
 /// A preview, or the ID of the job with the events as the text of a message.
 const PREVIEW_OR_SID: Shape = Shape::Either(&[PREVIEW, MESSAGES]);
@@ -136,9 +165,84 @@ async fn create_job(
     let props: Vec<(String, String)> = parameters.into_pairs().into_iter().filter_map(of_props).collect();
     let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
     let created = run_blocking(move || {
-        let events = node.preview_events(&path, &props).map_err(|error| ApiError::bad_request(error.to_string()))?;
-        jobs.create_preview(&caller.permissions, (&app, zone), events)
+        let mut file = node.preview_events(&path, &props).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        file.props = props.into_iter().collect();
+        jobs.create_preview(&caller.permissions, (&app, zone), file)
             .map_err(|error| job_refusal(error).unwrap_or_else(|error| ApiError::internal(error.to_string())))
     });
     Ok(message_response(form, created.await??.sid()))
+}
+
+async fn list(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
+    let found = run_blocking(move || jobs.list(&permissions)).await?;
+    let entries = previewed_files(&state, &place, &caller, found).await?;
+    let feed = page_in_order(TITLE, format!("{SERVICES}/{PATH}"), entries, &parameters)?;
+    Ok(feed.answer(Form::of(parameters.get("output_mode"))))
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    method: Method,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = find_job(&state, &caller, &place).await?;
+    let sid = job.sid().to_owned();
+    let mut shown = previewed_files(&state, &place, &caller, vec![job]).await?;
+    let Some(entry) = shown.first() else { return Err(ObjectError::Unknown(sid).into()) };
+    let path = entry.path.clone();
+    if method != Method::POST {
+        select_members(&mut shown, &parameters.list("f"));
+    }
+    Ok(Feed::of(TITLE, path, shown).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// The previewed files among these jobs.
+async fn previewed_files(
+    state: &ApiState,
+    place: &PathParts,
+    caller: &Caller,
+    jobs: Vec<Arc<SearchJob>>,
+) -> Result<Vec<Entry>, ApiError> {
+    let (scope, asking) = (scope_of(place, caller)?, caller.clone());
+    with_objects(state, caller, move |objects, viewer| {
+        let of_job = |job: &Arc<SearchJob>| {
+            let status = job.status();
+            let (record, file) = (&status.record, status.record.previewed()?);
+            let stanza = objects.get(PROPS_CONF, &file.sourcetype, &scope, viewer);
+            let inherited = stanza.map_or_else(|_| BTreeMap::new(), |stanza| stanza.settings);
+            let content = [
+                ("explicit", settings("", &file.props)),
+                ("inherited", settings(&file.sourcetype, &inherited)),
+                ("sid", record.sid().into()),
+            ];
+            let path = format!("{SERVICES}/{PATH}/{}", escape_segment(record.sid()));
+            Some(Entry {
+                name: record.sid().to_owned(),
+                path: path.clone(),
+                author: record.user().to_owned(),
+                app: record.app().to_owned(),
+                acl: acl_of(record, &asking),
+                fields: None,
+                updated: status.updated_ns,
+                links: vec![("list", path)],
+                content: content.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            })
+        };
+        Ok(jobs.iter().filter_map(of_job).collect())
+    })
+    .await
+}
+
+/// Settings with the stanza that has them.
+fn settings(stanza: &str, settings: &BTreeMap<String, String>) -> Value {
+    let one = |(name, value): (&String, &String)| (name.clone(), json!({ "stanza": stanza, "value": value }));
+    Value::Object(settings.iter().map(one).collect::<Map<String, Value>>())
 }

@@ -21,7 +21,7 @@ use quarry_search::SearchParams;
 use quarry_search::jobs::{JobOptions, JobStatus, ROWS_MAX};
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, Content, NO_CONTENT, SID};
+use super::answer_shape::{AnswerShape, Content, SID};
 use super::entities::{scope_of, with_objects};
 use super::job_arguments::parse_sample_ratio;
 use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
@@ -103,7 +103,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .answers(AnswerShape::Entities(SUPPRESSION)),
         Endpoint::new(Method::POST, path("acknowledge"), search, "Answers that no alert has fired.", post(acknowledge))
             .takes(&["key"])
-            .answers(AnswerShape::Entities(NO_CONTENT)),
+            .answers(AnswerShape::Entities(ACKNOWLEDGED)),
         Endpoint::new(
             Method::POST,
             path("reschedule"),
@@ -128,6 +128,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
+/// The alerts that an acknowledgment is about: owner, app and name of the saved search, and the key of its request.
+const ACKNOWLEDGED: Content =
+    Content::new("saved.searches.acknowledge", Shape::Object(&[("suppressionKey", Shape::Text)]));
 /// Whether alerts are suppressed.
 const SUPPRESSION: Content =
     Content::new("suppress", Shape::Object(&[("suppressed", Shape::Text), ("expiration", Shape::Text)]));
@@ -332,7 +335,10 @@ async fn acknowledge(
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
     let told = "Scheduled searches do not run yet, so no alert has fired, and there is nothing to acknowledge.";
-    Ok(message_response(&object, "acknowledge", json!({}), told, &parameters))
+    let (user, app, name) = suppression_key(&object);
+    let content =
+        json!({ "suppressionKey": format!("{user};{app};{name};{}", parameters.get("key").unwrap_or_default()) });
+    Ok(message_response(&object, "acknowledge", content, told, &parameters))
 }
 
 /// The scheduled times between two instants, in seconds since 1970.

@@ -72,6 +72,7 @@ const PARSED: AnswerShape = AnswerShape::JsonOrXml(Shape::Object(&[
         ])),
     ),
     ("eventsSearch", Shape::Text),
+    ("isStreamingSearch", Shape::Flag),
     ("reportsSearch", Shape::Text),
 ]));
 /// Completions of a prefix.
@@ -128,7 +129,9 @@ async fn parse(request: SearchCall) -> Result<Response, ApiError> {
     let cut = report.and_then(|at| typed.split_at_checked(stages[at].span.start));
     let (events, report) = cut.unwrap_or((typed.as_str(), ""));
     let events = events.trim_end().trim_end_matches('|').trim();
-    let parsed = json!({ "commands": commands, "eventsSearch": events, "reportsSearch": report.trim() });
+    let parsed = json!({
+        "commands": commands, "eventsSearch": events, "isStreamingSearch": !is_report, "reportsSearch": report.trim(),
+    });
     Ok(match Form::of(parameters.get("output_mode")) {
         Form::Json => answer(parsed.to_string()),
         Form::Atom => Form::Atom.answer(parsed_xml(&parsed)),
@@ -183,7 +186,8 @@ async fn times(request: SearchCall) -> Result<Response, ApiError> {
     }
     let zone = request.zone();
     let instant = |name: &str, time: &str, now: TimeNs| {
-        parse_time(time, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={time}: {reason}")))
+        parse_time(time, now, &zone)
+            .map_err(|reason| ApiError::bad_request("Invalid time.").with_hint(format!("{name}={time}: {reason}")))
     };
     let now = match parameters.get("now").filter(|now| !now.is_empty()) {
         Some(now) => instant("now", now, request.now())?,

@@ -161,7 +161,6 @@ const ACTION_TYPES: &[(&str, SettingType)] = &[
     ("maxresults", Integer),
     ("reportIncludeSplunkLogo", Flag),
     ("reportServerEnabled", Flag),
-    ("sendcsv", Flag),
     ("sendpdf", Flag),
     ("sendresults", Flag),
     ("track_alert", Flag),
@@ -252,6 +251,7 @@ mod tests {
             ("action.mine", "1", json!(true)),
             ("action.email.to", "1", json!("1")),
             ("action.email.maxtime", "5", json!("5")),
+            ("action.email.sendcsv", "1", json!("1")),
             ("action.rss.maxresults", "100", json!(100)),
         ] {
             assert_eq!(json_value(name, text), value, "{name} = {text}");

@@ -7,18 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, ConfObject, NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::{Permissions, tag_stanza, tagged_value};
 use serde_json::Map;
 
-use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
+use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
+use super::jobs::message_response;
 use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, escape_segment};
+use crate::atom::{Acl, Entry, Form, escape_segment};
 use crate::message::ApiError;
 
 /// The confs of tags and of fields.
@@ -39,10 +40,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (tag, field, of_field) = ("search/tags/{name}", "search/fields/{name}", "search/fields/{name}/tags");
     let tags = vec![
         Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LIST_PARAMETERS),
-        Endpoint::new(Method::POST, tag, write, "Adds a tag to a value, or removes it.", post(change))
-            .takes(&["add", "delete"]),
         Endpoint::new(Method::DELETE, tag, write, "Removes a tag from all values.", delete(remove)),
     ];
+    let changes = [
+        Endpoint::new(Method::POST, tag, write, "Adds a tag to values, or removes it.", post(change)),
+        Endpoint::new(
+            Method::POST,
+            of_field,
+            write,
+            "Adds tags to a field's value, or removes them.",
+            post(change_field),
+        )
+        .needs(&["value"]),
+    ];
+    let changes = changes.map(|row| row.takes(&["add", "delete"]).answers(AnswerShape::JsonOrXml(MESSAGES)));
     let values =
         Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LIST_PARAMETERS);
     let fields = vec![
@@ -53,19 +64,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of_fields = vec![
         Endpoint::new(Method::GET, of_field, read, "Lists the tags of a field's values.", get(tags_of_field))
             .takes(LIST_PARAMETERS),
-        Endpoint::new(
-            Method::POST,
-            of_field,
-            write,
-            "Adds a tag to a field's value, or removes it.",
-            post(change_field),
-        )
-        .needs(&["value"])
-        .takes(&["add", "delete"]),
     ];
     let tagged = Shape::Object(&[("field", Shape::Text), ("value", Shape::Text)]);
-    let valued = Shape::Object(&[("values", Shape::List(&Shape::Text))]);
+    let valued = Shape::Object(&[("tag", Shape::Text), ("value", Shape::Text)]);
     let mut rows = entities(tags, &NO_CONTENT);
+    rows.extend(changes);
     rows.push(values.answers(AnswerShape::Entities(Content::new("search.tags", tagged))));
     rows.extend(entities(fields, &Content::new("search.fields", Shape::Map(&Shape::Text))));
     rows.extend(entities(of_fields, &Content::new("search.fields.tags", valued)));
@@ -225,7 +228,7 @@ async fn change(request: ObjectRequest) -> Result<Response, ApiError> {
     };
     let changes = Changes { added: pairs("add")?, removed: pairs("delete")? };
     put(&request, changes).await?;
-    list(request.without_parameters()).await
+    Ok(message_response(Form::of(request.parameters.get("output_mode")), "Processed adds/deletes for tag"))
 }
 
 async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
@@ -271,18 +274,19 @@ async fn show_field(request: ObjectRequest) -> Result<Response, ApiError> {
     Ok(request.answer(FIELDS, path, entry("search/fields", name, members)))
 }
 
+/// The tags of a field's values, each as an entry `VALUE::TAG`.
 async fn tags_of_field(request: ObjectRequest) -> Result<Response, ApiError> {
     let field = request.name.clone();
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (tag, values) in read(&request).await? {
-        let own = values.into_iter().filter(|(name, _)| *name == field).map(|(_, value)| value);
-        own.for_each(|value| found.entry(tag.clone()).or_default().push(value));
-    }
     let path = format!("search/fields/{}/tags", escape_segment(&field));
-    let shown = |(tag, values): (String, Vec<String>)| {
-        entry(&path, tag, Map::from_iter([("values".to_owned(), values.into())]))
-    };
-    let entries = found.into_iter().map(shown).collect();
+    let mut entries = Vec::new();
+    for (tag, values) in read(&request).await? {
+        for (_, value) in values.into_iter().filter(|(name, _)| *name == field) {
+            let name = format!("{value}{SEPARATOR}{tag}");
+            let members = [("tag", tag.clone()), ("value", value)];
+            let members = members.map(|(name, text)| (name.to_owned(), text.into()));
+            entries.push(entry(&path, name, Map::from_iter(members)));
+        }
+    }
     page("tags", format!("/services/{path}"), entries, &request.parameters)
 }
 
@@ -299,5 +303,6 @@ async fn change_field(request: ObjectRequest) -> Result<Response, ApiError> {
     };
     let changes = Changes { added: tags("add"), removed: tags("delete") };
     put(&request, changes).await?;
-    Ok((StatusCode::OK, tags_of_field(request.without_parameters()).await?).into_response())
+    let told = format!("Successfully processed adds/deletes for field {}", request.name);
+    Ok(message_response(Form::of(request.parameters.get("output_mode")), &told))
 }

@@ -14,6 +14,7 @@ use axum::response::Response;
 use axum::routing::post;
 use futures::StreamExt;
 
+use super::answer_shape::AnswerShape;
 use super::oneshot::{ADDED, DisconnectGuard};
 use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
 use super::{json_response, run_blocking};
@@ -41,7 +42,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .body(RequestBody::Bytes)
         .needs(&["name"])
         .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone", "modified"])
-        .answers(ADDED),
+        .answers(AnswerShape::Json(ADDED)),
     ]
 }
 

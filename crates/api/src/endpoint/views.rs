@@ -79,6 +79,8 @@ pub(super) fn view_kind(kind: &'static str) -> Kind {
     }
 }
 
+/// The kind of panels that several dashboards show.
+const PANELS: &str = "panels";
 /// Root elements of views that are dashboards.
 const DASHBOARDS: [&str; 2] = ["dashboard", "form"];
 
@@ -99,6 +101,8 @@ fn fill_view(kind: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String
             ("label", root.text("label").unwrap_or_default()),
             ("version", root.attribute("version").unwrap_or_default()),
         ]);
+    } else if kind.title == PANELS {
+        members.extend(["label", "title"].map(|name| (name, root.text(name).unwrap_or_default())));
     }
     settings.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
 }

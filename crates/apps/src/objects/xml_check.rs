@@ -50,7 +50,7 @@ fn find<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
 }
 
 /// Children of the outermost element whose texts are recorded in [`RootElement`].
-const TEXTS: [&str; 2] = ["label", "description"];
+const TEXTS: [&str; 3] = ["label", "description", "title"];
 
 /// The hint about a `&` that does not begin an entity.
 const AMPERSAND: &str = "a & does not begin an entity: write &amp;";

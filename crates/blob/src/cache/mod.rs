@@ -181,9 +181,16 @@ impl BlockCache {
         CachedObject::new(Arc::clone(self), name, size, open)
     }
 
-    /// Stores a whole object, whose content the caller has verified. Its blocks are evicted last.
-    pub fn store_object(&self, name: &str, content: &Bytes) {
-        self.store_blocks(&Arc::from(name), 0, content, true);
+    /// Stores an object from `start`, a [`BlockCache::block_start`], to its end. The caller has verified the content.
+    /// These blocks are evicted last.
+    pub fn store_object(&self, name: &str, start: u64, content: &Bytes) {
+        assert!(start.is_multiple_of(BLOCK_BYTES), "blocks are stored whole");
+        self.store_blocks(&Arc::from(name), start / BLOCK_BYTES, content, true);
+    }
+
+    /// Offset of the block that contains the byte at this offset.
+    pub fn block_start(offset: u64) -> u64 {
+        offset - offset % BLOCK_BYTES
     }
 
     /// Drops all blocks of an object.

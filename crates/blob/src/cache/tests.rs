@@ -253,7 +253,7 @@ fn stored_objects_are_evicted_last() {
     filter.through(&cache, "v/known", false).read_at(0, 512 << 10).unwrap();
     filter.fetched();
     let names = ["v/known", "v/new"];
-    names.iter().for_each(|name| cache.store_object(name, &filter.bytes));
+    names.iter().for_each(|name| cache.store_object(name, 0, &filter.bytes));
     let object = data.through(&cache, "v/data", false);
     for start in (0..40 << 20).step_by(1 << 20) {
         object.read_at(start, 1 << 20).unwrap();

@@ -188,8 +188,7 @@ impl SlabColumns {
     /// Announces reads of a few values of these columns, and of the columns that tell which rows have the values.
     pub(crate) fn plan_for_search(&self, source: &ObjectSource, columns: &[u32]) {
         let Some(search) = source.read_ahead() else { return };
-        let all = &self.layout.template_set.columns;
-        let chain_of = |column: u32| std::iter::successors(Some(column), |column| all.get(*column as usize)?.parent);
+        let chain_of = |column: u32| std::iter::successors(Some(column), |column| self.parent_for_rows(*column));
         search.plan_columns(columns.iter().copied().flat_map(chain_of));
     }
 
@@ -225,7 +224,8 @@ impl SlabColumns {
             }
         }
         let is_read = self.dictionaries.get(column as usize).is_some_and(|read| read.get().is_some())
-            || self.text_dictionaries.get(column as usize).is_some_and(|read| read.get().is_some());
+            || self.text_dictionaries.get(column as usize).is_some_and(|read| read.get().is_some())
+            || self.listed_texts(column).is_some();
         match stored.dictionary {
             Some(DictionaryLocation::Pooled { pool, .. }) if !is_read => self.add_pool(pool, ranges),
             Some(DictionaryLocation::Block(at)) if !is_read => ranges.push(at.range()),
@@ -269,6 +269,23 @@ impl SlabColumns {
             is_below[number] = number == column as usize || parent == Some(true);
         }
         (0u32..).zip(is_below).filter(|(_, is_below)| *is_below).map(|(number, _)| number).collect()
+    }
+
+    /// The highest of the columns above a column that have their values in the same rows as the column, because every
+    /// template between them contains the next column; the column itself if there is none.
+    fn highest_in_same_rows(&self, column: u32) -> u32 {
+        let mut highest = column;
+        while let (Some(Column { parent: Some(parent), .. }), Some(None)) =
+            (self.layout.template_set.columns.get(highest as usize), self.namers.get(highest as usize))
+        {
+            highest = *parent;
+        }
+        highest
+    }
+
+    /// The column whose templates tell which rows have a value of this column; `None` if no templates are needed.
+    fn parent_for_rows(&self, column: u32) -> Option<u32> {
+        self.layout.template_set.columns.get(self.highest_in_same_rows(column) as usize)?.parent
     }
 
     fn pool(&self, source: &ObjectSource, number: u32) -> Result<(&Bytes, BlockPosition), BucketError> {
@@ -327,18 +344,35 @@ impl SlabColumns {
         }
     }
 
-    /// The texts of a dictionary column; empty for any other column.
+    /// The texts of a dictionary column; empty for any other column. A few texts are listed in the column layout, so that
+    /// no pool is fetched for them.
     pub(crate) fn dictionary(&self, source: &ObjectSource, column: u32) -> Result<Arc<Dictionary>, BucketError> {
-        let stored = self.layout.stored.get(column as usize);
-        let (Some(at), Some(lock)) = (stored.and_then(|it| it.dictionary), self.dictionaries.get(column as usize))
-        else {
+        let kind = self.layout.template_set.columns.get(column as usize).map(|column| &column.kind);
+        let (Some(ColumnKind::Dictionary { .. }), Some(lock)) = (kind, self.dictionaries.get(column as usize)) else {
             return Ok(Arc::default());
         };
         if let Some(dictionary) = lock.get() {
             return Ok(dictionary.clone());
         }
+        let dictionary = match self.listed_texts(column) {
+            Some(texts) => Dictionary::of_texts(texts.iter().map(|text| text.as_bytes())),
+            None => self.stored_dictionary(source, column)?,
+        };
+        Ok(lock.get_or_init(|| Arc::new(dictionary)).clone())
+    }
+
+    /// The texts of a dictionary column, if the column layout lists them.
+    fn listed_texts(&self, column: u32) -> Option<&[Box<str>]> {
+        self.layout.template_set.columns.get(column as usize)?.traits.value_set.as_deref()
+    }
+
+    /// Like [`SlabColumns::dictionary`], but always reads the stored dictionary.
+    fn stored_dictionary(&self, source: &ObjectSource, column: u32) -> Result<Dictionary, BucketError> {
+        let Some(at) = self.layout.stored.get(column as usize).and_then(|stored| stored.dictionary) else {
+            return Ok(Dictionary::default());
+        };
         let ColumnKind::Dictionary { len } = self.layout.template_set.columns[column as usize].kind else {
-            return Ok(Arc::default());
+            return Ok(Dictionary::default());
         };
         let (place, dictionary) = match at {
             DictionaryLocation::Pooled { pool, start, len: bytes } => {
@@ -354,7 +388,16 @@ impl SlabColumns {
         };
         let dictionary = place.map_malformed(dictionary)?;
         assert_eq!(dictionary.len(), len as usize, "a dictionary has as many texts as its column lists");
-        Ok(lock.get_or_init(|| Arc::new(dictionary)).clone())
+        Ok(dictionary)
+    }
+
+    /// Checks that the stored dictionary of a column, if any, has the texts that searches read.
+    pub(crate) fn check_dictionary(&self, source: &ObjectSource, column: u32) -> Result<(), BucketError> {
+        let found = self.dictionary(source, column)?;
+        match self.listed_texts(column).is_none() || self.stored_dictionary(source, column)? == *found {
+            true => Ok(()),
+            false => Err(self.place.corrupt(format!("the texts of column {column} differ from its stored dictionary"))),
+        }
     }
 
     /// The dictionary with which the texts of a text column are compressed, if they are.
@@ -489,20 +532,15 @@ impl TemplatePage {
         let columns = self.columns.clone();
         self.fetch_with_parents(column)?;
         let expected = columns.layout.stored[column as usize].counts[self.page] as usize;
-        let (rows, found) = match columns.layout.template_set.columns[column as usize].parent {
-            None => (None, self.events),
-            Some(parent) => {
+        let of_rows = columns.highest_in_same_rows(column) as usize;
+        let (rows, found) = match (self.parent_of(column), &columns.namers[of_rows]) {
+            (Some(parent), Some(namers)) => {
                 let parent = self.column(parent)?;
-                match &columns.namers[column as usize] {
-                    None => (parent.rows.clone(), parent.values.len()),
-                    Some(namers) => {
-                        let group = columns.namer_groups[column as usize] as usize;
-                        let rows =
-                            self.rows_by_group[group].get_or_insert_with(|| rows_with_templates(&parent, namers));
-                        ((rows.len() < self.events).then(|| Arc::clone(rows)), rows.len())
-                    }
-                }
+                let group = columns.namer_groups[of_rows] as usize;
+                let rows = self.rows_by_group[group].get_or_insert_with(|| rows_with_templates(&parent, namers));
+                ((rows.len() < self.events).then(|| Arc::clone(rows)), rows.len())
             }
+            _ => (None, self.events),
         };
         if found != expected {
             return Err(self.position().corrupt(format!("column {column} has {expected} values for {found} rows")));
@@ -535,9 +573,9 @@ impl TemplatePage {
         self.cached_column(column).is_some()
     }
 
-    /// The column whose templates contain this column; `None` for the texts and for other columns without a parent.
+    /// The column whose templates tell which rows have a value of this column; `None` if no templates are needed.
     pub fn parent_of(&self, column: u32) -> Option<u32> {
-        self.columns.layout.template_set.columns.get(column as usize)?.parent
+        self.columns.parent_for_rows(column)
     }
 
     /// The column and all columns below it, whose values are parts of its values.
@@ -560,8 +598,7 @@ impl TemplatePage {
         if self.source.read_ahead().is_none() {
             return Ok(());
         }
-        let columns = &self.columns.layout.template_set.columns;
-        let chain = std::iter::successors(Some(column), |number| columns.get(*number as usize)?.parent);
+        let chain = std::iter::successors(Some(column), |number| self.parent_of(*number));
         let unread = chain.take_while(|number| self.cached_column(*number).is_none());
         self.columns.fetch_for_search(&self.source, unread, self.page, Extent::All)
     }

@@ -9,7 +9,7 @@ use quarry_event::template::{
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
 use crate::block::tests::ENFORCE_CHECKSUMS;
-use crate::columns::layout::Layout;
+use crate::columns::layout::{DictionaryLocation, Layout};
 use crate::columns::text_dictionary::tests::prose_events;
 use crate::columns::{PageFacts, SlabColumns, TemplatePage};
 use crate::encode::tests::SPLITTER;
@@ -345,26 +345,99 @@ fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     Some(slab)
 }
 
-/// Like [`split_by_words`], but a listed value is wrong.
+/// Like [`split_by_words`], but a listed value is wrong; it is as long as the correct value.
 fn split_with_a_wrong_value_set(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
-    let listed = slab.columns.iter_mut().find_map(|column| column.traits.value_set.as_mut()).unwrap();
+    let has_last = |texts: &[Box<str>]| texts.last().is_some_and(|text| !text.is_empty());
+    let mut lists = slab.columns.iter_mut().filter_map(|column| column.traits.value_set.as_mut());
+    let listed = lists.find(|texts| has_last(texts)).unwrap();
     let mut texts = listed.to_vec();
-    *texts.last_mut().unwrap() = "zzz".into();
+    let last = texts.last_mut().unwrap();
+    *last = "~".repeat(last.len()).into();
     *listed = texts.into();
     Some(slab)
 }
 
 #[test]
 fn check_detects_wrong_traits() {
-    let splits: [fn(&EventBatch) -> Option<TemplateSlab>; 2] = [split_with_wrong_traits, split_with_a_wrong_value_set];
-    for split in splits {
+    type Split = fn(&EventBatch) -> Option<TemplateSlab>;
+    let splits: [(Split, &str); 2] = [
+        (split_with_wrong_traits, "contradicts the traits of its column"),
+        (split_with_a_wrong_value_set, "differ from its stored dictionary"),
+    ];
+    for (split, expected) in splits {
         SPLITTER.set(Some(split));
         let encoded = encode(&[lines(100)], &EncodeOptions::default()).unwrap();
         SPLITTER.set(None);
         let error = open(&encoded).check().unwrap_err();
-        assert!(error.to_string().contains("contradicts the traits of its column"), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+#[test]
+fn listed_texts_are_read_without_their_pool() {
+    let text = |at: usize| format!("{} took {}ms", ["read", "write"][at % 2], at * 7919 % 10_007);
+    let encoded = encoded_by_words(&[batch_of((0..300).map(text))], 1);
+    let reader = open(&encoded);
+    let layout = &reader.columns(0).unwrap().unwrap().layout;
+    let listed = layout.template_set.columns.iter().position(|column| column.traits.value_set.is_some()).unwrap();
+    let Some(DictionaryLocation::Pooled { pool, .. }) = layout.stored[listed].dictionary else {
+        panic!("a dictionary of a few bytes is in a pool")
+    };
+    let pool = layout.pools[pool as usize];
+    let mut object = encoded.object.to_vec();
+    object[pool.offset as usize + pool.stored_len as usize - 1] ^= 1;
+    let damaged = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
+    let texts = damaged.dictionary(0, listed as u32).unwrap();
+    assert_eq!(texts.iter().collect::<Vec<_>>(), [b"read".as_slice(), b"write"]);
+    assert!(damaged.check().is_err(), "a check reads the pool");
+}
+
+#[test]
+fn the_end_of_an_object_is_verified_block_by_block() {
+    let encoded = encoded_by_words(&[lines(9_000)], 3);
+    let (reader, len) = (open(&encoded), encoded.object.len());
+    for start in [0, len / 2, len - 40] {
+        assert_eq!(reader.verified_end(start as u64).unwrap(), encoded.object.slice(start..));
+    }
+    let pool = reader.columns(0).unwrap().unwrap().layout.pools[0].range();
+    let mut object = encoded.object.to_vec();
+    object[pool.end as usize - 1] ^= 1;
+    let damaged = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
+    assert!(damaged.verified_end(pool.end).is_ok() && damaged.verified_end(pool.end - 1).is_err());
+}
+
+/// One template for each first letter, `a` and `b`, and a number in both.
+fn split_by_letter(events: &EventBatch) -> Option<TemplateSlab> {
+    let texts: Vec<Value> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
+    let template =
+        |letter: &[u8]| Template { parts: vec![TemplatePart::Literal(letter.into()), TemplatePart::Variable(1)] };
+    let codes = texts.iter().map(|(_, text)| u32::from(text[0] - b'a')).collect();
+    let templates = vec![template(b"a"), template(b"b")];
+    let values: Vec<Value> = texts.iter().map(|(row, text)| (*row, text[1..].to_vec())).collect();
+    let format = NumberFormat::guess(&values[0].1)?;
+    let numbers = values.iter().map(|(_, text)| format.parse(text)).collect::<Option<Vec<i64>>>()?;
+    let mut slab = TemplateSlab::default();
+    slab.columns.push(column(None, SlabValues::Templates { templates, codes }, &texts, texts.len()));
+    slab.columns.push(column(Some(0), SlabValues::Numbers { format, numbers }, &values, texts.len()));
+    Some(slab)
+}
+
+#[test]
+fn templates_are_read_only_to_tell_which_rows_have_a_value() {
+    let batch = batch_of((0..300).map(|at| format!("{}{}", ["a", "b"][at % 2], at * 7919 % 10_007)));
+    SPLITTER.set(Some(split_by_letter));
+    let encoded = encode(std::slice::from_ref(&batch), &EncodeOptions::default()).unwrap();
+    SPLITTER.set(None);
+    verify_against(&encoded, &[batch]).unwrap();
+    let mut page = open(&encoded).template_page(0, 0).unwrap().unwrap();
+    let numbers = page.column(1).unwrap();
+    assert!(numbers.rows.is_none() && numbers.values.len() == 300);
+    assert!(page.parent_of(1).is_none() && !page.has_column(0), "both templates have the number");
+    // A template of `lines` has variables that the other templates lack.
+    let mut page = open(&encoded_by_words(&[lines(70)], 1)).template_page(0, 0).unwrap().unwrap();
+    let of_some = (1..).find(|column| page.column(*column).unwrap().rows.is_some()).unwrap();
+    assert!(page.parent_of(of_some) == Some(0) && page.has_column(0));
 }
 
 fn without_counts(layout: &Layout) -> Layout {

@@ -22,8 +22,11 @@ const SERVER_PREFIX: &str = "tcpout-server://";
 /// Prefix of the index filter settings.
 const INDEX_FILTER: &str = "forwardedindex.";
 /// Splunk's default filters: all indexes without a leading underscore, and the internal indexes listed here.
-const INDEX_FILTERS: [(&str, &str); 3] =
-    [("0.whitelist", ".*"), ("1.blacklist", "_.*"), ("2.whitelist", "(_audit|_internal|_introspection|_telemetry)")];
+pub const INDEX_FILTERS: [(&str, &str); 3] = [
+    ("forwardedindex.0.whitelist", ".*"),
+    ("forwardedindex.1.blacklist", "_.*"),
+    ("forwardedindex.2.whitelist", "(_audit|_internal|_introspection|_telemetry)"),
+];
 const QUEUE_BYTES_DEFAULT: usize = 1 << 30;
 /// Minimum bytes of the queue.
 const QUEUE_BYTES_MIN: usize = 1 << 20;
@@ -295,9 +298,9 @@ fn index_filters(layers: &Layers) -> Vec<(String, bool)> {
         return Vec::new();
     }
     let mut filters: std::collections::BTreeMap<(u64, &str), &str> = std::collections::BTreeMap::new();
-    let own = set.iter().filter_map(|(key, value)| Some((key.strip_prefix(INDEX_FILTER)?, *value)));
+    let own = set.iter().map(|(key, value)| (*key, *value));
     for (key, value) in INDEX_FILTERS.into_iter().chain(own) {
-        if let Some((number, word)) = key.split_once('.')
+        if let Some((number, word)) = key.strip_prefix(INDEX_FILTER).and_then(|key| key.split_once('.'))
             && let Ok(number) = number.parse()
             && matches!(word, "whitelist" | "blacklist")
         {

@@ -5,7 +5,7 @@
 //! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
 //! one; if all are active, the new one is refused. TLS handshakes count as idle. Connections of clients that have not
 //! authenticated ([`ClientProof`]), even active ones, are closed before those of clients that have ([`admission`]).
-//! Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`].
+//! Bodies must keep arriving, and answers must keep being read. Each request carries its [`Origin`] and [`Scheme`].
 //!
 //! Not here: handling requests, limiting the size of bodies.
 
@@ -34,6 +34,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::ConnectInfo;
+use axum::http::uri::Scheme;
 use axum::http::{Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -274,7 +275,7 @@ impl Shared {
         };
         drop(waiter);
         let waiter = self.admission.ready_connection();
-        self.serve_requests(presence, waiter, stream, hooks, peer).await;
+        self.serve_requests(presence, waiter, stream, hooks, (peer, Scheme::HTTPS)).await;
     }
 
     async fn serve_plain(
@@ -286,7 +287,7 @@ impl Shared {
     ) {
         let stream = HookedSocket::new(stream);
         let hooks = stream.hooks();
-        self.serve_requests(presence, waiter, stream, hooks, peer).await;
+        self.serve_requests(presence, waiter, stream, hooks, (peer, Scheme::HTTP)).await;
     }
 
     /// Answers the requests of a connection.
@@ -296,7 +297,7 @@ impl Shared {
         waiter: ConnectionState,
         io: Io,
         hooks: ResponseHooks,
-        peer: SocketAddr,
+        (peer, scheme): (SocketAddr, Scheme),
     ) where
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -306,6 +307,7 @@ impl Shared {
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let open = register_request(&counted, &mut request, pace);
             add_origin(&mut request, peer, address);
+            request.extensions_mut().insert(scheme.clone());
             let unread = Unread::default();
             let is_first_version = request.version() <= Version::HTTP_11;
             let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));

@@ -157,6 +157,11 @@ impl<'a> PageReader<'a> {
         Arc::clone(&self.page.segment)
     }
 
+    /// Whether reading the page may wait for a volume.
+    pub(super) fn is_remote(&self) -> bool {
+        self.page.segment.is_remote()
+    }
+
     pub(super) fn template_set(&self) -> &'a TemplateSet {
         &self.slab.template_set
     }

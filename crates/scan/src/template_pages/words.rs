@@ -14,6 +14,7 @@
 
 mod alignments;
 mod finder;
+mod point_reads;
 mod prefilters;
 mod run;
 mod spans;
@@ -428,17 +429,10 @@ impl Probe {
     fn run(&self, node: &ProbePlan, column: u32, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
         let (base, children, spans) = match node {
             ProbePlan::Same(answer) => return Ok(PageAnswers::Same(*answer)),
-            ProbePlan::Each(around) => return self.test_each_value(column, *around, page),
             ProbePlan::Templates { base, children, spans } => (base, children, spans),
-            ProbePlan::Codes(answers) => {
+            _ => {
                 let values = page.column(column)?;
-                let ColumnValues::Codes(codes) = &values.values else { return Ok(PageAnswers::Same(UNDECIDED)) };
-                return Ok(page_answers_by_code(&values, codes, answers));
-            }
-            ProbePlan::Equals(_) | ProbePlan::Decimals { .. } | ProbePlan::Numbers { .. } => {
-                let values = page.column(column)?;
-                let ColumnValues::Numbers(numbers) = &values.values else { return Ok(PageAnswers::Same(UNDECIDED)) };
-                return Ok(page_answers(&values, numbers.iter().map(|number| node.test_number(*number))));
+                return Ok(self.test_values(node, &page.template_set().columns[column as usize].kind, &values));
             }
         };
         // The template codes are not read if the answer depends on variables only.
@@ -472,16 +466,23 @@ impl Probe {
         Ok(all)
     }
 
-    /// Examines every value of a page.
-    fn test_each_value(
-        &self,
-        column: u32,
-        around: EdgeContext,
-        page: &mut PageReader<'_>,
-    ) -> Result<PageAnswers, EngineError> {
-        let values = page.column(column)?;
+    /// The answers for values of a column of this kind. `node` is not the plan of a template column.
+    fn test_values(&self, node: &ProbePlan, kind: &ColumnKind, values: &PageColumn) -> PageAnswers {
+        match (node, &values.values) {
+            (ProbePlan::Codes(answers), ColumnValues::Codes(codes)) => page_answers_by_code(values, codes, answers),
+            (
+                ProbePlan::Equals(_) | ProbePlan::Decimals { .. } | ProbePlan::Numbers { .. },
+                ColumnValues::Numbers(numbers),
+            ) => page_answers(values, numbers.iter().map(|number| node.test_number(*number))),
+            (ProbePlan::Each(around), _) => self.test_each_value(*around, kind, values),
+            _ => PageAnswers::Same(UNDECIDED),
+        }
+    }
+
+    /// Examines every value.
+    fn test_each_value(&self, around: EdgeContext, kind: &ColumnKind, values: &PageColumn) -> PageAnswers {
         let mut scratch = Vec::new();
-        Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
+        match (&values.values, kind) {
             (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
                 let mut text = Vec::new();
                 let answers = numbers.iter().map(|number| {
@@ -489,7 +490,7 @@ impl Probe {
                     format.write(*number, &mut text);
                     self.test_text(&text, around, &mut scratch)
                 });
-                page_answers(&values, answers)
+                page_answers(values, answers)
             }
             (ColumnValues::Texts { bytes, ends }, _) => {
                 let text = |place: usize| {
@@ -502,7 +503,7 @@ impl Probe {
                 PageAnswers::Rows(answers.filter(|(_, answer)| *answer != NO).collect())
             }
             _ => PageAnswers::Same(UNDECIDED),
-        })
+        }
     }
 }
 

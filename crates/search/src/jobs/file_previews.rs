@@ -1,5 +1,6 @@
 //! Jobs with the events of a previewed file. Such a job runs no search: it is done as soon as it is created.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray, TimestampNanosecondArray};
@@ -14,7 +15,7 @@ use serde_json::json;
 use super::counts::Counts;
 use super::job::{JobFailure, MutableState};
 use super::rows::JobRows;
-use super::{JobOptions, JobState, Jobs, SearchJob};
+use super::{JobOptions, JobState, Jobs, PreviewedFile, SearchJob};
 use crate::error::SearchError;
 use crate::hints::quote;
 use crate::service::SearchParams;
@@ -41,6 +42,8 @@ pub struct FilePreview {
     pub events: Vec<PreviewedEvent>,
     /// Remarks about the file, such as that only a part of it was read.
     pub notes: Vec<String>,
+    /// Settings of props.conf that the request set for the file.
+    pub props: BTreeMap<String, String>,
 }
 
 impl Jobs {
@@ -63,7 +66,9 @@ impl Jobs {
             now: Some(now),
             ..SearchParams::default()
         };
-        let options = JobOptions { app: app.to_owned(), ..JobOptions::default() };
+        let sourcetype = preview.events.first().map_or_else(String::new, |event| event.metadata.sourcetype.to_string());
+        let previewed = Some(PreviewedFile { sourcetype, props: preview.props });
+        let options = JobOptions { app: app.to_owned(), previewed, ..JobOptions::default() };
         let (sid, _beginning) = self.begin(None, &|sid: &str| json!(options.record(sid, &params, now)))?;
         let record = options.record(&sid, &params, now);
         let results = JobRows::new(self.job_store.rows_path(&sid)).with_bytes_max(bytes_max);

@@ -36,7 +36,7 @@ use quarry_stdx::{ErrorKind, Fault, SharedClock};
 pub use self::edits::{CUSTOM_BYTES_MAX, CUSTOM_FIELDS_MAX, check_custom_fields};
 pub use self::file_previews::{FilePreview, PreviewedEvent};
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
-pub use self::record::{BaseTexts, JobOptions, JobRecord, SearchLevel};
+pub use self::record::{BaseTexts, JobOptions, JobRecord, PreviewedFile, SearchLevel};
 pub use self::rounds::ROUND_ROWS_MAX;
 pub(crate) use self::rounds::{ROUND_BYTES_MAX, Rounds, pause_after};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};

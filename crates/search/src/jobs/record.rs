@@ -49,6 +49,17 @@ pub struct JobOptions {
     pub previews: Option<bool>,
     /// Fields that the client stores with the job.
     pub custom: BTreeMap<String, String>,
+    /// The file whose events are previewed, if the job runs no search.
+    pub previewed: Option<PreviewedFile>,
+}
+
+/// How a previewed file was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviewedFile {
+    /// Sourcetype of the events; empty if there are none.
+    pub sourcetype: String,
+    /// Settings of props.conf that the request set for the file.
+    pub props: BTreeMap<String, String>,
 }
 
 /// Splunk's search modes, which decide the fields of events and whether the events behind a report are available.
@@ -125,6 +136,8 @@ pub struct JobRecord {
     pub(crate) custom: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) sharing: JobSharing,
+    #[serde(default)]
+    pub(crate) previewed: Option<PreviewedFile>,
 }
 
 /// A [`BaseSearch`] as stored with a job.
@@ -173,6 +186,7 @@ impl JobOptions {
             arrived: params.shape.arrived,
             custom: self.custom.clone(),
             sharing: JobSharing::default(),
+            previewed: self.previewed.clone(),
         }
     }
 }
@@ -287,6 +301,11 @@ impl JobRecord {
     /// Fields that clients have stored with the job.
     pub fn custom(&self) -> &BTreeMap<String, String> {
         &self.custom
+    }
+
+    /// The file whose events the job previews; `None` for the job of a search.
+    pub fn previewed(&self) -> Option<&PreviewedFile> {
+        self.previewed.as_ref()
     }
 
     /// Other readers and writers of the job.

@@ -543,7 +543,9 @@ fn a_previewed_file_is_a_finished_job_that_survives_a_restart() {
         path: "/a \"b\".log".to_owned(),
         events: vec![event(0, "one"), event(1, "two")],
         notes: vec!["only a part was read".to_owned()],
+        props: [("TRUNCATE".to_owned(), "10".to_owned())].into(),
     };
+    let read = PreviewedFile { sourcetype: "t".to_owned(), props: preview.props.clone() };
     let zone = quarry_event::time::parse_zone("+02:00").unwrap();
     let job = jobs.create_preview(&viewer("eva"), ("search", zone), preview).unwrap();
     let sid = job.sid().to_owned();
@@ -562,6 +564,7 @@ fn a_previewed_file_is_a_finished_job_that_survives_a_restart() {
         assert_eq!(status.messages, ["only a part was read"]);
         assert_eq!(quarry_event::time::zone_name(job.zone()).as_deref(), Some("+02:00"));
         assert_eq!(status.record.search(), "search source=\"/a \\\"b\\\".log\"");
+        assert_eq!(status.record.previewed(), Some(&read));
         let table = job.rows(0, 9).unwrap().tables(&TimeZone::UTC).next().unwrap().unwrap();
         let raw: Vec<String> = table.rows().map(|row| row.cell_by_name("_raw").join_values("").into_owned()).collect();
         assert_eq!(raw, ["one", "two"]);

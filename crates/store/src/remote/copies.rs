@@ -323,7 +323,7 @@ impl ObjectKind {
     /// Estimated number of bytes at the end of the object that are needed when it is opened, and are therefore read
     /// first: the metadata of all slabs for a bucket object, the parameters of all slabs for a filter, and the block
     /// checksums after them. A small filter is read whole.
-    fn tail_bytes(self, row: &LiveRow) -> u64 {
+    pub(crate) fn tail_bytes(self, row: &LiveRow) -> u64 {
         match self {
             ObjectKind::Object => {
                 let sums = row.object_bytes / SHARE_OF_SUMS;
@@ -460,10 +460,17 @@ impl Remotes {
         })
     }
 
-    /// Stores the verified content of an object of a bucket in the cache.
-    pub(super) fn cache_object(&self, row: &LiveRow, part: ObjectKind, copy: &RemoteCopy, content: &Bytes) {
+    /// Stores the verified content of an object of a bucket, from an offset to its end, in the cache. The offset is a
+    /// [`BlockCache::block_start`].
+    pub(super) fn cache_object(
+        &self,
+        row: &LiveRow,
+        (part, start): (ObjectKind, u64),
+        copy: &RemoteCopy,
+        content: &Bytes,
+    ) {
         let name = format!("{}/{}", copy.volume, part.key(row, &copy.folder));
-        self.cache.iter().for_each(|cache| cache.store_object(&name, content));
+        self.cache.iter().for_each(|cache| cache.store_object(&name, start, content));
     }
 
     /// Drops the cached blocks of a bucket.

@@ -2,15 +2,17 @@
 //!
 //! Local copies and cached blocks share the configured space. Each of the two may use at least half of the space, and
 //! more if the other uses less. The least recently used copies are evicted first, and copies with recent events last. The
-//! term filter of an evicted copy stays in the cache, unless the disk is full. Searches that hold a bucket are not
-//! affected: open files stay readable, and later reads use the volume. Copies can also be evicted on request.
+//! directories and the term filter of an evicted copy stay in the cache, unless the disk is full. Searches that hold a
+//! bucket are not affected: open files stay readable, and later reads use the volume. Copies can also be evicted on
+//! request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use quarry_bucket::TermFilter;
+use quarry_blob::BlockCache;
+use quarry_bucket::{BucketReader, TermFilter};
 use quarry_catalog::RemoteState;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::number::usize_of;
@@ -108,6 +110,7 @@ impl Shared {
             && let Some(bucket) = copies.pop()
         {
             if missing == 0 {
+                self.cache_directories(&bucket);
                 self.cache_filter(&bucket);
             }
             if self.evict_one(&bucket)? {
@@ -116,6 +119,19 @@ impl Shared {
         }
         cache.set_bytes_max(remote.cache_bytes_max - bytes.min(half));
         Ok(())
+    }
+
+    /// Stores the end of a bucket's object in the cache, which a search reads when it opens the bucket. An end that is
+    /// damaged or cannot be read is not cached.
+    fn cache_directories(&self, bucket: &SealedBucket) {
+        let (row, part) = (&bucket.row, ObjectKind::Object);
+        let Some(copy) = bucket.copies.remote() else { return };
+        let object = self.readers.blobs().open(&part.name(row)).ok().filter(|object| object.len() == part.bytes(row));
+        let start = BlockCache::block_start(part.bytes(row).saturating_sub(part.tail_bytes(row)));
+        let reader = object.and_then(|object| BucketReader::open(object).ok());
+        if let Some(end) = reader.and_then(|reader| reader.verified_end(start).ok()) {
+            self.readers.remotes().cache_object(row, (part, start), &copy, &end);
+        }
     }
 
     /// Stores the term filter of a bucket in the cache, because most searches need no other part of most buckets. A
@@ -127,7 +143,7 @@ impl Shared {
         let object = self.readers.blobs().open(&part.name(row)).ok().filter(|object| object.len() == part.bytes(row));
         let content = object.and_then(|object| object.read_at(0, usize_of(part.bytes(row))).ok());
         if let Some(content) = content.filter(|content: &Bytes| TermFilter::open(content).is_ok()) {
-            self.readers.remotes().cache_object(row, part, &copy, &content);
+            self.readers.remotes().cache_object(row, (part, 0), &copy, &content);
         }
     }
 
