@@ -325,8 +325,8 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // Only macros inside a `map` search are not expanded yet. They usually stand among search words, so `*` is a
-        // valid definition.
+        // Only macros inside a `map` search have not been expanded yet. They usually stand among search words, so `*`
+        // is a valid definition.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
     }

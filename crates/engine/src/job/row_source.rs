@@ -28,7 +28,7 @@ pub(super) struct SearchRows {
 
 /// Input of [`SearchRows`].
 pub(super) enum RowSource {
-    /// A search that is not planned yet.
+    /// A search that has not been planned yet.
     Search(Pipeline),
     /// A plan, made by this or another engine.
     Plan(Box<Plan>),

@@ -254,7 +254,7 @@ impl ModelObject {
 
     /// All fields that a name can refer to, except `_raw` and `splunk_server`.
     pub(crate) fn all_fields(&self) -> BTreeSet<String> {
-        // A summary has neither of these: the text is too long to be stored twice, and the server's name is a setting.
+        // A summary has neither of them: the text is too long to be stored twice, and the server's name is a setting.
         let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
         let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
         let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();

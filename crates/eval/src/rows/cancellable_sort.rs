@@ -30,7 +30,7 @@ pub fn sort_cancellable<T: Copy>(
 }
 
 /// Sorts items as [`sort_cancellable`] does, until `should_end` is true. Returns the number of items at the front that
-/// are sorted then; all other items come after these.
+/// are sorted then; all other items come after them.
 fn sort_parts<T: Copy>(
     items: &mut [T],
     compare: impl Fn(&T, &T) -> Ordering,

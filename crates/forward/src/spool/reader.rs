@@ -61,7 +61,7 @@ enum Content {
     Record(usize),
 }
 
-/// Reason why a record cannot be read, and the offset and number of the next record, if these are known.
+/// Reason why a record cannot be read, and the offset and number of the next record, if they are known.
 struct Unreadable {
     reason: io::Error,
     next: Option<(u64, u64)>,

@@ -6,7 +6,7 @@
 //! was sent is a new request, whose events are stored again. A body that equals a request from long ago is also a new
 //! request, because it is more likely another event with the same text.
 //!
-//! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
+//! Not here: requests unanswered because the node died (the store handles them), and answers lost after they were
 //! written, which only the sender can notice.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -416,7 +416,7 @@ fn variables(flat: &FlatTemplate, template_set: &TemplateSet) -> Arc<[u32]> {
     flat.parts().iter().filter_map(column).collect()
 }
 
-/// The first of these parts whose values have templates of their own, if these are few.
+/// The first of these parts whose values have templates of their own, if the templates are few.
 fn inner_value(flat: &FlatTemplate, parts: &[usize], template_set: &TemplateSet) -> Option<(usize, u32)> {
     parts.iter().find_map(|part| match flat.parts().get(*part)? {
         FlatPart::Variable(column, _) => match &template_set.columns.get(*column as usize)?.kind {

@@ -657,8 +657,8 @@ fn locate_fields(
 /// The keys of a field that are divided.
 type DividedKeys = HashMap<usize, Division<KeyLocation>, FixedState>;
 
-/// The location for a whole key. If the parts of the key have different locations, these are added to `divided`, and
-/// rules that read the field treat it as a field that a pattern extracts.
+/// The location for a whole key. If the parts of the key have different locations, the locations are added to
+/// `divided`, and rules that read the field treat it as a field that a pattern extracts.
 fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut DividedKeys) -> KeyLocation {
     match location {
         Division::Whole(location, _) => location,
