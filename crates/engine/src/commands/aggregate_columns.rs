@@ -14,6 +14,7 @@ use quarry_eval::rows::{self, batch_of};
 use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
 
 /// One column of values.
+#[derive(Clone)]
 pub(crate) struct Output {
     pub name: String,
     /// Column of the groups that contains the values.
@@ -25,6 +26,7 @@ pub(crate) struct Output {
 }
 
 /// The columns in order.
+#[derive(Clone)]
 pub(crate) struct Outputs(Vec<Output>);
 
 impl Outputs {

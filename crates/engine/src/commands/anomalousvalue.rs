@@ -78,8 +78,11 @@ impl BlockingTable for AnomalousValue {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("anomalousvalue", rows, context)?;
         let (names, count) = (shown_names(&all), all.num_rows());
-        let facts: Vec<FieldProfile> =
-            select_fields(&self.0.fields, &names).into_iter().map(|name| FieldProfile::of(name, &all)).collect();
+        let mut facts = Vec::new();
+        for name in select_fields(&self.0.fields, &names) {
+            context.stop.check_cancelled()?;
+            facts.push(FieldProfile::of(name, &all));
+        }
         if self.0.action == AnomalyAction::Summary {
             return self.summary(&facts, count).map(|table| vec![table]);
         }

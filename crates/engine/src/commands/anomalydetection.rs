@@ -7,7 +7,7 @@
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::{AnomalyAction, AnomalyDetectionCommand, HistogramDetection};
 use quarry_stdx::number::{f64_of, integer_part};
@@ -38,9 +38,9 @@ impl Execute for AnomalyDetectionCommand {
 struct Histogram(HistogramDetection);
 
 /// Log-probability of a row, and the field with the rarest value in the row, with the relative frequency of that value.
-struct Likelihood {
+struct Likelihood<'n> {
     logarithm: f64,
-    cause: Option<(String, f64)>,
+    cause: Option<(&'n str, f64)>,
 }
 
 /// Relative frequency of each row's value in a field: by value, or by bin if there are many distinct numbers.
@@ -64,32 +64,40 @@ fn value_frequencies(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
 }
 
 impl Histogram {
-    fn likelihoods(&self, all: &RecordBatch) -> Vec<Likelihood> {
-        let names = shown_names(all);
-        let fields: Vec<(&str, Vec<Option<f64>>)> = select_fields(&self.0.fields, &names)
-            .into_iter()
-            .map(|name| (name, value_frequencies(name, all)))
-            .collect();
+    fn likelihoods<'n>(
+        &self,
+        all: &RecordBatch,
+        names: &'n [String],
+        stop: &Stop,
+    ) -> Result<Vec<Likelihood<'n>>, EngineError> {
+        let mut fields: Vec<(&str, Vec<Option<f64>>)> = Vec::new();
+        for name in select_fields(&self.0.fields, names) {
+            stop.check_cancelled()?;
+            fields.push((name, value_frequencies(name, all)));
+        }
         let of_row = |row: usize| {
             let mut found = Likelihood { logarithm: 0.0, cause: None };
             for (name, shares) in &fields {
                 let Some(share) = shares[row] else { continue };
                 found.logarithm += share.ln();
-                if found.cause.as_ref().is_none_or(|(_, least)| share < *least) {
-                    found.cause = Some(((*name).to_owned(), share));
+                if found.cause.is_none_or(|(_, least)| share < least) {
+                    found.cause = Some((*name, share));
                 }
             }
             found
         };
-        (0..all.num_rows()).map(of_row).collect()
+        Ok((0..all.num_rows()).map(of_row).collect())
     }
 
     /// The log-probability below which a row is anomalous, and the quartiles from which it is derived.
-    fn threshold(&self, likelihoods: &[Likelihood]) -> (f64, f64, f64) {
-        let mut sorted: Vec<f64> = likelihoods.iter().map(|likelihood| likelihood.logarithm).collect();
-        sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            sorted.get(integer_part::<usize>(f64_of(sorted.len().max(1) - 1) * share)).copied().unwrap_or(0.0)
+    fn threshold(&self, likelihoods: &[Likelihood<'_>]) -> (f64, f64, f64) {
+        let mut logarithms: Vec<f64> = likelihoods.iter().map(|likelihood| likelihood.logarithm).collect();
+        let mut at = |share: f64| {
+            let place = integer_part::<usize>(f64_of(logarithms.len().max(1) - 1) * share);
+            match place < logarithms.len() {
+                true => *logarithms.select_nth_unstable_by(place, f64::total_cmp).1,
+                false => 0.0,
+            }
         };
         let (low, high) = (at(0.25), at(0.75));
         let reach = if self.0.cutoff { CUTOFF_IQR_FACTOR } else { OUTLIER_IQR_FACTOR };
@@ -97,7 +105,7 @@ impl Histogram {
         (found, low, high)
     }
 
-    fn summary(&self, likelihoods: &[Likelihood]) -> Result<RecordBatch, EngineError> {
+    fn summary(&self, likelihoods: &[Likelihood<'_>]) -> Result<RecordBatch, EngineError> {
         let (threshold, low, high) = self.threshold(likelihoods);
         let logarithms = || likelihoods.iter().map(|likelihood| likelihood.logarithm);
         let anomalous = logarithms().filter(|logarithm| *logarithm < threshold).count();
@@ -121,7 +129,8 @@ impl Histogram {
 impl BlockingTable for Histogram {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("anomalydetection", rows, context)?;
-        let likelihoods = self.likelihoods(&all);
+        let names = shown_names(&all);
+        let likelihoods = self.likelihoods(&all, &names, &context.stop)?;
         if self.0.action == AnomalyAction::Summary {
             return self.summary(&likelihoods).map(|table| vec![table]);
         }
@@ -131,13 +140,13 @@ impl BlockingTable for Histogram {
         for likelihood in &likelihoods {
             let is_anomalous = likelihood.logarithm < threshold;
             anomalous.push(is_anomalous);
-            let cause = likelihood.cause.as_ref().filter(|_| is_anomalous);
+            let cause = likelihood.cause.filter(|_| is_anomalous);
             let [logarithm, name, share] = &mut columns;
             match cause {
                 Some((field, least)) => {
                     logarithm.push(Value::from_f64(likelihood.logarithm));
                     name.push_text(field);
-                    share.push(Value::from_f64(*least));
+                    share.push(Value::from_f64(least));
                 }
                 None => {
                     logarithm.push_null();

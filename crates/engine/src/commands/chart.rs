@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt32Array};
+use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::display_key;
-use quarry_eval::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
+use quarry_eval::aggregate::{AggregatePlan, FinishedGroups, Folder, expand_wildcards, has_wildcards};
 use quarry_eval::command::Reduce;
 use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::expr::ExprContext;
@@ -18,9 +18,7 @@ use quarry_stdx::number::u32_of;
 use super::Execute;
 use super::aggregate_columns::Outputs;
 use super::empty_columns::DropEmptyColumns;
-use super::series_table::{SERIES, SeriesTable, row_order, series, table};
-use super::sorted_positions::sorted_positions;
-use super::stats::sort_by_fields;
+use super::series_table::{SERIES, SeriesTable, row_positions, series, table};
 use super::timechart::TimeChart;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
@@ -77,18 +75,21 @@ impl Reduce for Chart {
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let folded = self.plan.gather(folders, context)?;
         let (Some(row), true) = (&self.row, self.column.is_some()) else {
-            let by: Vec<String> = self.row.iter().cloned().collect();
-            let mut result = self.plan.values(folded, context)?;
-            if self.outputs.has_computed() {
-                result = self.outputs.select_output(&self.outputs.add_computed(result)?, &by)?;
+            let groups = self.plan.finished(folded, context)?;
+            let order = group_positions(&groups, &context.stop)?;
+            let rows = groups.into_rows(&self.plan, order);
+            if !self.outputs.has_computed() {
+                return Ok(rows);
             }
-            return Ok(of_batches(vec![sorted_rows(&result, &by, &context.stop)?]));
+            let (outputs, by) = (self.outputs.clone(), self.row.iter().cloned().collect::<Vec<_>>());
+            let computed = move |rows| outputs.select_output(&outputs.add_computed(rows)?, &by);
+            return Ok(Box::new(rows.map(move |rows| rows.and_then(&computed))));
         };
         let merged = self.plan.states(folded, context)?;
         let pivot = SeriesTable { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
         let pivot = pivot.columns(merged, context)?;
-        let compare = |a: usize, b: usize| text_order(&pivot.rows[a], &pivot.rows[b]);
-        let order = sorted_positions(pivot.rows.len(), compare, &context.stop)?;
+        let by_text = |a: usize, b: usize| pivot.rows[a].cmp(&pivot.rows[b]);
+        let order = row_positions(&pivot.rows, by_text, &context.stop)?;
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = display_key(row, &keys.finish());
@@ -96,18 +97,15 @@ impl Reduce for Chart {
     }
 }
 
-/// Rows in ascending order of the row field; numeric spans sort by their start.
-fn sorted_rows(rows: &RecordBatch, by: &[String], stop: &Stop) -> Result<RecordBatch, EngineError> {
-    let [field] = by else { return sort_by_fields(rows, by, stop) };
-    debug_assert!(names_of(rows).contains(field));
-    let texts = rows::as_text_array(&rows::column_or_null(rows, field));
-    let positions = sorted_positions(rows.num_rows(), |a, b| text_order(texts.value(a), texts.value(b)), stop)?;
-    rows::take(rows, &UInt32Array::from_iter_values(positions.into_iter().map(u32_of)))
-}
-
-/// Order of texts, independent of the input order.
-fn text_order(a: &str, b: &str) -> std::cmp::Ordering {
-    row_order(a, b).then_with(|| a.cmp(b))
+/// The groups in ascending order of the row field, if there is one; numeric spans sort by their start.
+fn group_positions(groups: &FinishedGroups, stop: &Stop) -> Result<Vec<u32>, EngineError> {
+    let all: Vec<u32> = (0..u32_of(groups.len())).collect();
+    let keys = groups.keys(&all);
+    let Some(keys) = keys.first() else { return Ok(all) };
+    let texts = rows::as_text_array(keys);
+    let texts: Vec<&str> = (0..texts.len()).map(|row| texts.value(row)).collect();
+    let positions = row_positions(&texts, |a, b| texts[a].cmp(texts[b]), stop)?;
+    Ok(positions.into_iter().map(u32_of).collect())
 }
 
 /// `chart` or `timechart`.

@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::row_groups::{MultivaluePart, RowGroups};
+use quarry_eval::aggregate::{AggregatePlan, Folded, has_wildcards};
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
@@ -31,7 +32,7 @@ impl Execute for EventStatsCommand {
 }
 
 /// Maximum number of values that the rows of a batch get, unless the batch has a single row.
-const VALUES_PER_BATCH_MAX: usize = 1 << 20;
+const VALUES_PER_BATCH_MAX: usize = 1 << 18;
 const _: () = assert!(VALUES_PER_BATCH_MAX < rows::REPEATED_VALUES_MAX, "a batch of several rows is never refused");
 
 /// Computes the aggregates over all rows, then adds them.
@@ -43,11 +44,35 @@ struct EventStats {
     expressions: ExprContext,
 }
 
+impl EventStats {
+    /// Folds rows and keeps them.
+    fn fold(
+        &self,
+        rows: RowIter,
+        kept: &mut RowBuffer,
+        context: &CommandContext,
+    ) -> Result<(AggregatePlan, Folded), EngineError> {
+        let aggregates = &self.command.aggregates;
+        if has_wildcards(aggregates) {
+            for batch in rows {
+                kept.push(&batch?)?;
+            }
+            let plan = plan_for(aggregates, &self.by, kept, &self.expressions)?;
+            let folded = plan.fold(Box::new(kept.iter()), context)?;
+            return Ok((plan, folded));
+        }
+        // Rows are folded as they arrive: a second pass would prolong a search that was finalised.
+        let plan = AggregatePlan::new(aggregates, self.by.clone(), &self.expressions)?;
+        let passed = rows.map(|batch| batch.and_then(|batch| kept.push(&batch).map(|()| batch)));
+        let folded = plan.fold(Box::new(passed), context)?;
+        Ok((plan, folded))
+    }
+}
+
 impl Blocking for EventStats {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let rows = RowBuffer::collect("eventstats", rows, &context.dataflow)?;
-        let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
-        let folded = plan.fold(Box::new(rows.iter()), context)?;
+        let mut kept = RowBuffer::new("eventstats", &context.dataflow);
+        let (plan, folded) = self.fold(rows, &mut kept, context)?;
         // Every row needs its group, so all groups must fit into memory.
         let groups = plan.values(folded, context)?;
         let mut account = context.dataflow.account("groups of eventstats");
@@ -59,7 +84,7 @@ impl Blocking for EventStats {
         let columns = plan.columns.iter().map(|column| rows::column_or_null(&groups, &column.name));
         let added: Arc<Vec<ArrayRef>> = Arc::new(columns.collect());
         let names: Arc<Vec<String>> = Arc::new(plan.columns.into_iter().map(|column| column.name).collect());
-        let joined = rows.into_unified_rows().flat_map(move |batch| -> RowIter {
+        let joined = kept.into_unified_rows().flat_map(move |batch| -> RowIter {
             let _held = &account;
             let batch = match batch {
                 Ok(batch) => batch,

@@ -1,7 +1,7 @@
 //! Statistics of field values for `anomalousvalue` and `anomalydetection`.
 
 use arrow::record_batch::RecordBatch;
-use hashbrown::HashMap;
+use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::FieldPattern;
@@ -50,11 +50,15 @@ impl FieldProfile {
     /// The statistics of this field.
     pub(super) fn of(name: &str, rows: &RecordBatch) -> FieldProfile {
         let (reader, count) = (rows::reader(rows, name), rows.num_rows());
-        let texts: Vec<Option<String>> =
-            (0..count).map(|row| reader.value(row).into_text().map(|text| text.into_owned())).collect();
-        let mut counts: HashMap<&str, usize, foldhash::fast::FixedState> = HashMap::default();
-        texts.iter().flatten().for_each(|text| *counts.entry(text).or_default() += 1);
-        let present = texts.iter().flatten().count();
+        let (mut values, mut counts, mut scratch) = (KeyTable::default(), Vec::<usize>::new(), String::new());
+        let number_of = |row: usize| {
+            let number = values.intern(reader.text(row, &mut scratch)?.as_bytes()) as usize;
+            counts.resize(values.len(), 0);
+            counts[number] += 1;
+            Some(number)
+        };
+        let value_numbers: Vec<Option<usize>> = (0..count).map(number_of).collect();
+        let present: usize = counts.iter().sum();
         let numbers: Vec<Option<f64>> = (0..count).map(|row| reader.number(row).filter(|n| n.is_finite())).collect();
         let known = numbers.iter().flatten().count();
         let mean = numbers.iter().flatten().sum::<f64>() / f64_of(known.max(1));
@@ -64,7 +68,7 @@ impl FieldProfile {
             true => 2.0 * (1.0 - normal_cdf(((number - mean) / deviation).abs())),
             false => 1.0,
         };
-        let share = |text: &String| counts.get(text.as_str()).map(|count| f64_of(*count) / f64_of(present));
+        let share = |number: usize| f64_of(counts[number]) / f64_of(present);
         FieldProfile {
             name: name.to_owned(),
             count: present,
@@ -72,7 +76,7 @@ impl FieldProfile {
             numbers: known,
             mean,
             deviation,
-            frequencies: texts.iter().map(|text| text.as_ref().and_then(share)).collect(),
+            frequencies: value_numbers.into_iter().map(|number| number.map(share)).collect(),
             tail_probabilities: numbers.iter().map(|number| number.map(chance)).collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! Field texts compared by `associate`, `correlate` and `arules`.
+//! Fields compared by `associate`, `correlate` and `arules`.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -14,12 +14,18 @@ pub(super) struct FieldTexts {
     pub(super) texts: Vec<Option<String>>,
 }
 
-/// The texts of these fields; an error when there are too many.
-pub(super) fn texts_of(rows: &RecordBatch, names: &[&str], command: &str) -> Result<Vec<FieldTexts>, EngineError> {
+/// An error when there are too many fields.
+pub(super) fn check_field_count(names: &[&str], command: &str) -> Result<(), EngineError> {
     if names.len() > FIELDS_MAX {
         let what = format!("{command}: too many fields; name those to compare");
         return Err(EngineError::Limit { what, limit: "fields compared", value: FIELDS_MAX as u64 });
     }
+    Ok(())
+}
+
+/// The texts of these fields; an error when there are too many.
+pub(super) fn texts_of(rows: &RecordBatch, names: &[&str], command: &str) -> Result<Vec<FieldTexts>, EngineError> {
+    check_field_count(names, command)?;
     let texts = |name: &str| {
         let reader = rows::reader(rows, name);
         (0..rows.num_rows()).map(|row| reader.value(row).into_text().map(|text| text.into_owned())).collect()

@@ -15,6 +15,7 @@ use quarry_event::value::Number;
 use quarry_spl::ast::{FieldPattern, FieldSummaryCommand};
 
 use super::Execute;
+use super::selection::smallest;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -69,14 +70,15 @@ impl FieldSummary {
     /// 0), and the values in `also_listed`.
     fn values_json(&self, values_max: usize, also_listed: Option<&BTreeSet<String>>) -> String {
         let text = |at: usize| String::from_utf8_lossy(self.values.key(at));
-        let mut order: Vec<usize> = (0..self.counts.len()).collect();
-        order.sort_by(|a, b| self.counts[*b].cmp(&self.counts[*a]).then_with(|| text(*a).cmp(&text(*b))));
-        if values_max > 0 && values_max < order.len() {
-            let rare = order.split_off(values_max);
-            let wanted = |at: &usize| also_listed.is_some_and(|wanted| wanted.contains(text(*at).as_ref()));
-            order.extend(rare.into_iter().filter(wanted));
-        }
-        let items = order.into_iter().map(|at| {
+        let order = |a: &usize, b: &usize| {
+            self.counts[*b].cmp(&self.counts[*a]).then_with(|| self.values.key(*a).cmp(self.values.key(*b)))
+        };
+        let mut listed = smallest(0..self.counts.len(), if values_max == 0 { usize::MAX } else { values_max }, order);
+        let wanted = also_listed.into_iter().flatten().filter_map(|text| self.values.find(text.as_bytes()));
+        let mut rare: Vec<usize> = wanted.map(|at| at as usize).filter(|at| !listed.contains(at)).collect();
+        rare.sort_by(order);
+        listed.extend(rare);
+        let items = listed.into_iter().map(|at| {
             let value = serde_json::Value::String(text(at).into_owned());
             format!("{{\"value\":{value},\"count\":{}}}", self.counts[at])
         });

@@ -20,6 +20,7 @@ mod field_texts;
 mod measurements;
 pub(crate) mod models;
 pub(crate) mod series_table;
+mod selection;
 mod sorted_positions;
 pub(crate) mod substitution;
 

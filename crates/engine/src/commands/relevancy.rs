@@ -22,10 +22,11 @@ struct Relevancy(Vec<String>);
 
 impl Blocking for Relevancy {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = RowBuffer::collect("relevancy", rows, &context.dataflow)?;
+        let mut kept = RowBuffer::new("relevancy", &context.dataflow);
         let (mut all, mut found) = (0_usize, vec![0_usize; self.0.len()]);
-        for batch in kept.iter() {
+        for batch in rows {
             let batch = batch?;
+            kept.push(&batch)?;
             for (words, counts) in self.counts(&batch) {
                 all += words;
                 found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);

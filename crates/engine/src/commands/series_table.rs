@@ -3,6 +3,7 @@
 //! The series that get a column are known only when all groups are complete. Series beyond the limit are merged into
 //! OTHER by merging their *states*, because an average of averages would be wrong.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
@@ -12,6 +13,7 @@ use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::running_state::RunningState;
 use quarry_eval::aggregate::{AggregatePlan, FunctionBody, Series};
 use quarry_eval::context::{CommandContext, Stop};
+use quarry_eval::rows::rank::sorted_positions_of;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, DependsOn, SeriesOptions, SeriesTest, StatsFunction};
@@ -19,6 +21,7 @@ use quarry_spl::functions::ResultType;
 use quarry_stdx::number::u32_of;
 
 use super::aggregate_columns::Outputs;
+use super::sorted_positions::sorted_positions;
 
 /// Hidden column with a row's series during grouping.
 pub(crate) const SERIES: &str = "__series";
@@ -28,6 +31,8 @@ const NULL_SERIES: &str = "\u{0}null";
 const OTHER_SERIES: &str = "\u{0}other";
 /// Number of cells of a batch, between which a table can end early.
 const BATCH_CELLS: usize = 1 << 18;
+/// Number of rows between two checks for cancellation.
+const CHECKED_ROWS: usize = 65_536;
 /// Maximum number of cells of a table.
 const CELLS_MAX: usize = 20_000_000;
 
@@ -273,12 +278,30 @@ pub(crate) fn cells(values: &ArrayRef, places: &[Option<u32>], zero: bool) -> Ar
     column.finish()
 }
 
-/// Order of row texts: numbers by value, numeric spans by start, then texts.
-pub(crate) fn row_order(a: &str, b: &str) -> std::cmp::Ordering {
-    match (span_start(a), span_start(b)) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        _ => sort_key(a).cmp(&sort_key(b)),
+/// The positions of rows in the order of their texts: numbers by value, numeric spans by start, then texts. `ties` orders
+/// rows that are equal otherwise. Each text is examined once, because there may be a million rows.
+pub(super) fn row_positions<T: AsRef<str>>(
+    texts: &[T],
+    ties: impl Fn(usize, usize) -> Ordering,
+    stop: &Stop,
+) -> Result<Vec<usize>, EngineError> {
+    let (mut spans, mut keys) = (Vec::with_capacity(texts.len()), Vec::with_capacity(texts.len()));
+    for (row, text) in texts.iter().enumerate() {
+        if row.is_multiple_of(CHECKED_ROWS) {
+            stop.check_cancelled()?;
+        }
+        spans.push(span_start(text.as_ref()));
+        keys.push(sort_key(text.as_ref()));
     }
+    if spans.iter().all(Option::is_none) {
+        let order = sorted_positions_of(&keys, |a, b| ties(a as usize, b as usize), stop, || false)?;
+        return Ok(order.into_iter().map(|(_, row)| row as usize).collect());
+    }
+    let by_text = |a: usize, b: usize| match (spans[a], spans[b]) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => keys[a].cmp(&keys[b]),
+    };
+    sorted_positions(texts.len(), |a, b| by_text(a, b).then_with(|| ties(a, b)), stop)
 }
 
 /// Start of a span named `low-high`.
@@ -337,6 +360,20 @@ mod tests {
         }
         sorted.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]).then_with(|| text(a).cmp(&text(b))));
         assert_eq!(best_series(&names, &scores, false, 25), sorted[..25]);
+    }
+
+    #[test]
+    fn rows_are_ordered_by_number_by_start_of_span_and_by_text() {
+        let order = |texts: &[&'static str]| {
+            let ties = |a: usize, b: usize| texts[a].cmp(texts[b]);
+            let order = row_positions(texts, ties, &Stop::default()).unwrap();
+            order.into_iter().map(|row| texts[row]).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&["b", "10", "9", "9.0", "a"]), ["9", "9.0", "10", "a", "b"]);
+        assert_eq!(order(&["100-200", "20-30", "3-20"]), ["3-20", "20-30", "100-200"]);
+        let stop = Stop::default();
+        stop.cancel();
+        assert!(row_positions(&["a"], |_, _| Ordering::Equal, &stop).is_err());
     }
 
     #[test]

@@ -2,19 +2,14 @@
 
 mod all_num;
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::UInt32Array;
-use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::keys::add_key_part;
 use quarry_eval::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
 use quarry_eval::command::Reduce;
-use quarry_eval::context::{CommandContext, Stop};
+use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
-use quarry_eval::rows::rank::ValueRanks;
-use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter, of_batches, sort_cancellable};
+use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_spl::ast::{Aggregate, EvalCommand, FieldPattern, NodeBuilder, StatsCommand};
 use quarry_stdx::number::u32_of;
 
@@ -80,7 +75,11 @@ impl Reduce for Stats {
         match plan.gather(folders, context)? {
             // Spilled groups may not fit into memory at once; the sort spills them, too.
             folded @ Folded::Parts(_) => sorted_values(plan, folded, context),
-            folded => Ok(of_batches(vec![plan.values(folded, context)?])),
+            folded => {
+                let groups = plan.finished(folded, context)?;
+                let all = (0..u32_of(groups.len())).collect();
+                Ok(groups.into_rows(plan, all))
+            }
         }
     }
 }
@@ -91,7 +90,7 @@ fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext)
         Folded::Parts(parts) if !plan.depends_on_all_groups() => {
             let mut kept = RowBuffer::new("stats", &context.dataflow);
             for folder in parts {
-                let groups = folder?.finish().rows(plan, None)?;
+                let groups = folder?.finish().rows(plan)?;
                 for start in (0..groups.num_rows()).step_by(SORTED_ROWS) {
                     let part = groups.slice(start, SORTED_ROWS.min(groups.num_rows() - start));
                     kept.push(&add_value_ranks(&part, &plan.by)?)?;
@@ -99,38 +98,16 @@ fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext)
             }
             sort_by_ranks(kept, context)
         }
-        folded => Ok(of_batches(vec![sort_by_fields(&plan.values(folded, context)?, &plan.by, &context.stop)?])),
+        folded => {
+            let groups = plan.finished(folded, context)?;
+            let order = groups.order(&context.stop)?;
+            Ok(groups.into_rows(plan, order))
+        }
     }
 }
 
 /// Rows per batch passed to the sort.
 const SORTED_ROWS: usize = 4_096;
-
-/// Sorts the rows by these fields: numbers by value, then IP addresses, then texts; equal numbers by their text.
-pub(crate) fn sort_by_fields(rows: &RecordBatch, fields: &[String], stop: &Stop) -> Result<RecordBatch, EngineError> {
-    if fields.is_empty() || rows.num_rows() < 2 {
-        return Ok(rows.clone());
-    }
-    let columns: Vec<_> = fields.iter().map(|field| rows::as_text_array(&rows::column_or_null(rows, field))).collect();
-    let ranks = columns.iter().map(|column| ValueRanks::of(column, stop)).collect::<Result<Vec<_>, _>>()?;
-    let has_ties = ranks.iter().any(|ranks| ranks.has_ties);
-    let rank = |field: usize, row: u32| ranks.get(field).map_or(0, |ranks| ranks.ranks[row as usize]);
-    let first_two = |row: u32| u64::from(rank(0, row)) << u32::BITS | u64::from(rank(1, row));
-    let mut places: Vec<(u64, u32)> = (0..u32_of(rows.num_rows())).map(|row| (first_two(row), row)).collect();
-    let order = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
-        let by_ranks =
-            || (2..ranks.len()).map(|field| rank(field, *a).cmp(&rank(field, *b))).find(|order| order.is_ne());
-        let by_texts = || {
-            let mut orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
-            orders.find(|order| has_ties && order.is_ne())
-        };
-        let further = || by_ranks().or_else(by_texts).unwrap_or(Ordering::Equal);
-        one.cmp(other).then_with(further).then_with(|| a.cmp(b))
-    };
-    sort_cancellable(&mut places, order, || stop.check_cancelled())?;
-    stop.check_cancelled()?;
-    rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(|(_, place)| place)))
-}
 
 /// `stats` with wildcards in its arguments; its columns are known only after all rows have arrived.
 pub(crate) struct WildcardStats {
@@ -159,16 +136,4 @@ pub(super) fn plan_for(
     expressions: &ExprContext,
 ) -> Result<AggregatePlan, EngineError> {
     AggregatePlan::new(&expand_wildcards(aggregates, by, &rows.valued_names()), by.to_vec(), expressions)
-}
-
-/// Writes a row's key from the first value of each field; false if a field is missing.
-pub(crate) fn write_key(readers: &[ColumnReader], row: usize, key: &mut Vec<u8>) -> bool {
-    key.clear();
-    for reader in readers {
-        match reader.values(row).next() {
-            Some(text) => add_key_part(key, &text, readers.len()),
-            None => return false,
-        }
-    }
-    true
 }

@@ -11,7 +11,7 @@ use quarry_spl::ast::XySeriesCommand;
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
-use super::series_table::row_order;
+use super::series_table::row_positions;
 use super::sorted_positions::sorted_positions;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
@@ -107,30 +107,26 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch, stop: &Stop) -> Result<Gri
     }
     let order = match command.grouped {
         true => (0..first.len()).collect(),
-        false => sort_keys(&row_keys, row_order, stop)?,
+        false => row_positions(&texts_of(&row_keys), |a, b| a.cmp(&b), stop)?,
     };
-    let columns = sort_keys(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)), stop)?;
+    let names = texts_of(&series);
+    let by_name =
+        |a: usize, b: usize| sort_key(&names[a]).cmp(&sort_key(&names[b])).then_with(|| names[a].cmp(&names[b]));
+    let columns = sorted_positions(names.len(), by_name, stop)?;
     let (row_ranks, column_ranks) = (ranks(&order), ranks(&columns));
     let mut placed = vec![vec![None; order.len()]; columns.len()];
     for (row, column, source) in cells {
         placed[column_ranks[column as usize]][row_ranks[row as usize]] = Some(source);
     }
-    let name = |at: &usize| String::from_utf8_lossy(series.key(*at)).into_owned();
     Ok(Grid {
         rows: order.iter().map(|at| first[*at]).collect(),
-        names: columns.iter().map(name).collect(),
+        names: columns.iter().map(|at| names[*at].clone()).collect(),
         cells: placed,
     })
 }
 
-/// The numbers of the keys, in the order of the keys' texts.
-fn sort_keys(
-    keys: &KeyTable,
-    compare: impl Fn(&str, &str) -> std::cmp::Ordering,
-    stop: &Stop,
-) -> Result<Vec<usize>, EngineError> {
-    let texts: Vec<String> = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
-    sorted_positions(texts.len(), |a, b| compare(&texts[a], &texts[b]), stop)
+fn texts_of(keys: &KeyTable) -> Vec<String> {
+    (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect()
 }
 
 /// The rank of each number in an order.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::context::WorkStart;
 use quarry_eval::panics::catch_panic;
 use quarry_eval::rows::RowIter;
 use quarry_eval::{EngineError, messages, rows};
@@ -40,7 +41,8 @@ pub(super) enum RowSource {
 
 enum State {
     New,
-    Begun(Arc<DisplayFormats>, RowIter),
+    /// Rows of the last command. Some time after the search was finalised, only the first of them are returned.
+    Begun(Arc<DisplayFormats>, RowIter, WorkStart),
     /// Rows of an exchange, which are returned unchanged.
     Exchanged(RowIter),
     Ended,
@@ -65,7 +67,8 @@ impl SearchRows {
             self.state = self.begin()?;
         }
         match &mut self.state {
-            State::Begun(formats, made) => {
+            State::Begun(_, _, work) if self.runner.context.stop.should_end_rows(*work) => Ok(None),
+            State::Begun(formats, made, _) => {
                 let Some(batch) = made.next().transpose()? else { return Ok(None) };
                 formats.apply(rows::drop_columns(&batch, rows::is_hidden)?).map(Some)
             }
@@ -93,7 +96,7 @@ impl SearchRows {
                 self.runner.reduce(plan, std::mem::replace(exchanged, rows::of_batches(Vec::new())))?
             }
         };
-        Ok(State::Begun(formats, rows))
+        Ok(State::Begun(formats, rows, self.runner.context.stop.begin_work()))
     }
 
     /// The next rows; at the end, the sources are dropped before `None` is returned.
@@ -145,5 +148,40 @@ impl Iterator for SearchRows {
                 Some(Err(self.locate_error(error)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use quarry_stdx::ManualClock;
+
+    use super::*;
+    use crate::plan::tests::runner;
+
+    #[test]
+    fn a_finalised_search_returns_the_first_rows_of_its_last_command() {
+        let search = "| makeresults count=100000 | reverse";
+        let batches_after_first = |writes: bool| {
+            let runner = runner(search);
+            let (clock, stop) = (ManualClock::shared(0), Arc::clone(&runner.context.stop));
+            stop.set_clock(clock.clone());
+            if writes {
+                stop.keep_rows();
+            }
+            let work = RowSource::Search(quarry_spl::parse(search).pipeline);
+            let mut rows = SearchRows::new(runner, work, SpanMap::default(), Arc::default());
+            rows.next().unwrap().unwrap();
+            stop.finish_early();
+            let read = |batch: Result<RecordBatch, EngineError>| {
+                batch.unwrap();
+                clock.advance_ns(60_000_000);
+            };
+            let count = rows.map(read).count();
+            (count, stop.was_cut())
+        };
+        // Batches are requested at 0, 60, 120 and 180 ms; the last time is beyond the limit.
+        assert_eq!(batches_after_first(false), (3, true));
+        assert_eq!(batches_after_first(true), (6, false));
     }
 }

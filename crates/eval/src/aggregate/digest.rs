@@ -82,6 +82,29 @@ impl Digest {
         }
     }
 
+    /// Adds another sketch. Values of small sketches stay in the buffer: with many groups, most have few values.
+    pub(super) fn merge(&mut self, other: Digest) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        if self.is_rounded() || other.is_rounded() {
+            return self.merge_state(&other.into_state());
+        }
+        let has_points = !other.points.is_empty() || !other.longs.is_empty();
+        self.buffer.extend(other.buffer);
+        if has_points || self.buffer.len() >= BUFFER_MAX {
+            let buffered = self.buffer.drain(..).map(|value| (value, 1.0));
+            self.points.extend(other.points.into_iter().chain(buffered));
+            self.longs.extend(other.longs);
+            self.merge_points();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buffer.is_empty() && self.points.is_empty() && self.longs.is_empty() && self.bins.is_empty()
+    }
+
     /// Adds another sketch, given as its serialized state.
     pub fn merge_state(&mut self, state: &[f64]) {
         self.flush_buffer();
@@ -369,6 +392,31 @@ mod tests {
         let mut few = Digest::new(false);
         (1..=10).for_each(|value| few.add(f64::from(value)));
         assert_eq!(few.upper_percentile(50.0, NearestRank), Some(Number::Int(6)));
+    }
+
+    #[test]
+    fn merged_sketches_equal_a_sketch_of_all_values() {
+        // Empty, few values, values of which some were merged before, values with many digits, and bins.
+        let parts: [Vec<Number>; 5] = [
+            Vec::new(),
+            vec![Number::Int(3), Number::Int(1)],
+            (0..5_000).map(|value| Number::Int(value % 700)).collect(),
+            vec![Number::Nanos(1_700_000_000_123_456_789), Number::Nanos(1_700_000_000_123_456_788)],
+            (0..30_000).map(Number::Int).collect(),
+        ];
+        let of = |numbers: &[Number]| {
+            let mut digest = Digest::new(false);
+            numbers.iter().for_each(|number| digest.add_number(*number));
+            digest
+        };
+        for one in &parts {
+            for other in &parts {
+                let mut merged = of(one);
+                merged.merge(of(other));
+                let all = [one.as_slice(), other.as_slice()].concat();
+                assert_eq!(merged.into_state(), of(&all).into_state(), "{} and {}", one.len(), other.len());
+            }
+        }
     }
 
     #[test]

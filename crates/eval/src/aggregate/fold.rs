@@ -19,6 +19,7 @@ use quarry_event::value::{parse_exact_number, parse_number};
 use super::digest::Digest;
 use super::distinct_values::{DistinctFold, TallyFold, UngroupedDistinct};
 use super::first_last::{PickFold, SequenceFold};
+use super::functions::Percentile;
 use super::groups::{MemberKind, Members};
 use super::moments::Moments;
 use super::numbers::{NumberColumn, NumberParts};
@@ -26,7 +27,7 @@ use super::sparkline::Sparkline;
 use super::state::number_item;
 use super::state_column::{SparklineInput, StateColumn};
 use super::sums::{ExtremeFold, SumFold};
-use crate::rows::{ColumnReader, multi_item};
+use crate::rows::{ColumnBuilder, ColumnReader, Value, multi_item};
 
 /// A fold's view of a batch.
 pub(crate) struct Input<'a> {
@@ -57,6 +58,10 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn state(self: Box<Self>, groups: usize) -> ArrayRef;
     /// Number of values per group; `None` unless the fold only counts distinct values.
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
+        None
+    }
+    /// The percentile of each group; `None` unless the fold collects values for percentiles.
+    fn percentiles(&mut self, _percentile: Percentile, _groups: usize) -> Option<ArrayRef> {
         None
     }
     /// Adds a number of rows to each of these groups; for folds that count rows.
@@ -453,13 +458,21 @@ impl Fold for DigestFold {
         grow(&mut self.digests, total, Digest::new(self.exact));
         let Some(other) = downcast::<DigestFold>(other) else { return };
         for (group, digest) in groups.iter().zip(other.digests) {
-            self.digests[*group as usize].merge_state(&digest.into_state());
+            self.digests[*group as usize].merge(digest);
         }
     }
 
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
         grow(&mut self.digests, total, Digest::new(self.exact));
         each_number_list(states, groups, |group, list| self.digests[group].merge_state(list));
+    }
+
+    fn percentiles(&mut self, percentile: Percentile, groups: usize) -> Option<ArrayRef> {
+        grow(&mut self.digests, groups, Digest::new(self.exact));
+        let mut values = ColumnBuilder::new(groups);
+        let numbers = self.digests.iter_mut().map(|digest| percentile.of(digest));
+        numbers.for_each(|number| values.push(number.map_or(Value::Null, Value::from_number)));
+        Some(values.finish())
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {

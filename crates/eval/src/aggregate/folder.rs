@@ -13,18 +13,19 @@ use arrow::record_batch::RecordBatch;
 use quarry_stdx::number::u32_of;
 
 use super::code_counts::{CountedValues, DirectCounts};
+use super::finished_groups::FinishedGroups;
 use super::fold::{self, Fold, Input};
 use super::functions::{DistinctResult, FunctionBody};
 use super::groups::GroupTable;
 use super::numbers::Numbers;
 use super::spill::{MergedFolders, SpilledPartials};
-use super::{AggregatePlan, Argument, finish, keys};
+use super::{AggregatePlan, Argument, finish};
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::context::CommandContext;
 use crate::costs::Meter;
 use crate::dataflow::Dataflow;
-use crate::rows::{self, ColumnReader, RowIter, batch_of};
+use crate::rows::{self, ColumnReader, RowIter};
 
 /// Minimum number of rows between two checks of a folder's size.
 const CHECK_ROWS: usize = 16_384;
@@ -89,13 +90,6 @@ pub enum Folded {
     Groups(Box<Folder>),
     /// Some groups are spilled; they are merged partition by partition.
     Parts(Box<MergedFolders>),
-}
-
-/// Values of all groups; keys are not materialised yet.
-pub struct FinishedGroups {
-    groups: GroupTable,
-    /// Values of the aggregates.
-    pub columns: Vec<ArrayRef>,
 }
 
 impl Folder {
@@ -388,7 +382,12 @@ impl Folder {
     pub fn finish(mut self) -> FinishedGroups {
         self.flush_last_direct_counts();
         let groups = self.groups.len();
-        let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
+        let columns = self.plan.columns.iter().zip(self.folds).map(|(column, mut folds)| {
+            if let (FunctionBody::Percentile(percentile), [fold]) = (column.body, folds.parts.as_mut_slice())
+                && let Some(values) = fold.percentiles(percentile, groups)
+            {
+                return values;
+            }
             if matches!(column.body, FunctionBody::Distinct(DistinctResult::Count))
                 && let [fold] = folds.parts.as_slice()
                 && let Some(lengths) = fold.lengths(groups)
@@ -399,7 +398,6 @@ impl Folder {
             finish::value_of(column.body, &states, groups)
         });
         let columns: Vec<ArrayRef> = columns.collect();
-        assert!(columns.iter().all(|values| values.len() == groups), "every group has a value of every aggregate");
         for (column, values) in self.plan.columns.iter().zip(&columns) {
             debug_assert!(
                 column.may_have_type_of(values),
@@ -407,25 +405,7 @@ impl Folder {
                 column.function
             );
         }
-        FinishedGroups { columns, groups: self.groups }
-    }
-}
-
-impl FinishedGroups {
-    /// The BY fields and aggregates of all groups, or of the groups at `positions`.
-    pub fn rows(&self, plan: &AggregatePlan, positions: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
-        let keys = plan.by.iter().zip(self.groups.key_columns(positions));
-        let mut columns: Vec<(&String, ArrayRef)> =
-            keys.map(|(name, keys)| (name, keys::display_key(name, &keys))).collect();
-        let chosen = positions.map(|positions| arrow::array::UInt32Array::from(positions.to_vec()));
-        for (column, values) in plan.columns.iter().zip(&self.columns) {
-            let values = match &chosen {
-                None => Arc::clone(values),
-                Some(positions) => arrow::compute::take(values, positions, None)?,
-            };
-            columns.push((&column.name, values));
-        }
-        batch_of(columns, positions.map_or_else(|| self.groups.len(), <[u32]>::len))
+        FinishedGroups::new(self.groups, columns)
     }
 }
 
@@ -473,12 +453,26 @@ impl AggregatePlan {
         self.gather(vec![folder], context)
     }
 
+    /// Values of folded rows. All of them must fit into memory.
+    pub fn finished(&self, folded: Folded, context: &CommandContext) -> Result<FinishedGroups, EngineError> {
+        let folder = match folded {
+            Folded::Groups(folder) => *folder,
+            Folded::Parts(_) => {
+                let mut folder = Folder::with_limit(self, usize::MAX, context);
+                folder.add_states(&self.states(folded, context)?)?;
+                folder
+            }
+        };
+        context.dataflow.check_cancelled()?;
+        Ok(folder.finish())
+    }
+
     /// Values of folded rows: the BY fields, then the aggregates. All of them must fit into memory.
     pub fn values(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
         if self.depends_on_all_groups() && matches!(folded, Folded::Parts(_)) {
             return self.finish(&self.states(folded, context)?);
         }
-        self.all(folded, context, |folder| folder.finish().rows(self, None))
+        self.all(folded, context, |folder| folder.finish().rows(self))
     }
 
     /// The states of all groups, one partition at a time.

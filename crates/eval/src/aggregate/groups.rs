@@ -303,6 +303,29 @@ impl GroupTable {
         columns
     }
 
+    /// The values of each BY field.
+    pub(super) fn fields(&self) -> &[ValueTable] {
+        &self.fields
+    }
+
+    /// For each BY field, the number of each group's value.
+    pub(super) fn value_numbers(&self) -> Vec<Vec<u32>> {
+        let mut combinations: Vec<u32> = (0..u32_of(self.len())).collect();
+        let mut numbers = Vec::with_capacity(self.fields.len());
+        for pairs in self.pairs.iter().rev().map(PairTable::pairs) {
+            numbers.push(combinations.iter().map(|combination| pairs[*combination as usize].1).collect());
+            combinations.iter_mut().for_each(|combination| *combination = pairs[*combination as usize].0);
+        }
+        numbers.extend((!self.fields.is_empty()).then_some(combinations));
+        numbers.reverse();
+        numbers
+    }
+
+    /// A table of the same fields without groups.
+    pub(super) fn without_groups(&self) -> GroupTable {
+        GroupTable::new(self.texts_of_null.clone())
+    }
+
     /// The same groups, without auxiliary tables that only speed up adding rows.
     pub(crate) fn without_caches(&self) -> GroupTable {
         GroupTable {

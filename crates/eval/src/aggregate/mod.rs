@@ -6,7 +6,8 @@
 //! form ([`StateLayout`]), in which states are spilled when memory is short, merged partition by partition
 //! ([`spill`]), and sent to other nodes. `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns
 //! merged states into the function's value, [`running_state`] computes the value after each row. [`groups`] finds the
-//! group of a row, [`row_groups`] the single group that other commands need, [`values`] defines which values are equal.
+//! group of a row, [`row_groups`] the single group that other commands need, [`values`] defines which values are equal,
+//! [`group_order`] sorts groups.
 //!
 //! Not here: selection of rows, layout of the result (chart, timechart and top are in the engine).
 
@@ -14,10 +15,12 @@ mod code_counts;
 pub mod digest;
 mod distinct_values;
 mod finish;
+mod finished_groups;
 mod first_last;
 mod fold;
 pub mod folder;
 mod functions;
+pub mod group_order;
 mod groups;
 mod integers;
 pub mod keys;
@@ -43,6 +46,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Aggregate, AggregateArg, StatsFunction};
 use quarry_spl::functions::ResultType;
 
+pub use self::finished_groups::FinishedGroups;
 pub use self::folder::{Folded, FoldedPart, Folder};
 pub use self::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
 pub use self::spill::MergedFolders;

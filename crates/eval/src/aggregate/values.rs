@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, Timestam
 use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
-use quarry_event::value::{write_integer, write_nanos};
+use quarry_event::value::{Number, SortKey, parse_exact_number, sort_key, write_integer, write_nanos};
 use quarry_stdx::number::{f64_of, low_u8, low_u32, u8_of, u32_of};
 
 use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
@@ -324,6 +324,20 @@ impl ValueTable {
     /// Appends the text of a value.
     pub(crate) fn write(&self, number: u32, out: &mut String) {
         write_form(self.distinct.form(number as usize), out);
+    }
+
+    /// The automatic sort key of a value.
+    pub(super) fn sort_key(&self, number: u32, scratch: &mut String) -> SortKey<'_> {
+        match self.distinct.form(number as usize) {
+            ValueForm::Integer(integer) => SortKey::Number(Number::Int(integer)),
+            ValueForm::Address(address) => SortKey::Address(address),
+            ValueForm::Text(text) => sort_key(text),
+            decimal @ ValueForm::Decimal(..) => {
+                scratch.clear();
+                write_form(decimal, scratch);
+                parse_exact_number(scratch).map_or(SortKey::Text(""), SortKey::Number)
+            }
+        }
     }
 
     /// Appends the text of a value to a column.
