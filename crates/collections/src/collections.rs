@@ -9,7 +9,8 @@ use crate::{Collection, CollectionError, SharedDocuments};
 
 /// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
-/// Maximum open collections. Beyond the limit, the least recently used collection that is not in use now is closed.
+/// Maximum number of open collections. Beyond the limit, the least recently used collection that is not in use now is
+/// closed.
 const OPEN_MAX: usize = 32;
 /// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;

@@ -15,7 +15,7 @@ const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
 /// Maximum number of files open in one worker.
 const OPEN_FILES_MAX: usize = 1_024;
-/// Maximum new files held open before their first read.
+/// Maximum number of new files held open before their first read.
 const HELD_FILES_MAX: usize = 8_192;
 /// Divisor of the open-file limit: a quarter of the limit is for files being read, and another quarter for held files.
 const DESCRIPTOR_DIVISOR: usize = 4;

@@ -22,7 +22,7 @@ const UNSUPPORTED: &str = "unsupported";
 /// Maximum number of failures shown in a table.
 const SHOWN_MAX: usize = 50;
 
-/// Maximum unparsable searches listed, and maximum lines without a search.
+/// Maximum number of unparsable searches listed, and maximum number of lines without a search.
 const NOT_PARSED_MAX: usize = 1_000;
 
 /// Counts and prints the result.

@@ -12,7 +12,7 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 
 /// Maximum nesting of macros.
 pub const MAX_MACRO_DEPTH: usize = 100;
-/// Maximum missing macros that are reported for one search.
+/// Maximum number of missing macros that are reported for one search.
 const MISSING_REPORTED_MAX: usize = 100;
 /// Maximum number of errors in macros that are reported for one search; the text after the last one is dropped. For
 /// each missing macro, all known names are compared for a suggestion, which would take minutes for thousands of errors.

@@ -40,13 +40,13 @@ pub const MAX_SUBSEARCH_DEPTH: usize = 16;
 pub const MAX_COMMANDS: usize = 2_000;
 /// Maximum number of terms, comparisons and values of `IN` lists of one search.
 pub(crate) const MAX_TERMS: usize = 100_000;
-/// Maximum different fields that the conditions and expressions of one search read, because each field is looked for in
-/// each event.
+/// Maximum number of different fields that the conditions and expressions of one search read, because each field is
+/// looked for in each event.
 pub(crate) const MAX_FIELDS_READ: usize = 5_000;
 /// A name with wildcards counts as this many further names, because it is compared with all fields.
 pub(crate) const WILDCARD_NAMES: usize = 10;
-/// Maximum field names, assignments and aggregates of one command. Rows have a column for each, and commands look
-/// columns up by name, so that many more would make every batch of rows expensive.
+/// Maximum number of field names, assignments and aggregates of one command. Rows have a column for each, and commands
+/// look columns up by name, so that many more would make every batch of rows expensive.
 pub(crate) const MAX_NAMES: usize = 5_000;
 /// Maximum number of diagnostics kept for one search.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;

@@ -13,7 +13,7 @@ use crate::casts;
 use crate::error_types::ErrorTypes;
 use crate::root;
 
-/// Maximum product lines of a file.
+/// Maximum number of product lines of a file.
 const FILE_LINES_MAX: usize = 900;
 /// Maximum number of lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;

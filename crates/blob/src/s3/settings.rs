@@ -44,7 +44,7 @@ pub struct S3Settings {
     pub request_timeout: Duration,
     /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// Maximum concurrent requests; others wait.
+    /// Maximum number of concurrent requests; others wait.
     pub requests_max: usize,
     /// Maximum number of attempts per request.
     pub attempts_max: u32,

@@ -22,7 +22,7 @@ use crate::hec::seconds;
 
 /// Maximum number of channels per connection, as announced in the handshake.
 const CHANNELS_MAX: usize = 300;
-/// Maximum open batches, one per index, of a connection; beyond it, the caller must take them.
+/// Maximum number of open batches, one per index, of a connection; beyond it, the caller must take them.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Text bytes and events after which the caller must take the batches.
 const BATCH_BYTES: usize = 1 << 20;

@@ -23,7 +23,7 @@ const RESERVED_DIVISOR: usize = 8;
 const RESERVED_MAX: usize = 128;
 /// Timeout of a TLS handshake; then the connection is closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
+/// Maximum number of concurrent handshakes of a port; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;
 /// Period in which [`PACE_BYTES`] of a body must arrive, or [`PACE_BYTES`] of an answer must be read. Readers of bodies
 /// may enforce stricter limits with better messages.

@@ -27,8 +27,8 @@ use super::shared_plans::{SettledPlan, SharedPlans};
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
 
-/// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
-/// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
+/// Maximum number of automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second.
+/// The remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
 pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
 /// Maximum number of templates of an inner value; with more, the location counts as dependent on values.
 const INNER_TEMPLATES_MAX: usize = 64;

@@ -22,7 +22,7 @@ const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Maximum number of events of a request.
 pub(crate) const EVENTS_MAX: u64 = 20;
-/// Maximum outstanding acknowledgements.
+/// Maximum number of outstanding acknowledgements.
 pub(crate) const OPEN_MAX: usize = 8;
 /// Maximum number of ids from earlier rounds that are still queried.
 const EARLIER_MAX: usize = 64;

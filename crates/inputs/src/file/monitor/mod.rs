@@ -51,9 +51,9 @@ pub struct MonitorOptions {
     pub clock: SharedClock,
     /// Number of parallel workers.
     pub workers: usize,
-    /// Maximum open files per worker.
+    /// Maximum number of open files per worker.
     pub open_max: usize,
-    /// Maximum new files held open before their first read.
+    /// Maximum number of new files held open before their first read.
     pub held_max: usize,
     /// Receives errors of files and folders.
     pub report: Box<dyn Fn(&str) + Send + Sync>,
