@@ -70,6 +70,28 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     found.map_or(0, |code| code.len() + 1)
 }
 
+/// Whether position `at` of a text may be inside a percent-encoded major breaker, for some bytes before and after the
+/// text; with `is_free_before`, no such breaker begins before the text. All bytes of the breaker after the `%` are
+/// hexadecimal digits.
+pub fn may_be_inside_percent_major(text: &[u8], at: usize, is_free_before: bool) -> bool {
+    if text.get(at).is_some_and(|after| !after.is_ascii_hexdigit()) {
+        return false;
+    }
+    let from = at.saturating_sub(PERCENT_MAJOR_BYTES_MAX);
+    match text[from..at].iter().rposition(|byte| !byte.is_ascii_hexdigit()) {
+        Some(place) if text[from + place] == b'%' => {
+            let rest = &text[from + place + 1..];
+            PERCENT_MAJOR_BREAKERS.iter().any(|code| {
+                let known = code.len().min(rest.len());
+                rest[..known].eq_ignore_ascii_case(&code[..known])
+            })
+        }
+        Some(_) => false,
+        // The breaker may begin before the text.
+        None => !is_free_before && at < PERCENT_MAJOR_BYTES_MAX,
+    }
+}
+
 /// Calls `token` with every token of the text as written, in order.
 ///
 /// The breakers of a block of bytes are found at once: a loop over single bytes would mispredict the end of nearly

@@ -6,10 +6,12 @@ use quarry_conf::PropsResolver;
 use quarry_eval::EngineError;
 use quarry_eval::command::MakeRowCommand;
 use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::lookup::LookupSource;
+use quarry_event::Metadata;
 use quarry_store::Snapshot;
 
-use crate::derive::{DerivationRequest, Derivations, DerivedNames, Tables};
+use crate::derive::{DerivationRequest, Derivations, DerivedNames, Tables, is_default_field};
 use crate::event_scan::{EventScan, ScanProgress};
 use crate::fields::{FieldRules, Projection, ShownFields};
 use crate::filter::{EventFilter, Origins};
@@ -19,8 +21,12 @@ use crate::pushed_commands::PushedCommands;
 use crate::pushed_predicates::PushedPredicates;
 use crate::row_selector::RowSelector;
 use crate::summary::{SummaryReader, SummaryStore};
-use crate::template_pages::{NeedleSlabs, PatternReaders, SlabCache, TemplateFactsCache};
+use crate::template_pages::{NeedleSlabs, PatternReaders, SlabCache, TemplateFactsCache, listed_names};
 use crate::top_k::TopKThreshold;
+
+/// Maximum number of fields that are read by name because they match a name pattern; the locations of more fields take
+/// longer to find than texts to read.
+const LISTED_NAMES_MAX: usize = 64;
 
 /// Field extraction rules, shared by all searches that run under the same settings.
 #[derive(Clone)]
@@ -104,7 +110,17 @@ impl ScanEnvironment<'_> {
         projection.test_patterns(&plan.condition);
         let kept = &side.pattern_readers;
         let rexes = PushedCommands::new(&plan.extractions, &mut projection, kept);
-        let (filter, demands, derivations) = self.condition(plan, &side.rules, &projection, &rexes)?;
+        let tables = match self.rules.skips_lookups {
+            true => Tables::skipped(Arc::clone(self.lookups)),
+            false => Tables::new(Arc::clone(self.lookups)),
+        };
+        let derived = match plan.fields {
+            FieldSource::IndexTime => DerivedNames::default(),
+            FieldSource::SearchTime => DerivedNames::new(side.rules.derived_names(), &tables, &self.labels.fields()),
+        };
+        self.list_fields(&mut projection, plan, &snapshot, side, &derived);
+        let (filter, demands, derivations) =
+            self.condition(plan, &side.rules, &projection, &rexes, (tables, &derived))?;
         let summary = plan.summary.clone().map(|summary| SummaryReader::new(summary, Arc::clone(self.summaries)));
         Ok(EventScan {
             snapshot,
@@ -147,6 +163,35 @@ impl ScanEnvironment<'_> {
         Ok(())
     }
 
+    /// Adds the fields that match the name patterns of a projection to its names, if the templates of the segments
+    /// determine them.
+    fn list_fields(
+        &self,
+        projection: &mut Projection,
+        plan: &Scan,
+        snapshot: &Snapshot,
+        side: &RuleSet,
+        derived: &DerivedNames,
+    ) {
+        let patterns = &projection.patterns;
+        let has_only_patterns = !projection.all && !projection.every && projection.tested_patterns.is_empty();
+        // Default fields are computed from texts.
+        let reads_texts = patterns.iter().any(|pattern| is_default_field(pattern));
+        let is_plain = plan.extractions.is_empty() && plan.summary.is_none() && plan.fields == FieldSource::SearchTime;
+        if patterns.is_empty() || !has_only_patterns || reads_texts || !is_plain {
+            return;
+        }
+        let (segments, messages) = (&snapshot.segments, &self.context.messages);
+        let is_wanted = |name: &str| patterns.iter().any(|pattern| wildcard_parts(pattern, name).is_some());
+        let found = listed_names(segments, &side.facts_cache, &side.rules, messages, &is_wanted);
+        let Some(mut fields) = found else { return };
+        let metas: Vec<Metadata> = segments.iter().flat_map(|segment| segment.metas().to_vec()).collect();
+        fields.extend(derived.fields_of(&metas).filter(|name| is_wanted(name)).cloned());
+        if fields.len() <= LISTED_NAMES_MAX {
+            projection.list(fields);
+        }
+    }
+
     /// Compiles the condition of a scan and the conditions of later commands that it tests ([`PushedPredicates`]), and
     /// prepares the rules that derive search-time fields.
     fn condition(
@@ -155,21 +200,14 @@ impl ScanEnvironment<'_> {
         rules: &FieldRules,
         projection: &Projection,
         rexes: &PushedCommands,
+        (tables, derived): (Tables, &DerivedNames),
     ) -> Result<(EventFilter, PushedPredicates, Derivations), EngineError> {
-        let tables = match self.rules.skips_lookups {
-            true => Tables::skipped(Arc::clone(self.lookups)),
-            false => Tables::new(Arc::clone(self.lookups)),
-        };
-        let derived = match plan.fields {
-            FieldSource::IndexTime => DerivedNames::default(),
-            FieldSource::SearchTime => DerivedNames::new(rules.derived_names(), &tables, &self.labels.fields()),
-        };
         let expressions = self.context.expressions();
-        let origins = Origins::new(rules, &derived);
+        let origins = Origins::new(rules, derived);
         let filter = EventFilter::new(&plan.condition, &origins)?;
         let demands =
             PushedPredicates::new(&plan.demands, &filter, &|field| rexes.value_source(field), &origins, &expressions)?;
-        let search = DerivationRequest { projection, filter: &filter, names: &derived, node: self.node.clone() };
+        let search = DerivationRequest { projection, filter: &filter, names: derived, node: self.node.clone() };
         let messages = &self.context.messages;
         let derivations = Derivations::new(rules.props(), &search, tables, self.labels, &expressions, messages)?;
         Ok((filter, demands, derivations))

@@ -321,6 +321,7 @@ impl EventScan {
             };
             match (coded, rows) {
                 (false, Some(placed)) => self.drop_excluded_rows(placed.rows, left).map(Some),
+                (true, Some(placed)) if self.projection.listed.is_some() => self.found_columns(&placed.rows).map(Some),
                 (_, rows) => Ok(rows.map(|placed| placed.rows)),
             }
         });
@@ -399,7 +400,7 @@ impl EventScan {
             return FieldNames::NONE;
         }
         // Rules that compute fields may read any field.
-        if self.projection.includes_unnamed() || way.computed.is_some() {
+        if self.projection.has_patterns() || way.computed.is_some() {
             return FieldNames::ALL;
         }
         let names = self.extracted_names();
@@ -432,13 +433,15 @@ impl EventScan {
             true => rows::decode_rows_except_numbers(&rows)?,
             false => rows::decode_rows(&rows)?,
         })?;
-        if self.projection.includes_unnamed() { self.found_columns(&rows) } else { Ok(rows) }
+        if self.projection.has_patterns() { self.found_columns(&rows) } else { Ok(rows) }
     }
 
     /// The rows of a search that reads fields without naming them: the fields that events have, sorted by name, after
     /// the columns of every event. Which other columns there are, and their order, depends on how a page is stored.
     fn found_columns(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
-        let is_named = |name: &str| !self.projection.all && self.projection.names.iter().any(|named| named == name);
+        let Projection { all, names, listed, .. } = &self.projection;
+        let is_listed = |name: &str| listed.as_ref().is_some_and(|listed| listed.contains(name));
+        let is_named = |name: &str| !all && names.iter().any(|named| named == name) && !is_listed(name);
         let has_value = |at: usize| rows.column(at).logical_null_count() < rows.num_rows();
         let schema = rows.schema_ref();
         let name = |at: usize| schema.field(at).name().as_str();

@@ -94,6 +94,8 @@ pub(crate) struct Projection {
     pub names: Vec<String>,
     /// Fields by name pattern (`user_*`).
     pub patterns: Vec<String>,
+    /// Fields among `names` that only match `patterns`; `None` if the fields that match are not known.
+    pub listed: Option<BTreeSet<String>>,
     /// Patterns that only the condition tests; a subset of `patterns`.
     pub tested_patterns: Vec<String>,
     /// Fields that the condition tests by name and that `all` or `patterns` already include.
@@ -115,6 +117,7 @@ impl Projection {
             every: needs.every,
             names: needs.fields.iter().cloned().collect(),
             patterns: needs.patterns.clone(),
+            listed: None,
             tested_patterns: Vec::new(),
             tested_names: Vec::new(),
             raw: needs.all || named("_raw"),
@@ -154,7 +157,19 @@ impl Projection {
 
     /// Whether the request includes fields whose names are known only from the event texts.
     pub(crate) fn includes_unnamed(&self) -> bool {
+        self.has_patterns() && self.listed.is_none()
+    }
+
+    /// Whether all fields are requested, or fields by name pattern.
+    pub(crate) fn has_patterns(&self) -> bool {
         self.all || !self.patterns.is_empty()
+    }
+
+    /// Adds the fields of the events that match the patterns.
+    pub(crate) fn list(&mut self, fields: BTreeSet<String>) {
+        let listed: BTreeSet<String> = fields.into_iter().filter(|name| !self.names.contains(name)).collect();
+        self.names.extend(listed.iter().cloned());
+        self.listed = Some(listed);
     }
 
     /// Whether a requested field must be extracted from text.

@@ -14,7 +14,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, SortKey as ValueKey, parse_exact_number, sort_key};
-use quarry_spl::ast::{SortCommand, SortKey};
+use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 use quarry_stdx::number::{integer_part, usize_of};
 
 use super::Execute;
@@ -117,7 +117,16 @@ impl Sort {
 fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3] {
     let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), StringViewBuilder::new());
     let mut scratch = String::new();
+    // Neither the texts of such a column nor numbers parsed from them are needed.
+    let is_typed = key.kind != SortKind::Str && matches!(reader, ColumnReader::Int(_) | ColumnReader::Time(_));
     for row in 0..reader.len() {
+        if is_typed && let Some(number) = reader.exact_number(row) {
+            let number_f64 = number.as_f64();
+            classes.push(if descending { -NUMBER } else { NUMBER });
+            numbers.push(Some(number_f64));
+            texts.append_option((number_f64.abs() >= MAX_EXACT_INTEGER).then(|| ordered_text(integer_of(number))));
+            continue;
+        }
         let value = reader.text(row, &mut scratch);
         let (class, number, text) = rank(key.kind, value);
         let turned = if descending && class != MISSING { -class } else { class };
@@ -193,4 +202,35 @@ pub(crate) fn sort_by_ranks(rows: RowBuffer, context: &CommandContext) -> Result
     let keys: Vec<_> = ranks.map(|(at, _)| (at, ascending)).collect();
     let sorted = rows::sort_rows_in_time(rows, &keys, None, &context.dataflow)?;
     Ok(Box::new(sorted.map(|batch| rows::drop_columns(&batch?, |name| name.starts_with(RANK_PREFIX)))))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use arrow::array::{AsArray as _, TimestampNanosecondArray};
+    use arrow::datatypes::Float64Type;
+    use quarry_spl::ast::{FieldPattern, Span};
+
+    use super::*;
+
+    #[test]
+    fn typed_columns_rank_like_their_texts() {
+        let field = FieldPattern { text: "a".to_owned(), span: Span::default() };
+        let integers = [Some(-7), None, Some(0), Some(9_007_199_254_740_993), Some(-9_007_199_254_740_995)];
+        let times = [Some(1_795_824_000_500_000_000), None, Some(-500_000_000), Some(0)];
+        let columns: [ArrayRef; 2] =
+            [Arc::new(Int64Array::from(integers.to_vec())), Arc::new(TimestampNanosecondArray::from(times.to_vec()))];
+        for (column, kind) in columns.iter().flat_map(|column| [(column, SortKind::Auto), (column, SortKind::Num)]) {
+            for descending in [false, true] {
+                let key = SortKey { field: field.clone(), descending, kind };
+                let typed = ranks(&ColumnReader::new(column), &key, descending);
+                let texts: ArrayRef = Arc::new(rows::as_text_array(column));
+                assert_eq!(typed, ranks(&ColumnReader::new(&texts), &key, descending), "{column:?} {kind:?}");
+            }
+        }
+        let by_text = SortKey { field, descending: false, kind: SortKind::Str };
+        let [_, numbers, _] = ranks(&ColumnReader::new(&columns[0]), &by_text, false);
+        assert_eq!(numbers.as_primitive::<Float64Type>().null_count(), integers.len());
+    }
 }

@@ -25,6 +25,28 @@ fn fields_without_values_are_no_fields() {
     assert_eq!(found, ["took=54.5"], "events with `note` or `u` do not match");
 }
 
+/// Patterns of field names that only some events have. The templates of most events determine which fields match.
+const PATTERNS: &[&str] = &[
+    "a*", "code*", "e*", "k*", "le*", "m*", "n*", "q*", "st*us", "t*", "took*", "us*", "*_id", "v*", "x*", "zon*",
+    "*{}", "*.b", "h*t", "nothing*",
+];
+
+#[test]
+fn fields_that_match_a_pattern_do_not_depend_on_storage() {
+    let of_pattern = |pattern: &&str| {
+        [
+            format!("* | table _time {pattern}"),
+            format!("status=404 OR level=INFO | fields host {pattern} | stats count(*) dc(*) by host"),
+            format!("* | rename {pattern} as renamed_* | stats count(renamed_*) by sourcetype"),
+            format!("host=web2 | rename {pattern} as renamed_* | where isnull(renamed_) | stats count by level"),
+        ]
+    };
+    compare(PATTERNS.iter().flat_map(of_pattern).map(|search| (search, TimeRange::ALL)));
+    let source = Arc::new(FixedSnapshot(store().snapshot().segments));
+    let found = run_search(&engine(), &source, "host=db1 | stats count(us*) count(ma*) by host", TimeRange::ALL);
+    assert_eq!(found, ["count(made)=60 | count(user)=60 | host=db1"]);
+}
+
 #[test]
 fn fields_of_events_are_sorted_by_name() {
     let plain = store().snapshot().segments;

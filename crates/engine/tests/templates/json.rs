@@ -144,6 +144,9 @@ fn every_form_of_value_reads_the_same_from_columns() {
             "k1=true | stats count",
             "NOT user=null | stats count by level",
             "f=0 | eval v=mvjoin(f, \",\") | table _time v",
+            "* | table _time k* *.note",
+            "* | rename in.* as inner.* | stats count by inner.level inner.in.user",
+            "level=INFO | stats count(k*) dc(*ote) values(a*) by level",
         ];
         let all = searches.chain(more.map(|search| search.to_owned()));
         compare_in(&store, &engine(), all.map(|search| (search, TimeRange::ALL)));

@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// A clock that advances 40 ms with each reading.
-    #[derive(Default)]
+    #[derive(Debug, Default)]
     struct ReadClock(AtomicI64);
 
     impl Clock for ReadClock {

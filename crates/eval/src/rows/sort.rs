@@ -232,6 +232,10 @@ impl RunBuffer {
             self.converter.append(&mut keys, &self.order.columns(batch))?;
             positions.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
+        if positions.len() == count && (1..count).all(|at| keys.row(at - 1) <= keys.row(at)) {
+            let (order, held) = (Arc::clone(&self.order), self.held.take());
+            return Ok(SortedBatches::of_ordered(order, batches, held));
+        }
         let heads = KeyHeads::of(&keys);
         let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| heads.head(key.as_ref())).zip(0..).collect();
         let order = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
@@ -260,6 +264,19 @@ struct SortedBatches {
 }
 
 impl SortedBatches {
+    /// The first rows of batches that are in order already.
+    fn of_ordered(order: Arc<SortOrder>, batches: Vec<RecordBatch>, held: MemoryReservation) -> SortedBatches {
+        let mut left = order.limit;
+        let mut first = |batch: RecordBatch| {
+            let rows = batch.num_rows().min(left);
+            left -= rows;
+            (rows > 0).then(|| batch.slice(0, rows))
+        };
+        let ready = batches.into_iter().filter_map(&mut first).collect();
+        let (batches, positions, sorted) = (Vec::new(), Vec::new(), Vec::new());
+        SortedBatches { order, batches, positions, sorted, next: 0, ready, _held: held }
+    }
+
     /// Builds the next batches; no batch at the end.
     fn build_batches(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
@@ -516,6 +533,20 @@ mod tests {
         for memory in [1 << 30, 1 << 20, 128 << 10] {
             assert!(sorted_numbers(memory, None) == expected, "{memory}");
             assert!(sorted_numbers(memory, Some(3_333)) == expected[..3_333], "{memory} with a limit");
+        }
+    }
+
+    #[test]
+    fn rows_in_order_stay_in_order() {
+        for (memory, limit) in [(1 << 30, None), (1 << 30, Some(3_333)), (128 << 10, None), (128 << 10, Some(3_333))] {
+            let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
+            let keys = [(2, SortOptions { descending: false, nulls_first: false })];
+            let mut found: Vec<i64> = Vec::new();
+            for batch in sort_rows(rows(&dataflow), &keys, limit, &dataflow).unwrap() {
+                found.extend(batch.unwrap().column(2).as_primitive::<Int64Type>().values());
+            }
+            let expected = 0..limit.map_or(ROWS, |limit| limit as i64);
+            assert!(found.into_iter().eq(expected), "{memory} {limit:?}");
         }
     }
 

@@ -337,6 +337,7 @@ fn rarest_offset(needle: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::may_be_inside_percent_major;
     use super::*;
 
     /// Characters with several spellings, of several lengths, and some without a case.
@@ -344,6 +345,32 @@ mod tests {
         'a', 'A', 'k', 'K', '\u{212a}', 'å', 'Å', '\u{212b}', 'ß', 'ẞ', 'i', 'İ', '\u{307}', 'ı', 'ü', 'Ü', 'σ', '日',
         ' ', '-',
     ];
+
+    #[test]
+    fn positions_that_no_encoded_breaker_can_contain_are_outside_whatever_surrounds_the_text() {
+        const BYTES: &[u8; 8] = b"%%2250Fx";
+        let mut state = 3_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let mut outside = 0;
+        for _ in 0..50_000 {
+            let lengths = [draw(6), 1 + draw(7), draw(6)];
+            let whole: Vec<u8> = (0..lengths.iter().sum()).map(|_| BYTES[draw(BYTES.len())]).collect();
+            let text = &whole[lengths[0]..lengths[0] + lengths[1]];
+            for at in (0..=text.len()).filter(|at| !may_be_inside_percent_major(text, *at, false)) {
+                let is_inside = is_inside_percent_major(&whole, lengths[0] + at);
+                assert!(!is_inside, "{at} of {text:?} in {whole:?}");
+                outside += 1;
+            }
+        }
+        assert!(outside > 10_000, "only {outside} positions are outside");
+        let told = |text: &str, at| may_be_inside_percent_major(text.as_bytes(), at, false);
+        assert!(!told("%ASA-6", 1) && !told("%2x", 3) && !told("acc 2", 5));
+        assert!(told("%20", 2) && told("%2", 2) && told("20", 1) && told("F", 1));
+        assert!(!may_be_inside_percent_major(b"20", 1, true) && may_be_inside_percent_major(b"%20", 2, true));
+    }
 
     #[test]
     fn texts_are_searched_around_the_anchor_as_everywhere() {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use quarry_conf::{PropsResolver, ReportRule, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
-use quarry_event::TermQuery;
 use quarry_event::term::MetaField;
+use quarry_event::{Metadata, TermQuery};
 use quarry_spl::analyse::expr_fields;
 
 use super::defaults::is_default_field;
@@ -205,6 +205,14 @@ impl DerivedNames {
     /// Events for which a rule may produce `field`, which may be a wildcard pattern.
     pub(crate) fn scope_of(&self, field: &str) -> Option<Scope> {
         self.find_scope(&self.from_rules.all, field)
+    }
+
+    /// The fields that rules, lookups and labels may produce in events of these sources, except those of rules that may
+    /// produce any field.
+    pub(crate) fn fields_of<'n>(&'n self, metas: &[Metadata]) -> impl Iterator<Item = &'n String> {
+        let scopes = self.from_rules.all.named.iter().chain(&self.from_search);
+        let applies = |scope: &Scope| metas.iter().any(|meta| scope.contains(&meta.sourcetype));
+        scopes.filter(move |(_, scope)| applies(scope)).map(|(name, _)| name)
     }
 
     /// Events for which a rule may produce `field` with a value that need not consist of whole tokens of the text.

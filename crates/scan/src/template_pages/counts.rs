@@ -103,7 +103,7 @@ impl EventScan {
 
     /// The part of each event that the report needs; `None` if counts do not suffice.
     fn counted_part(&self, slab: &Slab) -> Option<CountedPart> {
-        let Projection { all, every, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+        let Projection { all, every, names, patterns, listed: _, tested_patterns: _, tested_names: _, raw, index_time } =
             &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {
             return None;

@@ -21,6 +21,8 @@ pub(super) struct EdgeContext {
     pub right: bool,
     /// Whether no percent-encoded breaker lies in the value or shortly before it.
     pub free: bool,
+    /// Whether no percent-encoded breaker lies shortly before the value.
+    pub free_before: bool,
 }
 
 /// Computes the surroundings of a template's parts.
@@ -82,22 +84,25 @@ impl<'a> Edges<'a> {
 
     /// Whether no percent-encoded breaker lies in part `at` or shortly before it.
     pub(super) fn has_no_encoded_breaker(&self, at: usize) -> bool {
+        self.part_has_no_encoded_breaker(at) && self.has_no_encoded_breaker_before(at)
+    }
+
+    /// Whether no percent-encoded breaker lies shortly before part `at`.
+    pub(super) fn has_no_encoded_breaker_before(&self, at: usize) -> bool {
         let mut length = 0;
-        for before in (0..=at).rev() {
+        for before in (0..at).rev() {
             if !self.part_has_no_encoded_breaker(before) {
                 return false;
             }
-            if before < at {
-                length += match &self.parts[before] {
-                    TemplatePart::Literal(literal) => u32_of(literal.len()),
-                    TemplatePart::Variable(column) => self.traits(*column).min_len,
-                };
-            }
+            length += match &self.parts[before] {
+                TemplatePart::Literal(literal) => u32_of(literal.len()),
+                TemplatePart::Variable(column) => self.traits(*column).min_len,
+            };
             if length >= PERCENT_BREAKER_BYTES_MAX {
                 return true;
             }
         }
-        self.around.free
+        self.around.free_before
     }
 
     /// Whether no `%` of a part begins an encoded breaker. If the template describes the values of a column of another

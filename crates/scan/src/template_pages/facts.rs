@@ -17,10 +17,11 @@ use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
 use super::edges::{EdgeContext, Edges};
 use super::field_locations::FieldLocations;
+use super::listed_names::TemplateNames;
 use super::reports::TemplatePairs;
 use super::template_index::TemplateIndex;
-use crate::fields::ExtractionClass;
 use crate::fields::reports::Report;
+use crate::fields::{AutoExtraction, ExtractionClass};
 
 /// Maximum number of slabs whose facts are cached.
 const CACHED_SLABS_MAX: usize = 4_096;
@@ -96,6 +97,7 @@ impl TemplateFactsCache {
             words: OnceLock::new(),
             fields: Mutex::default(),
             pairs: Mutex::default(),
+            names: Mutex::default(),
             cached_bytes: held,
         });
         slabs.add(template_set, &facts);
@@ -111,6 +113,8 @@ pub(super) struct TemplateFacts {
     fields: Mutex<Vec<CachedField>>,
     /// Pairs of the transforms that take field names from the text.
     pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
+    /// Names of fields, by kind of automatic extraction.
+    names: Mutex<Vec<(AutoExtraction, Arc<TemplateNames>)>>,
     cached_bytes: Arc<CachedBytes>,
 }
 
@@ -128,8 +132,10 @@ impl Drop for TemplateFacts {
     fn drop(&mut self) {
         let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
         let pairs = self.pairs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.get_mut().unwrap_or_else(PoisonError::into_inner);
         let bytes = fields.iter().map(|field| field.locations.bytes()).sum::<usize>()
-            + pairs.iter().map(|(_, pairs)| pairs.memory_bytes()).sum::<usize>();
+            + pairs.iter().map(|(_, pairs)| pairs.memory_bytes()).sum::<usize>()
+            + names.iter().map(|(_, names)| names.memory_bytes()).sum::<usize>();
         self.cached_bytes.locations.fetch_sub(bytes, Ordering::Relaxed);
         let words = self.words.get().map_or(0, |words| words.memory_bytes());
         self.cached_bytes.words.fetch_sub(words, Ordering::Relaxed);
@@ -186,6 +192,7 @@ pub(super) struct Surroundings {
     left: [Bound; 2],
     right: [Bound; 2],
     free: BreakerFree,
+    free_before: BreakerFree,
 }
 
 /// Whether a match is bounded on one side of a part.
@@ -215,15 +222,16 @@ impl Surroundings {
             Bound::IfOutside => outside,
             Bound::Never => false,
         };
-        let free = match self.free {
+        let is_free = |free: BreakerFree| match free {
             BreakerFree::Always => true,
-            BreakerFree::IfOutside => outside.free,
+            BreakerFree::IfOutside => outside.free_before,
             BreakerFree::Never => false,
         };
         EdgeContext {
             left: holds(self.left[bounds as usize], outside.left),
             right: holds(self.right[bounds as usize], outside.right),
-            free,
+            free: is_free(self.free),
+            free_before: is_free(self.free_before),
         }
     }
 }
@@ -243,7 +251,7 @@ impl WordFacts {
                 facts.free[at] = no_sign;
                 continue;
             };
-            let around = EdgeContext { left: true, right: true, free: true };
+            let around = EdgeContext { left: true, right: true, free: true, free_before: true };
             facts.free[at] = no_sign
                 || templates.iter().all(|template| {
                     let edges = Edges { template_set, parts: &template.parts, around, free: &facts.free };
@@ -358,6 +366,29 @@ impl TemplateFacts {
         found
     }
 
+    /// The names that automatic extraction of a kind finds, computed with `find` the first time.
+    pub(super) fn names_of(
+        &self,
+        automatic: AutoExtraction,
+        find: impl FnOnce() -> TemplateNames,
+    ) -> Arc<TemplateNames> {
+        let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let known_in = |names: &[(AutoExtraction, Arc<TemplateNames>)]| {
+            names.iter().find(|(known, _)| *known == automatic).map(|(_, names)| Arc::clone(names))
+        };
+        if let Some(known) = known_in(&lock()) {
+            return known;
+        }
+        let found = Arc::new(find());
+        let mut names = lock();
+        // If two workers compute the names at once, one result is kept.
+        if known_in(&names).is_none() && self.cached_bytes.locations.load(Ordering::Relaxed) < LOCATIONS_BYTES_MAX {
+            self.cached_bytes.locations.fetch_add(found.memory_bytes(), Ordering::Relaxed);
+            names.push((automatic, Arc::clone(&found)));
+        }
+        found
+    }
+
     /// Caches a field's locations, up to the memory limit.
     fn cache_field(&self, fields: &mut Vec<CachedField>, field: CachedField) {
         if fields.len() >= CACHED_FIELDS_MAX {
@@ -373,7 +404,7 @@ impl TemplateFacts {
 /// The edges of a template. With `outside`, the text that it describes is bounded on both sides, and no percent-encoded
 /// breaker precedes it.
 fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a [bool], outside: bool) -> Edges<'a> {
-    let around = EdgeContext { left: outside, right: outside, free: outside };
+    let around = EdgeContext { left: outside, right: outside, free: outside, free_before: outside };
     Edges { template_set, parts: &template.parts, around, free }
 }
 
@@ -395,7 +426,8 @@ fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> B
             (false, true) => Bound::Always,
             (false, false) => Bound::Never,
         };
-        let free = match (closed.has_no_encoded_breaker(at), open.has_no_encoded_breaker(at)) {
+        // Whether this holds whatever precedes the text that the template describes, and whether it holds at its start.
+        let free = |always: bool, at_start: bool| match (always, at_start) {
             (true, _) => BreakerFree::Always,
             (false, true) => BreakerFree::IfOutside,
             (false, false) => BreakerFree::Never,
@@ -404,7 +436,8 @@ fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> B
         let surroundings = Surroundings {
             left: sets.map(|set| bound(before, open_start, firsts, set)),
             right: sets.map(|set| bound(after, open_end, lasts, set)),
-            free,
+            free: free(closed.has_no_encoded_breaker(at), open.has_no_encoded_breaker(at)),
+            free_before: free(closed.has_no_encoded_breaker_before(at), open.has_no_encoded_breaker_before(at)),
         };
         PartFacts { surroundings, open_edge: at > 0 && !before.is_subset(breakers) && !here.is_subset(breakers) }
     });
@@ -445,6 +478,29 @@ mod tests {
         known.of(&slab());
         assert_eq!(held(), 0, "an unused slab is dropped when another is added");
         assert!(known.slabs.lock().unwrap().by_address.contains_key(&Arc::as_ptr(&second).addr()));
+    }
+
+    #[test]
+    fn an_encoded_breaker_in_a_nested_value_concerns_only_what_follows_it() {
+        let literal = |text: &str| TemplatePart::Literal(text.as_bytes().into());
+        let column = |parent, kind, values: &[&str]| {
+            let mut traits = ValueTraits::default();
+            values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+            Column { parent, kind, traits, values: 1 }
+        };
+        let templates = |parts: [TemplatePart; 2]| ColumnKind::Templates([Template { parts: parts.to_vec() }].into());
+        let columns = vec![
+            column(None, templates([literal("12:00:00 "), TemplatePart::Variable(1)]), &["12:00:00 fw tag=a%20b"]),
+            column(Some(0), templates([literal("fw tag="), TemplatePart::Variable(2)]), &["fw tag=a%20b"]),
+            column(Some(1), ColumnKind::Texts, &["a%20b"]),
+        ];
+        let facts = WordFacts::new(&TemplateSet { columns, ..TemplateSet::default() });
+        let whole = EdgeContext { left: true, right: true, free: true, free_before: true };
+        let inner = facts.parts(0, 0)[1].surroundings.context(whole, Bounds::Breakers);
+        assert!(!inner.free && inner.free_before);
+        let parts = facts.parts(1, 0);
+        assert!(parts[0].surroundings.context(inner, Bounds::Breakers).free);
+        assert!(!parts[1].surroundings.context(inner, Bounds::Breakers).free);
     }
 
     #[test]

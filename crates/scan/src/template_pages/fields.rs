@@ -12,6 +12,7 @@
 //! (`AutoExtraction::by_pattern`).
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use quarry_conf::KvMode;
@@ -97,6 +98,24 @@ pub(super) fn template_locations(
         _ => ValueLocation::Text.into(),
     });
     located.collect()
+}
+
+/// The names of all fields that automatic extraction finds in the texts of `template`; `None` if values may add names.
+pub(super) fn template_names(
+    template_set: &TemplateSet,
+    template: &Template,
+    automatic: AutoExtraction,
+    json: &JsonColumns<'_>,
+) -> Option<BTreeSet<String>> {
+    let pairs = |escaped| Sample::of_pairs(template_set, template)?.pair_names(escaped);
+    match (automatic.kv_mode, automatic.auto_json) {
+        (KvMode::None, _) => Some(BTreeSet::new()),
+        (KvMode::Xml | KvMode::Multi, _) => None,
+        (KvMode::Json, _) => json.names(template),
+        (KvMode::AutoEscaped, _) => pairs(true),
+        (KvMode::Auto, true) if Sample::new(template_set, template)?.begins_as_object()? => json.names(template),
+        (KvMode::Auto, _) => pairs(false),
+    }
 }
 
 /// Whether texts of the template may be parsed as JSON, XML or a table, where a field can have several values.
@@ -346,6 +365,26 @@ impl Sample<'_> {
             }
         }
         Some(found)
+    }
+
+    /// The names of all pairs; `None` if values may add pairs. The proof of [`Sample::pairs`] does not depend on names.
+    fn pair_names(&self, escaped: bool) -> Option<BTreeSet<String>> {
+        self.pairs(&[], escaped)?;
+        let (mut names, mut optional) = (BTreeSet::new(), Vec::new());
+        let mut take = |key: &str| match optional_pairs::placeholder_column(key).filter(|_| self.has_optional_pairs) {
+            Some(column) => optional.push(column),
+            None => drop(names.insert(extracted_name(&clean_key(key)).to_owned())),
+        };
+        match escaped {
+            true => auto_kv_escaped(&self.text, &mut |key, _| take(key)),
+            false => auto_kv(&self.text, &mut |key, _| take(key)),
+        }
+        for column in optional {
+            for form in optional_pairs::pair_forms(self.template_set, column)? {
+                names.extend(Sample::of_form(self.template_set, form)?.pair_names(escaped)?);
+            }
+        }
+        Some(names)
     }
 
     /// Adds the regions of the keys in `copied`, whose values have escapes. Fields with values that must be unescaped

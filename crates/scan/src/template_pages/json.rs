@@ -16,6 +16,7 @@
 //! Not here: `key=value` ([`super::fields`]); paths in the values of fields ([`super::paths`]).
 
 mod documents;
+mod names;
 mod prose;
 mod truncation;
 
@@ -175,14 +176,7 @@ impl<'a> JsonColumns<'a> {
         let mut found = vec![ValueLocation::Absent; names.len()];
         let mut members: Vec<(String, u32)> = Vec::new();
         let whole = json_fields(&sample.text, &mut |path, value| {
-            let joined;
-            let path = match outside {
-                "" => path,
-                outside => {
-                    joined = format!("{outside}.{path}");
-                    &joined
-                }
-            };
+            let path = &*join_paths(outside, path);
             if sample.has_members
                 && let Some((object, column)) = members_at(path)
             {
@@ -808,6 +802,14 @@ fn widest_kind(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
         };
     }
     widest
+}
+
+/// A path within the value at the path `outside`; the path itself if `outside` is empty.
+fn join_paths<'p>(outside: &str, path: &'p str) -> Cow<'p, str> {
+    match outside {
+        "" => Cow::Borrowed(path),
+        outside => Cow::Owned(format!("{outside}.{path}")),
+    }
 }
 
 /// If a path is a placeholder for optional members: the path of their object, and their column.

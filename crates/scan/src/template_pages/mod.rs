@@ -42,6 +42,7 @@ mod json;
 mod key_end;
 mod key_splits;
 mod line_counts;
+mod listed_names;
 mod listed_values;
 mod literals;
 mod needle_rows;
@@ -98,6 +99,7 @@ pub(crate) use self::conditions::{Conditions, RequiredWords};
 pub(crate) use self::facts::TemplateFactsCache;
 use self::field_locations::FieldLocations;
 use self::groups::{Groups, add_extracts, column_where_absent, read_groups, with_commands, with_extracts};
+pub(crate) use self::listed_names::listed_names;
 pub(crate) use self::needle_rows::NeedleSlabs;
 use self::outcome::{NO, Outcome, UNDECIDED, YES};
 use self::page::{PageReader, Rows};
@@ -248,6 +250,7 @@ impl EventScan {
             rules: &self.rules,
             names,
             paths: self.rexes.paths(),
+            is_listed: self.projection.listed.is_some(),
             words: self.filter.conditions().words().len(),
             tested: self.filter.conditions().tested_fields().collect(),
             computed: way.computed.as_ref(),
@@ -345,6 +348,7 @@ impl EventScan {
         }
         if !self.projection.includes_unnamed() {
             outcome = self.mark_unlocated_undecided(outcome, reader)?;
+            outcome = mark_open_undecided(outcome, reader)?;
         }
         Ok(outcome)
     }
@@ -352,7 +356,7 @@ impl EventScan {
     /// Whether the first and last event can represent a page: all its events match, and their requested fields differ
     /// only in their times.
     fn is_represented_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
-        let Projection { all, every, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
+        let Projection { all, every, names, patterns, listed: _, tested_patterns: _, tested_names: _, raw, index_time } =
             &self.projection;
         let is_alike = |name: &String| {
             name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_uniform()
@@ -441,8 +445,9 @@ impl EventScan {
     fn mark_indexed_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let slab = reader.slab;
         let fields = reader.fields_by_row()?;
-        let mut doubted: Vec<u32> =
-            fields.iter().filter(|field| slab.reads_field(field.name)).map(|field| field.row).collect();
+        let matches_pattern = |name: &str| self.projection.has_patterns() && self.projection.includes(name);
+        let is_read = |name: &str| slab.reads_field(name) || matches_pattern(name);
+        let mut doubted: Vec<u32> = fields.iter().filter(|field| is_read(field.name)).map(|field| field.row).collect();
         for column in slab.overriding_columns() {
             match &reader.column(*column)?.rows {
                 Some(rows) => doubted.extend_from_slice(rows),
@@ -515,7 +520,7 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<Option<PositionedRows>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
-        let wants_text = self.projection.raw || self.projection.includes_unnamed();
+        let wants_text = self.projection.raw || self.projection.has_patterns();
         let by_text = wants_text || reader.may_override_locations() || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.needs_any_pattern() {
             let (rows, positions) = self.test_undecided(rows, reader, context)?;
@@ -671,8 +676,17 @@ impl EventScan {
 
     /// Whether only the number of events is requested.
     pub(super) fn only_counts(&self) -> bool {
-        let Projection { all, every: _, names, patterns, tested_patterns: _, tested_names: _, raw, index_time } =
-            &self.projection;
+        let Projection {
+            all,
+            every: _,
+            names,
+            patterns,
+            listed: _,
+            tested_patterns: _,
+            tested_names: _,
+            raw,
+            index_time,
+        } = &self.projection;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
     }
@@ -695,6 +709,19 @@ fn has_letters(query: &TermQuery) -> bool {
         TermQuery::Or(parts) => parts.iter().filter(|part| !matches!(part, TermQuery::Marked(_))).all(has_letters),
         _ => false,
     }
+}
+
+/// Makes matching events undecided if they may have fields beyond those that the search lists.
+fn mark_open_undecided(outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    let Some(open) = reader.slab.open_keys() else { return Ok(outcome) };
+    let keys = reader.keys()?;
+    if !keys.iter().any(|key| open[*key as usize]) {
+        return Ok(outcome);
+    }
+    let mut each = outcome.into_each(reader.len());
+    let sure = each.iter_mut().zip(keys.iter()).filter(|(answer, _)| **answer == YES);
+    sure.filter(|(_, key)| open[**key as usize]).for_each(|(answer, _)| *answer = UNDECIDED);
+    Ok(Outcome::Each(each))
 }
 
 /// Makes matching events undecided if they contain a requested field several times.

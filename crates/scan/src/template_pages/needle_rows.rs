@@ -138,7 +138,16 @@ impl EventScan {
     ) -> Result<Option<Arc<Slab>>, EngineError> {
         let words = self.filter.conditions().words().len();
         let (rules, messages) = (&self.rules, &context.messages);
-        let asked = SlabRequest { rules, names: &[], paths: &[], words, tested: Vec::new(), computed: None, messages };
+        let asked = SlabRequest {
+            rules,
+            names: &[],
+            paths: &[],
+            is_listed: false,
+            words,
+            tested: Vec::new(),
+            computed: None,
+            messages,
+        };
         self.needles.slabs.of(segment, &asked)
     }
 

@@ -31,6 +31,7 @@ use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::key_splits::{Division, KeySplit};
 use super::line_counts::locate_line_count;
+use super::listed_names::ListedSlab;
 use super::listed_values::ListedValues;
 use super::paths::{LocatedPaths, PathRoots, locate_path};
 use super::planned_template::PlannedTemplate;
@@ -89,6 +90,8 @@ pub(super) struct Slab {
     paths: Vec<LocatedPaths>,
     /// See [`Slab::overriding_columns`].
     overriding_columns: Vec<u32>,
+    /// See [`Slab::open_keys`].
+    open_keys: Option<Vec<bool>>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that computed fields read, and tested fields that patterns produce.
     computed_of: Vec<String>,
@@ -116,6 +119,8 @@ pub(super) struct SlabRequest<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
     pub paths: &'a [PushedPaths],
+    /// Whether the names include listed fields ([`super::listed_names`]).
+    pub is_listed: bool,
     /// Number of words in the conditions.
     pub words: usize,
     /// Fields of the tests in the conditions, in order.
@@ -160,7 +165,10 @@ impl SlabCache {
             return Ok(slab.clone());
         }
         let slab = match segment.template_set()? {
-            Some(set) => Slab::new(segment, self.facts_cache.of(&set), set, asked).map(Arc::new),
+            Some(set) => {
+                let slab = Slab::new(segment, self.facts_cache.of(&set), set, asked);
+                slab.map(|slab| Arc::new(if asked.is_listed { slab.with_open_keys(asked) } else { slab }))
+            }
             None => None,
         };
         if known.len() == CACHED_SLABS_MAX {
@@ -266,6 +274,7 @@ impl Slab {
             aliases,
             paths,
             overriding_columns,
+            open_keys: None,
             computed: asked.computed.cloned(),
             computed_of,
             words: (0..asked.words).map(|_| OnceLock::new()).collect(),
@@ -282,6 +291,29 @@ impl Slab {
             facts,
             template_set: set,
         })
+    }
+
+    /// Finds the keys whose events may have fields that are not listed.
+    fn with_open_keys(mut self, asked: &SlabRequest<'_>) -> Slab {
+        let Some(ColumnKind::Templates(templates)) = self.template_set.columns.first().map(|column| &column.kind)
+        else {
+            return self;
+        };
+        let dictionary = |column| self.segment.dictionary(column).ok();
+        let slab = ListedSlab {
+            set: &self.template_set,
+            templates,
+            facts: &self.facts,
+            dictionary: &dictionary,
+            metas: &self.metas,
+            rules: asked.rules,
+            messages: asked.messages,
+        };
+        let first_of = |class: usize| self.class_of.iter().position(|known| *known as usize == class);
+        let one_of_each = (0..self.classes).filter_map(|class| self.metas.get(first_of(class)?));
+        let open_keys = slab.open_keys(one_of_each);
+        self.open_keys = open_keys;
+        self
     }
 
     /// Whether the slab has events of this scope, which is XML, and markup or references may divide their values.
@@ -358,6 +390,12 @@ impl Slab {
     /// as text.
     pub(super) fn overriding_columns(&self) -> &[u32] {
         &self.overriding_columns
+    }
+
+    /// For each key, whether its events may have fields beyond those that the search lists, so that they are read as
+    /// text; `None` if no event may.
+    pub(super) fn open_keys(&self) -> Option<&[bool]> {
+        self.open_keys.as_deref()
     }
 
     fn is_produced_by_rules(&self, name: &str) -> bool {

@@ -74,8 +74,16 @@ pub(crate) fn fields_to_store(
     // Events without a stored value have the default value, so `find_stored` never finds this field.
     let names: Vec<String> = names.iter().filter(|name| *name != LINE_COUNT_FIELD).cloned().collect();
     assert!(names.is_sorted(), "the fields stored come in the order of their names");
-    let request =
-        SlabRequest { rules, names: &names, paths: &[], words: 0, tested: Vec::new(), computed: None, messages };
+    let request = SlabRequest {
+        rules,
+        names: &names,
+        paths: &[],
+        is_listed: false,
+        words: 0,
+        tested: Vec::new(),
+        computed: None,
+        messages,
+    };
     // Without the columns stored so far, because the choice must not depend on them.
     let plain = Arc::new(TemplateSet { extractions: Vec::new(), extracted_names: None, ..TemplateSet::clone(&set) });
     let facts = TemplateFactsCache::default().of(&plain);

@@ -19,10 +19,11 @@ mod prefilters;
 mod run;
 mod spans;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::segment::{PERCENT_MAJOR_BYTES_MAX, WordBound, WordPattern, is_breaker, is_major, spellings};
+use quarry_event::segment::{WordBound, WordPattern, is_breaker, is_major, may_be_inside_percent_major, spellings};
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
     TemplateSet, TimeLayout, ValueTraits,
@@ -160,7 +161,7 @@ impl Word {
         if self.opaque {
             return Ok(WordPlan { runs: None });
         }
-        let around = EdgeContext { left: true, right: true, free: true };
+        let around = EdgeContext { left: true, right: true, free: true, free_before: true };
         let plan = |probe: &Probe| Planner { probe, template_set, facts, segment }.column_plan(0, around);
         let runs = self.runs.iter().map(|spellings| spellings.iter().map(plan).collect());
         Ok(WordPlan { runs: Some(runs.collect::<Result<_, _>>()?) })
@@ -382,7 +383,7 @@ impl Probe {
             return YES;
         }
         if !around.free {
-            return if self.matches_anywhere(whole, text) { YES } else { UNDECIDED };
+            return if self.matches_anywhere(whole, text, around) { YES } else { UNDECIDED };
         }
         let is_sure = if around.left && around.right {
             whole.pattern.is_match(text)
@@ -402,23 +403,20 @@ impl Probe {
         if open { UNDECIDED } else { NO }
     }
 
-    /// Whether the run matches in the text whatever bytes precede and follow the text: the bytes next to the match
-    /// bound it, and no percent-encoded breaker can contain them.
-    fn matches_anywhere(&self, whole: &WholePattern, text: &[u8]) -> bool {
-        let is_bound = |at: usize| {
-            let (Some((before, [last])), Some(after)) = (text[..at].split_last_chunk::<1>(), text.get(at)) else {
-                return false;
-            };
-            match whole.bound {
-                WordBound::Breaker => {
-                    let codes = &before[before.len().saturating_sub(PERCENT_MAJOR_BYTES_MAX)..];
-                    let is_no_code = (*last != b'%' && !last.is_ascii_hexdigit())
-                        || (*last != b'%' && codes.len() == PERCENT_MAJOR_BYTES_MAX && !codes.contains(&b'%'));
-                    (is_breaker(*last) || is_breaker(*after)) && is_no_code
-                }
-                WordBound::Major => is_major(*last) || is_major(*after),
-                WordBound::Whole => false,
+    /// Whether the run matches in the text with every possible byte before and after the text: a breaker bounds the
+    /// match, and no percent-encoded breaker can contain its ends.
+    fn matches_anywhere(&self, whole: &WholePattern, text: &[u8], around: EdgeContext) -> bool {
+        let is_next_to = |at: usize, bounds: fn(u8) -> bool| match (at.checked_sub(1), text.get(at)) {
+            (None, _) => around.left,
+            (_, None) => around.right,
+            (Some(before), Some(after)) => bounds(text[before]) || bounds(*after),
+        };
+        let is_bound = |at: usize| match whole.bound {
+            WordBound::Breaker => {
+                is_next_to(at, is_breaker) && !may_be_inside_percent_major(text, at, around.free_before)
             }
+            WordBound::Major => is_next_to(at, is_major),
+            WordBound::Whole => false,
         };
         let mut places = self.finder.positions(text);
         places.any(|start| {
@@ -484,11 +482,17 @@ impl Probe {
         let mut scratch = Vec::new();
         match (&values.values, kind) {
             (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
-                let mut text = Vec::new();
-                let answers = numbers.iter().map(|number| {
-                    text.clear();
-                    format.write(*number, &mut text);
-                    self.test_text(&text, around, &mut scratch)
+                let (mut text, mut last) = (Vec::new(), None);
+                let answers = numbers.iter().map(|number| match last {
+                    // Times often repeat.
+                    Some((known, answer)) if known == *number => answer,
+                    _ => {
+                        text.clear();
+                        format.write(*number, &mut text);
+                        let answer = self.test_text(&text, around, &mut scratch);
+                        last = Some((*number, answer));
+                        answer
+                    }
                 });
                 page_answers(values, answers)
             }
@@ -549,15 +553,26 @@ fn counted_rows(
     Ok(rows)
 }
 
-/// The larger answer for each row.
-fn merge_answers(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
+/// The larger answer for each row; both lists are in the order of the rows.
+fn merge_answers(a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
     if a.is_empty() || b.is_empty() {
         return if a.is_empty() { b } else { a };
     }
-    a.extend(b);
-    a.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-    a.dedup_by_key(|(row, _)| *row);
-    a
+    let mut merged = Vec::with_capacity(a.len() + b.len());
+    let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+    while let (Some((of_a, one)), Some((of_b, other))) = (a.peek().copied(), b.peek().copied()) {
+        match of_a.cmp(&of_b) {
+            Ordering::Less => merged.extend(a.next()),
+            Ordering::Greater => merged.extend(b.next()),
+            Ordering::Equal => {
+                merged.push((of_a, one.max(other)));
+                (a.next(), b.next());
+            }
+        }
+    }
+    merged.extend(a.chain(b));
+    debug_assert!(merged.is_sorted_by(|before, after| before.0 < after.0), "each row has one answer");
+    merged
 }
 
 /// Plans one probe for the columns of a slab.
@@ -834,6 +849,25 @@ mod tests {
         assert_eq!(told("q", false, &texts.concat(), &ends), [0; 0]);
         assert_eq!(told("abc", false, "", &[]), [0; 0]);
         assert_eq!(told("abc", false, "", &[0, 0]), [0; 0]);
+    }
+
+    #[test]
+    fn a_percent_sign_hides_a_word_only_if_it_may_begin_an_encoded_breaker() {
+        let around = |left, right| EdgeContext { left, right, free: false, free_before: false };
+        let told = |word: &str, text: &str, around| {
+            let word = Word::new(word, WordBound::Breaker, false);
+            word.runs[0][0].test_text(text.as_bytes(), around, &mut Vec::new())
+        };
+        for word in ["asa", "%asa", "asa-6", "6-305011"] {
+            assert_eq!(told(word, "%ASA-6-305011:", around(true, true)), YES, "{word}");
+        }
+        assert_eq!(told("%asa", "%ASA-6-305011:", around(false, true)), UNDECIDED);
+        assert_eq!(told("acc", "%20acc-", around(true, true)), UNDECIDED, "a code may bound the match");
+        assert_eq!(told("acc", "0 0acc-", around(true, true)), UNDECIDED, "no bound");
+        assert_eq!(told("acc", "acc-", around(true, true)), UNDECIDED, "the first byte may end a code");
+        let is_free_before = EdgeContext { free_before: true, ..around(true, true) };
+        assert_eq!(told("acc", "acc-", is_free_before), YES);
+        assert_eq!(told("asa", "%BSA", around(true, true)), NO);
     }
 
     #[test]

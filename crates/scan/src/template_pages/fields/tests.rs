@@ -95,6 +95,29 @@ fn pairs_are_located_in_templates() {
     assert_eq!(place(KV, "f=/v@?p x", &[&["2"]]), ValueLocation::Composite(parts.into()));
 }
 
+#[test]
+fn names_are_listed_unless_values_may_add_names() {
+    let listed = |text: &str, values: &[&[&str]]| {
+        let (template_set, template) = template_of(text, values);
+        let json = JsonColumns::new(&template_set, &|_| None);
+        let names = template_names(&template_set, &template, KV, &json)?;
+        Some(names.into_iter().collect::<Vec<_>>().join(" "))
+    };
+    for (text, values, expected) in [
+        ("at @ f=@ g-h=\"@\" x", &[&["12"][..], &["ab", "c"], &["a b"]][..], Some("f g_h")),
+        ("f=@ host=@", &[&["1"], &["2"]], Some("extracted_host f")),
+        ("plain @", &[&["a"]], Some("")),
+        ("plain @", &[&["a", "b=c"]], None),
+        ("f=1 @=1", &[&["k"]], None),
+        ("{\"a\":{\"b\":@},\"c\":[@]}", &[&["1"], &["2"]], Some("a.b c{}")),
+        ("{\"a\":\"@\"}", &[&["x=y"]], Some("a")),
+        ("{\"a\":1,\"@\":1}", &[&["k"]], None),
+        ("@{\"a\":1}", &[&["", " "]], None),
+    ] {
+        assert_eq!(listed(text, values).as_deref(), expected, "{text}");
+    }
+}
+
 /// A `TemplateSet` whose first columns hold values and whose later columns hold these templates, written as in
 /// [`place`].
 fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (TemplateSet, impl Fn(&str) -> Template) {

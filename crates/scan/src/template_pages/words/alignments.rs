@@ -322,7 +322,7 @@ mod tests {
             let set = template_set(&template, &columns);
             let facts = WordFacts::new(&set);
             let word = Word::new(&text[start..end], WordBound::Breaker, false);
-            let around = EdgeContext { left: true, right: true, free: true };
+            let around = EdgeContext { left: true, right: true, free: true, free_before: true };
             let free = facts.columns_without_encoded_breakers();
             let edges = Edges { template_set: &set, parts: &template.parts, around, free };
             let probe = &word.runs[0][0];

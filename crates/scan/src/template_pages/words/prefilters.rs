@@ -190,7 +190,7 @@ impl<'a> PrefilterPlanner<'a> {
         let edges = Edges {
             template_set: self.template_set,
             parts: &template.parts,
-            around: EdgeContext { left: false, right: false, free: false },
+            around: EdgeContext { left: false, right: false, free: false, free_before: false },
             free: self.free,
         };
         let text = &self.run.needle[piece.start..piece.end];

@@ -77,6 +77,7 @@ impl EdgeContext {
         EdgeContext {
             left: self.left && !matches!(cut, CutEnd::Start(_)),
             right: self.right && !matches!(cut, CutEnd::End(_)),
+            free_before: self.free_before && !matches!(cut, CutEnd::Start(_)),
             ..self
         }
     }
@@ -295,6 +296,7 @@ impl Planner<'_> {
             left: around_of(first).left,
             right: around_of(last).right,
             free: (first..=last).all(|at| around_of(at).free),
+            free_before: around_of(first).free_before,
         };
         let parts: Box<[SpanPart]> = parts.collect();
         Span { parts, around, alignments }
