@@ -19,7 +19,7 @@ use crate::node::{CollectorToken, TokenChange, TokenError};
 const FILE: &str = "etc/system/local/inputs.conf";
 /// Maximum size of the file in bytes; a larger file is not changed.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Maximum tokens of a node; a further token is refused.
+/// Maximum number of tokens of a node; a further token is refused.
 const TOKENS_MAX: usize = 10_000;
 /// Maximum bytes of a name and of a token; longer ones are refused.
 const NAME_BYTES_MAX: usize = 256;

@@ -56,8 +56,8 @@ pub fn router(state: ApiState) -> Router {
     Router::new().fallback_service(endpoints(state)).layer(from_fn(normalise_path))
 }
 
-/// Normalises paths as clients write them: drops trailing slashes, replaces plus signs by blanks, and replaces a doubly
-/// encoded slash by one that is encoded once.
+/// Normalises paths as clients write them: drops trailing slashes, replaces plus signs with blanks, and replaces a
+/// doubly encoded slash by one that is encoded once.
 async fn normalise_path(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let bare = path.trim_end_matches('/');

@@ -42,7 +42,7 @@ pub struct PreviewFile {
     pub sourcetype: Option<String>,
     /// Zone of times without a zone; the node's zone by default.
     pub zone: Option<String>,
-    /// Maximum events shown; a few by default.
+    /// Maximum number of events shown; a few by default.
     pub events: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ pub struct PreviewText {
     pub sourcetype: Option<String>,
     /// Zone of times without a zone; the node's zone by default.
     pub zone: Option<String>,
-    /// Maximum events shown; a few by default.
+    /// Maximum number of events shown; a few by default.
     pub events: Option<usize>,
 }
 

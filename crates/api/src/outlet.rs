@@ -2,8 +2,8 @@
 //! resources.
 //!
 //! A client that reads nothing for [`STALL_AFTER`] is *stalled*: its search gives up its slot and waits, with little
-//! memory, until the client reads again and a slot is free. After [`STALL_TIMEOUT`] the answer is cut off. An answer is
-//! also cut off at once if all stalled answers together hold [`STALLED_BYTES_MAX`], because rows may be long.
+//! memory, until the client reads again and a slot is free. After [`STALL_TIMEOUT`] the answer is aborted. An answer is
+//! also aborted immediately if all stalled answers together hold [`STALLED_BYTES_MAX`], because rows may be long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use tokio::time::timeout;
 
 use crate::search_slots::{SlotPermit, SlotPool, SlotPurpose};
 
-/// Maximum answers in progress, including stalled ones; further requests are refused. Each answer has a thread and some
-/// pages of events.
+/// Maximum number of answers in progress, including stalled ones; further requests are refused. Each answer has a
+/// thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;
 /// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Number of chunks buffered for a client; then the search waits.
 const CHUNKS_MAX: usize = 2;
-/// Maximum bytes of rows and text held by stalled answers together; an answer that would exceed it is cut off.
+/// Maximum bytes of rows and text held by stalled answers together; an answer that would exceed it is aborted.
 pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
 /// Approximate bytes that a stalled answer holds besides its text.
 const STALLED_ANSWER_BYTES: usize = 1 << 20;
 /// Time without reading after which a client is stalled.
 const STALL_AFTER: Duration = Duration::from_millis(100);
-/// Time without reading after which a client's answer is cut off.
+/// Time without reading after which a client's answer is aborted.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A chunk of a body, or the error that ends it.

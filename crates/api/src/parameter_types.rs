@@ -162,7 +162,7 @@ fn is_time(text: &str) -> bool {
 /// Count with which some clients request all entries.
 pub(crate) const UNLIMITED: &str = "-1";
 
-/// Maximum characters of a wrong value that are shown.
+/// Maximum length in characters of the part of a wrong value that is shown.
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// Splunk's spellings of booleans.

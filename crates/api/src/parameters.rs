@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::message::{ApiError, RefusalForm};
 use crate::parameter_types::{ParameterType, UNLIMITED, parse_flag, type_of, value_error};
 
-/// Maximum bytes of a request's body, except at endpoints that have another limit; a larger body is refused.
+/// Maximum bytes of a request's body, except at endpoints that have a limit of their own; a larger body is refused.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Content type of JSON, which Quarry's own interface also accepts for parameters.
 const JSON: &str = "application/json";

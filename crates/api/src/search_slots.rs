@@ -22,11 +22,11 @@ use crate::message::ApiError;
 const USER_SHARE: (usize, usize) = (3, 4);
 /// Maximum share of a user's slots that streams may have, not counting streams of stalled clients: two thirds.
 const STREAM_SHARE: (usize, usize) = (2, 3);
-/// Maximum waiting searches; further searches are refused.
+/// Maximum number of waiting searches; further searches are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
-/// Maximum searches with many rows that wait for other searches; each holds a thread and little memory. Further
-/// searches with many rows continue without waiting.
+/// Maximum number of searches with many rows that wait for other searches; each holds a thread and little memory.
+/// Further searches with many rows continue without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
 /// Default priority of a search.
@@ -70,8 +70,8 @@ struct Waiter {
 /// Limits of the slots of a server.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Maximum concurrent searches. Each may use every core and one blocking thread. Because logins and inputs need
-    /// blocking threads at any time, a server has more blocking threads than search slots.
+    /// Maximum number of concurrent searches. Each may use every core and one blocking thread. Because logins and
+    /// inputs need blocking threads at any time, a server has more blocking threads than search slots.
     all: usize,
     of_user: usize,
     streams_of_user: usize,
@@ -134,7 +134,7 @@ impl SlotPool {
         })
     }
 
-    /// Maximum concurrent searches.
+    /// Maximum number of concurrent searches.
     pub(crate) fn searches_max(&self) -> usize {
         self.bounds.all
     }
@@ -285,7 +285,7 @@ impl Queue {
         )
     }
 
-    /// Maximum searches and streams of a user.
+    /// Maximum number of searches and streams of a user.
     fn bounds_of(&self, user: &str, bounds: &Bounds) -> (usize, usize) {
         match self.quotas.get(user).copied().filter(|quota| *quota < bounds.of_user) {
             None => (bounds.of_user, bounds.streams_of_user),

@@ -20,10 +20,10 @@ use crate::search_slots::{Priority, SlotPermit, SlotPool, SlotPurpose};
 use crate::suppressions::Suppressions;
 use crate::uploads::Uploads;
 
-/// Maximum concurrent requests that work with documents; further requests wait. Each request may hold an answer in
-/// memory.
+/// Maximum number of concurrent requests that work with documents; further requests wait. Each request may hold an
+/// answer in memory.
 const DOCUMENT_PERMITS: usize = 8;
-/// Maximum concurrent requests with large bodies of documents; further requests wait.
+/// Maximum number of concurrent requests with large bodies of documents; further requests wait.
 const DOCUMENT_BODIES: usize = 8;
 
 /// Components and settings that the endpoints use.
@@ -98,7 +98,7 @@ impl ApiState {
         }
     }
 
-    /// Maximum concurrent searches.
+    /// Maximum number of concurrent searches.
     pub fn searches_max(&self) -> usize {
         self.slots.searches_max()
     }

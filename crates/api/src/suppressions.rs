@@ -12,7 +12,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_search::jobs::JOBS_FOLDER;
 use quarry_stdx::{Fault, log, private_file};
 
-/// Maximum suppressed searches. At this limit, a new suppression replaces the one that would end first.
+/// Maximum number of suppressed searches. At this limit, a new suppression replaces the one that would end first.
 const SUPPRESSIONS_MAX: usize = 10_000;
 /// File in the folder of jobs: a JSON list of saved searches, each with the time until which it is suppressed.
 const FILE: &str = "suppressions.json";

@@ -18,7 +18,7 @@ use crate::node::NodeCondition;
 
 /// Folder of files that come with requests, below the data directory.
 pub const FOLDER: &str = "run/uploads";
-/// Maximum files that are received or indexed at the same time; further files are refused.
+/// Maximum number of files that are received or indexed at the same time; further files are refused.
 pub(crate) const UPLOADS_MAX: usize = 4;
 /// Random bytes of a folder's name, written in hexadecimal.
 const NAME_BYTES: usize = 8;

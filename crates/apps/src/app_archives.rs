@@ -17,7 +17,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BLOCK: usize = 512;
 /// Maximum bytes of the attributes or the long name of an entry.
 const ATTRIBUTES_BYTES_MAX: u64 = 64 << 10;
-/// Maximum headers before an entry's own header, for a long name, a long link target or attributes.
+/// Maximum number of headers before an entry's own header, for a long name, a long link target or attributes.
 const HEADERS_MAX: usize = 8;
 /// Maximum bytes read after the end of an archive; writers fill archives up to the size of their buffer.
 const REST_BYTES_MAX: u64 = 1 << 20;

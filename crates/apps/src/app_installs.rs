@@ -62,7 +62,7 @@ pub struct InstalledApp {
 }
 
 impl Objects {
-    /// Installs an app from an archive, or replaces it by the archive's version.
+    /// Installs an app from an archive, or replaces it with the archive's version.
     pub fn install_app(&self, install: &AppInstall) -> Result<InstalledApp, ObjectError> {
         let _installing = match INSTALLING.try_lock() {
             Err(TryLockError::WouldBlock) => {

@@ -257,7 +257,7 @@ mod tests {
         let again = objects.pack_app("shop").unwrap();
         assert_eq!(again, package);
         let files: Vec<_> = std::fs::read_dir(folder.path().join(FOLDER)).unwrap().collect();
-        assert_eq!(files.len(), 1, "it replaces the one before, and nothing unfinished is left");
+        assert_eq!(files.len(), 1, "it replaces the earlier file, and nothing unfinished is left");
         assert_eq!(objects.app_package("shop", "shop.spl").unwrap(), std::fs::read(&package.path).unwrap());
     }
 

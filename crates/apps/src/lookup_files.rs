@@ -258,7 +258,7 @@ impl LookupFiles {
             roles => format!("one of the roles {}", roles.join(", ")),
         };
         Err(Fault::denied(format!(
-            "{name} is shared by {}: user {} may not change it: changes require {who}",
+            "{name} is shared by {}: user {} may not change it, because changes require {who}",
             app_name(app),
             user.user
         )))

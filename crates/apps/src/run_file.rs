@@ -70,7 +70,7 @@ pub fn management_address(data_dir: &Path) -> Option<String> {
     read(data_dir)?["mgmt"].as_str().map(str::to_owned)
 }
 
-/// Device and inode of a directory; a copy of the directory differs in at least one of these.
+/// Device and inode of a directory; a copy of the directory differs in at least one of them.
 fn device_and_inode(data_dir: &Path) -> io::Result<[u64; 2]> {
     let facts = fs::metadata(data_dir)?;
     Ok([facts.dev(), facts.ino()])

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Maximum number of distinct events per round; further events are counted without user, object and client.
 const EVENTS_MAX: usize = 100;
-/// Maximum characters of a recorded name; the rest is dropped, because failed logins contain arbitrary names.
+/// Maximum length in characters of a recorded name; the rest is dropped, because failed logins contain arbitrary names.
 const NAME_CHARS_MAX: usize = 100;
 
 /// Content of an audit event.

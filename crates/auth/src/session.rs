@@ -14,9 +14,9 @@ use crate::keyed_hash::KeyedHash;
 
 /// Default number of seconds without a request after which a session ends, as in Splunk.
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
-/// Maximum sessions per user; a further session ends one of them.
+/// Maximum number of sessions per user; a further session ends one of them.
 pub const SESSIONS_PER_USER_MAX: usize = 1_000;
-/// Maximum sessions of all users; a further session ends one of them.
+/// Maximum number of sessions of all users; a further session ends one of them.
 pub const SESSIONS_MAX: usize = 10_000;
 
 /// Open sessions.

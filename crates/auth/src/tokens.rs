@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::AuthError;
 
-/// Maximum tokens per user; a further token is refused.
+/// Maximum number of tokens per user; a further token is refused.
 pub const TOKENS_PER_USER_MAX: usize = 100;
-/// Maximum tokens of all users; a further token is refused.
+/// Maximum number of tokens of all users; a further token is refused.
 pub const TOKENS_MAX: usize = 10_000;
-/// Maximum characters of a token's audience; a longer one is refused.
+/// Maximum length in characters of a token's audience; a longer one is refused.
 pub const AUDIENCE_CHARS_MAX: usize = 256;
 /// Maximum size of a token; a larger one is refused unexamined.
 const TOKEN_BYTES_MAX: usize = 4 << 10;

@@ -9,13 +9,13 @@ use crate::AuthError;
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
 /// Role that administers users.
 pub const ADMIN_ROLE: &str = "admin";
-/// Minimum characters of a password (Splunk's default `minPasswordLength`).
+/// Minimum length in characters of a password (Splunk's default `minPasswordLength`).
 pub const PASSWORD_CHARS_MIN: usize = 8;
 /// Maximum bytes of a password; a longer one is refused.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
-/// Maximum characters of a user name; a longer one is refused.
+/// Maximum length in characters of a user name; a longer one is refused.
 const NAME_CHARS_MAX: usize = 100;
-/// Maximum users of a node; a further user is refused.
+/// Maximum number of users of a node; a further user is refused.
 const USERS_MAX: usize = 10_000;
 /// Names that users cannot have, because in paths they mean any user or no user.
 const RESERVED_NAMES: [&str; 2] = ["-", "nobody"];

@@ -67,7 +67,7 @@ impl BucketReader {
                 blocks.extend(locator.blocks());
             }
         }
-        // Several columns or slabs may use one of these.
+        // Several columns or slabs may use the same shared block.
         shared.sort_unstable_by_key(|at| at.offset);
         shared.dedup();
         blocks.extend(shared);
@@ -217,10 +217,10 @@ impl BucketReader {
         for at in self.blocks()? {
             if at.offset != end {
                 let place = BlockPosition::outside_slabs(at.kind.name(), at.offset);
-                return Err(place.corrupt(format!("the block before it ends at byte {end}")));
+                return Err(place.corrupt(format!("the previous block ends at byte {end}")));
             }
-            // The other checks read a page's blocks by kind and ignore blocks of an unexpected kind, so these are found
-            // here.
+            // The other checks read a page's blocks by kind and ignore blocks of an unexpected kind, so such blocks are
+            // found here.
             self.check_block(at)?;
             end = at.offset.saturating_add(u64::from(at.stored_len));
         }

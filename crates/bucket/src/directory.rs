@@ -24,7 +24,7 @@ const MAGIC: &[u8; 8] = b"QRYBUCKT";
 const FORMAT_VERSION: u32 = 1;
 /// Bytes of the header: magic, version, four zeroes.
 pub(crate) const HEADER_BYTES: usize = 16;
-/// Bytes of the trailer: offset and stored length of the directory, version, magic, and a checksum of these.
+/// Bytes of the trailer: offset and stored length of the directory, version, magic, and the checksum of all of them.
 pub(crate) const TRAILER_BYTES: usize = 32;
 
 pub(crate) fn bucket_header() -> [u8; HEADER_BYTES] {

@@ -1,7 +1,7 @@
 //! Request parts that were stored but possibly not answered before a crash. When a sender repeats such a request, these
 //! parts are not stored again.
 //!
-//! The store decides which parts these are and how long they are kept.
+//! The store decides which parts are recorded and how long they are kept.
 
 use crate::checksum::{RowChecksum, Table, check_row, delete_rows, known_sum};
 use crate::transaction::{CatalogTransaction, Row, StepResult, upsert, values};

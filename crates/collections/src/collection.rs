@@ -403,7 +403,7 @@ impl Collection {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
         let mut file = FileWriter::new(&transaction, Vec::new());
-        // The version decides, not the existence of the file, because a process that dies before the commit leaves a
+        // The version is tested, not the existence of the file, because a process that dies before the commit leaves a
         // file without tables.
         let takes_over = version == 0 && self.former_path.is_file();
         let documents = if takes_over { migration::documents(&self.former_path, &self.name)? } else { Vec::new() };

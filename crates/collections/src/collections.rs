@@ -9,7 +9,8 @@ use crate::{Collection, CollectionError, SharedDocuments};
 
 /// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
-/// Maximum open collections. Beyond the limit, the least recently used collection that is not in use now is closed.
+/// Maximum number of open collections. Beyond the limit, the least recently used collection that is not in use now is
+/// closed.
 const OPEN_MAX: usize = 32;
 /// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
@@ -101,7 +102,7 @@ impl Collections {
     /// Shares the documents of all collections with other nodes from now on. Call it before collections are used.
     ///
     /// Documents that only this node has are given to the other nodes; if a document differs, the database wins, and
-    /// the file of the collection is kept beside the new one. Collections that fail are tried again by
+    /// the file of the collection is kept beside the new one. Collections that fail are retried by
     /// [`Collections::apply_shared_changes`]; until then, writing to them fails.
     pub fn share_through(&self, shared: Arc<dyn SharedDocuments>) -> Result<(), CollectionError> {
         // Open collections do not know the database.

@@ -14,7 +14,7 @@ const FIELD: &str = "field.";
 const ACCELERATED: &str = "accelerated_fields.";
 /// Setting that refuses values that cannot be converted to their field's type, instead of dropping them.
 const ENFORCE_TYPES: &str = "enforceTypes";
-/// Maximum accelerations, regardless of limits.conf.
+/// Maximum number of accelerations, regardless of limits.conf.
 const ACCELERATIONS_MAX: usize = 100;
 
 /// Type of a field.

@@ -14,7 +14,7 @@ use crate::{CollectionError, KEY, USER};
 
 /// Maximum bytes of a text in an entry.
 const TEXT_BYTES_MAX: usize = 1_024;
-/// Maximum entries of one document per acceleration.
+/// Maximum number of entries of one document per acceleration.
 const ENTRIES_MAX: usize = 1_000;
 /// Byte that, appended to a prefix, sorts after every entry with that prefix.
 pub(crate) const PREFIX_END: u8 = 0xff;

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// Maximum parts of a name.
+/// Maximum number of parts of a name.
 const PARTS_MAX: usize = 64;
 
 /// A parsed field name.

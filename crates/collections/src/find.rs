@@ -24,7 +24,7 @@ pub struct Find {
     pub sort: Sort,
     /// Documents to skip.
     pub skip: usize,
-    /// Maximum documents returned; the caller enforces an upper bound.
+    /// Maximum number of documents returned; the caller enforces an upper bound.
     pub limit: usize,
     /// Members returned.
     pub projection: Projection,

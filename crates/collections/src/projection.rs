@@ -6,7 +6,7 @@ use crate::CollectionError;
 use crate::field_path::FieldPath;
 use crate::{KEY, USER};
 
-/// Maximum fields of a projection.
+/// Maximum number of fields of a projection.
 const FIELDS_MAX: usize = 1_000;
 /// Alias of the key.
 const ID: &str = "_id";

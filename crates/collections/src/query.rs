@@ -12,7 +12,7 @@ use crate::CollectionError;
 use crate::field_path::FieldPath;
 use crate::value_order::{compare, type_rank};
 
-/// Maximum conditions of a query; a field, its test and each operator count separately.
+/// Maximum number of conditions of a query; a field, its test and each operator count separately.
 const CONDITIONS_MAX: usize = 20_000;
 /// Maximum nesting of conditions.
 const DEPTH_MAX: usize = 64;

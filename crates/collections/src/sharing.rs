@@ -27,13 +27,13 @@ pub struct DocumentChange {
 pub struct SharedState {
     /// Number of the last change in the database, whichever collection it changed.
     pub last: i64,
-    /// The database may have deleted the rows of documents of this collection that were removed up to this number. A
+    /// Number of a change. The database may no longer have the rows that record the removals up to this change. A
     /// replica that has applied fewer changes reads the whole collection again.
     pub purged: i64,
 }
 
-/// The documents to write, in parts: returns the part with a given number, counted from 0; an empty part means that
-/// there are no more.
+/// Function that supplies the documents to write in parts. Its argument is the number of the part, from 0; an empty
+/// part marks the end.
 pub type ChangeParts<'p> = &'p dyn Fn(usize) -> Result<Vec<DocumentChange>, Fault>;
 
 /// Documents of collections that several nodes share. A collection is named by its app and its name.
@@ -54,10 +54,10 @@ pub trait SharedDocuments: Debug + Send + Sync {
     /// last change, ordered by this number; empty at the end.
     fn page(&self, collection: (&str, &str), after: i64, last: i64) -> Result<Vec<(i64, DocumentChange)>, Fault>;
 
-    /// Writes documents for all nodes, all or none; returns the number of the last of these changes. Fails if the
-    /// collection has changes with numbers above `known`. Only inside [`SharedDocuments::exclusively`].
+    /// Writes documents for all nodes in one transaction; returns the number of the last of these changes. Fails if the
+    /// collection has changes with numbers above `known`. Call it only inside [`SharedDocuments::exclusively`].
     fn put(&self, collection: (&str, &str), known: i64, parts: ChangeParts<'_>) -> Result<i64, Fault>;
 
-    /// Removes all documents of a collection. Only inside [`SharedDocuments::exclusively`].
+    /// Removes all documents of a collection. Call it only inside [`SharedDocuments::exclusively`].
     fn clear(&self, collection: (&str, &str)) -> Result<(), Fault>;
 }

@@ -10,7 +10,7 @@ use crate::field_path::FieldPath;
 use crate::value_order::compare;
 use crate::{CollectionError, Pairs};
 
-/// Maximum fields of an order.
+/// Maximum number of fields of an order.
 const FIELDS_MAX: usize = 32;
 /// Memory limit of sorting without an acceleration, in bytes.
 const SORT_BYTES_MAX: usize = 64 << 20;

@@ -59,9 +59,9 @@ pub struct Permissions {
 pub struct SearchLimits {
     /// Terms that all events must match (the roles' `srchFilter` settings, combined).
     pub filter: Option<String>,
-    /// Maximum seconds of a search's time range, counted back from its end (`srchTimeWin`).
+    /// Maximum length of a search's time range in seconds, counted back from its end (`srchTimeWin`).
     pub window_s: Option<u64>,
-    /// Maximum concurrent searches (`srchJobsQuota`); `None` is unlimited.
+    /// Maximum number of concurrent searches (`srchJobsQuota`); `None` is unlimited.
     pub jobs: Option<usize>,
     /// Maximum concurrent real-time searches (`rtSrchJobsQuota`); `None` is unlimited.
     pub real_time_jobs: Option<usize>,

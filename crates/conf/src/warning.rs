@@ -118,7 +118,7 @@ fn nearest_hint(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
 
-/// Maximum characters of a line or value in a warning.
+/// Maximum length in characters of a line or value in a warning.
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// A text truncated for display.

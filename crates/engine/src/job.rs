@@ -538,7 +538,7 @@ fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagno
 }
 
 /// The kind of a search's rows. If the search begins with a saved search, a base search of a data model or subsearches,
-/// and does not transform their rows, their kind decides.
+/// and does not transform their rows, their kind is also the kind of the search.
 fn kind_of(
     pipeline: &Pipeline,
     knowledge: &dyn KnowledgeSource,

@@ -129,7 +129,7 @@ impl Runner {
         CommandContext { range: plan.range(self.context.range), ..self.context.clone() }
     }
 
-    /// The rows of a plan; `exchanged` has the rows of its exchange if they come from elsewhere.
+    /// The rows of a plan; `exchanged` has the rows of its exchange if they were computed by other engines.
     fn rows_of(
         &self,
         plan: &Plan,

@@ -269,7 +269,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    // A wildcard matches only measurement fields, so all of these are kept.
+    // A wildcard matches only measurement fields, so all of them are kept.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
     rows::drop_columns(&keyed, |name| !is_read(name))
 }

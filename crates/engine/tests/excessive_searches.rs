@@ -41,7 +41,7 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
     let store = Arc::new(MemoryStore::new("main"));
     let engine = engine(&EngineOptions::default());
     let deep = format!("{}n+1{}", "(".repeat(60), ")".repeat(60));
-    // Each command pulls rows from the one before it.
+    // Each command pulls rows from the previous command.
     let text = format!(
         "| makeresults | streamstats count AS n{}",
         format!(" | streamstats sum(n) AS n | eval n={deep}").repeat(49)

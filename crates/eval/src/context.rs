@@ -293,7 +293,7 @@ impl Stop {
         finish_ns != i64::MAX && self.clock().is_some_and(|clock| passed_ns(clock) >= after_ns)
     }
 
-    /// Like [`Stop::is_overdue`]; if true, records that work was cut short.
+    /// Like [`Stop::is_overdue`]; if true, records that work ended early.
     fn cuts_after(&self, after_ns: i64) -> bool {
         let is_cut_by_outer = self.outer.as_ref().is_some_and(|outer| outer.cuts_after(after_ns));
         let is_overdue = is_cut_by_outer || self.is_past_own_end(after_ns);

@@ -31,7 +31,7 @@ pub fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> 
     Some(parts)
 }
 
-/// Replaces the wildcards of the template by the parts, in order; surplus wildcards are removed.
+/// Replaces the wildcards of the template with the parts, in order; surplus wildcards are removed.
 pub fn fill_wildcards(template: &str, parts: &[&str]) -> String {
     let mut parts = parts.iter();
     let mut filled = String::new();

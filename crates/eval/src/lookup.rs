@@ -115,7 +115,7 @@ pub struct Location {
     pub time_zone: Option<String>,
 }
 
-/// A database of addresses.
+/// A database of IP addresses and their locations.
 pub trait AddressLocations: Send + Sync {
     /// Location of an address. Names are in the first of `languages` that the address's record contains; the language
     /// `code` means ISO codes.

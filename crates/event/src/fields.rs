@@ -72,10 +72,10 @@ pub struct IndexedFields {
     /// All values, one after the other.
     values: String,
     names: NameTable,
-    /// Positions in `codes` of the names that the event before the last one has and the last one may have next.
+    /// Positions in `codes` of names of the second-last event: those that the last event may have next.
     expected: Range<usize>,
-    /// Whether the last event shares the codes up to `expected` with the event before it. Otherwise its codes are the
-    /// last ones.
+    /// Whether the last event shares the codes up to `expected` with the second-last event. Otherwise, its codes are
+    /// the last codes in `codes`.
     is_shared: bool,
 }
 
@@ -219,11 +219,11 @@ impl IndexedFields {
         let mut code_of = vec![UNKNOWN_CODE; run.fields.names().len()];
         let mut first = self.lens.len();
         let (range, start) = (run.value_range(), self.values.len());
-        // The codes that were translated last, and the position of their translation.
+        // The last translated codes, and the position of their translation.
         let (mut shared, mut translated): (&[u32], usize) = (&[], 0);
         for event in run.events() {
             let row = u32_of(event.row as usize - from + to);
-            // Only the first event can continue the last one, which has all its fields then.
+            // Only the first event of the run may be in the row of the last event. Its fields then complete that event.
             let is_continued = first == self.lens.len() && self.events.last().is_some_and(|last| last.row == row);
             if is_continued || !std::ptr::eq(event.codes.as_ptr(), shared.as_ptr()) || event.codes.len() > shared.len()
             {
@@ -653,7 +653,7 @@ mod tests {
             fields.extend(["a", "b", "c", "d"].map(|name| (row, name, "")));
         }
         assert_eq!(fields.codes, [0, 1, 2, 3]);
-        // The next name after "a" that the event before has is expected to be "d".
+        // In the previous event, "a" was followed by "d", so "d" is expected after "a".
         fields.extend(["a", "c"].map(|name| (2, name, "")));
         assert_eq!((&*fields.codes, fields.expected.clone()), (&[0, 1, 2, 3, 0, 2][..], 3..4));
         fields.extend([(3, "a", "")]);

@@ -14,7 +14,7 @@ mod spellings;
 pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_term_pattern, matches_word_pattern};
 pub use spellings::{cases_of, spellings};
 
-/// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
+/// Maximum bytes of a token's lower-cased form in the index and in queries, truncated at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;
 
 /// The whitespace (`\s` of regular expressions) that is not a breaker: vertical tab and form feed.

@@ -51,8 +51,8 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 /// Templates and columns of one slab: its texts and, in further columns without a parent, its index-time fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
-    /// Column 0 is the whole text; every other column comes after its parent. Further columns without a parent, and the
-    /// columns below these, belong first to the index-time fields, then to the stored search-time fields.
+    /// Column 0 is the whole text; every other column comes after its parent. The other columns without a parent,
+    /// and their descendants, are those of the index-time fields, followed by those of the stored search-time fields.
     pub columns: Vec<Column>,
     /// Value counts of columns with few distinct values.
     pub counts: BTreeMap<u32, ValueCounts>,

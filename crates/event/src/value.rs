@@ -217,7 +217,7 @@ fn looks_numeric(text: &[u8]) -> bool {
 
 /// A number with at most [`SAFE_DIGITS_MAX`] digits and no exponent, as nearly all numbers are: `-12`, `3.50`. The
 /// digits and the power of ten are exact doubles, so their quotient is the double nearest to the text. `None` if the
-/// text has another form, even if it is a number.
+/// text has a different form, even if it is a number.
 #[inline]
 fn parse_short_number(text: &[u8]) -> Option<Number> {
     const POWERS: [f64; SAFE_DIGITS_MAX] =

@@ -23,7 +23,7 @@ use crate::error::ForwardError;
 use crate::spool::{Spool, SpoolReader};
 use crate::tls;
 
-/// Maximum records and bytes in flight.
+/// Maximum numbers of records and of bytes in flight.
 const WINDOW_RECORDS: usize = 256;
 const WINDOW_BYTES: usize = 16 << 20;
 /// Small records are collected until they have this many bytes, and then written together.
@@ -137,7 +137,7 @@ impl Link {
                         reachability[server].is_reached = Some(false);
                         let (name, address) = (&self.group.name, &self.group.servers[server].address);
                         log::warning(format!(
-                            "[tcpout:{name}] {address}: {error}; the server is tried again in its turn"
+                            "[tcpout:{name}] {address}: {error}; the server will be tried again in its turn"
                         ));
                     }
                 }
@@ -253,7 +253,7 @@ impl Link {
     }
 }
 
-/// Maximum characters of a group's name in a sender's name.
+/// Maximum length in characters of a group's name in a sender's name.
 const SENDER_NAME_MAX: usize = 64;
 
 /// FNV-1a hash of a name. This hash is enough: names are few and not hostile.

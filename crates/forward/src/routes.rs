@@ -55,7 +55,7 @@ impl Routes {
         &self.names
     }
 
-    /// Group names in rules and inputs that are unknown and were not reported yet.
+    /// Group names in rules and inputs that are unknown and have not been reported yet.
     pub fn take_unknown(&self) -> Vec<String> {
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh: Vec<String> = unknown.iter().filter(|name| !name.starts_with('\0')).cloned().collect();
@@ -95,7 +95,7 @@ impl Routes {
         }
     }
 
-    /// Whether events of an index are sent; the last matching pattern decides. An index that matches no pattern is sent
+    /// Whether events of an index are sent; the last matching pattern applies. An index that matches no pattern is sent
     /// only if no patterns exist.
     fn is_sent(&self, index: &str) -> bool {
         let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));

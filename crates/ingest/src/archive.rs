@@ -23,7 +23,7 @@ use quarry_stdx::Fault;
 
 /// Timeout of a script, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;
-/// Maximum characters of a script's error output that are logged.
+/// Maximum length in characters of the part of a script's error output that is logged.
 const ERROR_CHARS_MAX: usize = 300;
 /// Folder of the objects, relative to the data directory.
 const OBJECTS_FOLDER: &str = "db";
@@ -66,7 +66,7 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
     let name = format!("db_{}_{}_{}", seconds(bucket.time_max), seconds(bucket.time_min), bucket.number);
     let (whole, unfinished) = (parent.join(&name), parent.join(format!(".{name}.unfinished")));
     let failed = |path: &Path, error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
-    // A failed earlier attempt may have left these.
+    // A failed earlier attempt may have left these folders.
     for left in [&whole, &unfinished] {
         match fs::remove_dir_all(left) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(left, error)),

@@ -2,10 +2,10 @@
 //! pipeline sets.
 //!
 //! A file is identified by its first bytes. Of two files with the same beginning, one may be a copy that must be
-//! skipped; otherwise the files are told apart by a variant number. Which is the case can only be decided when the
+//! skipped; otherwise the files are told apart by a variant number. Which case applies is known only after the
 //! first file has been read. A file therefore claims its first bytes until it has been read, and another file with the
 //! same beginning waits. If appends of the first file are still in progress at that time, the second file also waits
-//! for these.
+//! for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -35,9 +35,9 @@ const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";
 const SOURCETYPE: &str = "splunkd";
 /// strftime format of the time at the start of a line, in the zone of the machine.
 const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N %z";
-/// Maximum series written per group, busiest first.
+/// Maximum number of series written per group, busiest first.
 const SERIES_MAX: usize = 10;
-/// Maximum series counted per group; further ones are counted together.
+/// Maximum number of series counted per group; further ones are counted together.
 const COUNTED_SERIES_MAX: usize = 10_000;
 /// Name of the series that counts all further ones.
 const OTHER_SERIES: &str = "_others";
@@ -294,7 +294,7 @@ pub async fn write_metrics(node: Arc<Ingest>, data_dir: &Path) {
                 *before = figures.cache;
             }
             let batch = format_events(lines, &source, &host, node.settings.clock.now_ns(), &node.settings.zone);
-            // Metrics are dispensable; a failing store is reported elsewhere.
+            // Metrics are dispensable, and the inputs report a failing store.
             if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
                 drop(ticket);
             }

@@ -13,9 +13,9 @@ use crate::error::IngestError;
 /// Name of the thread that finds files.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
-/// Maximum files open in one worker.
+/// Maximum number of files open in one worker.
 const OPEN_FILES_MAX: usize = 1_024;
-/// Maximum new files held open before their first read.
+/// Maximum number of new files held open before their first read.
 const HELD_FILES_MAX: usize = 8_192;
 /// Divisor of the open-file limit: a quarter of the limit is for files being read, and another quarter for held files.
 const DESCRIPTOR_DIVISOR: usize = 4;
@@ -91,7 +91,7 @@ impl FileMonitors {
         }
         // The old watchers end before new ones start, because otherwise both would store the same lines.
         self.running = None;
-        // If the threads fail to start, the same stanzas must be tried again at the next change.
+        // If the threads fail to start, the next change must start them again even for the same stanzas.
         self.stanzas.clear();
         if !monitor.is_empty() {
             let running = Watchers::start(monitor, settings, sinks)?;

@@ -12,7 +12,7 @@ use quarry_store::{AppendRequest, Store, Ticket};
 use crate::claims::{Claim, Claims};
 use crate::metrics::{BatchAmounts, Throughput};
 
-/// Maximum appends in progress; beyond it the reader waits.
+/// Maximum number of appends in progress; beyond it the reader waits.
 const TICKETS_MAX: usize = 64;
 
 /// Passes an input's events to a store.

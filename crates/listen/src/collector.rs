@@ -168,7 +168,9 @@ impl RunningCollector {
             }
         };
         if tokio::time::timeout(STOP_TIMEOUT, ended).await.is_err() {
-            log::warning("senders of events did not finish in time; they will resend requests without an answer");
+            log::warning(
+                "senders of events did not finish in time; they will resend the requests that were not answered",
+            );
         }
     }
 }

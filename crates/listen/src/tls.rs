@@ -64,12 +64,12 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|error| about(&error))?;
     // No session tickets are sent: a client that only sends events and closes would leave them unread. The client's
-    // system would then reset the connection and drop data that was not sent yet.
+    // system would then reset the connection and drop data that had not been sent yet.
     config.send_tls13_tickets = 0;
     Ok(config)
 }
 
-/// Certificate authorities of client certificates, if these are required.
+/// Certificate authorities of client certificates, if such certificates are required.
 fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore>, Fault> {
     if !settings.requires_client {
         return Ok(None);

@@ -327,7 +327,7 @@ impl Assembler {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
         // A date with dots is read with the day first, as is usual. Only dates read with the month first may
-        // surprise a user, so only these are counted.
+        // surprise a user, so only such dates are counted.
         let is_month_first = |found: &FoundTimestamp| found.read == Some(DateOrder::MonthDayYear);
         let is_ambiguous = found.is_some_and(|found| found.is_ambiguous && is_month_first(&found));
         counters.ambiguous_dates += u64::from(is_own && is_ambiguous);

@@ -117,7 +117,7 @@ impl TextDecoder {
         let held = std::mem::take(&mut self.held);
         let (mut start, mut at) = (0, from);
         loop {
-            // Without a line end, the line is cut at the same byte for any division into chunks.
+            // A line without a line end is truncated at the same byte for any division into chunks.
             let limit = held.len().min(start + self.bytes_max);
             let cut = (limit - start == self.bytes_max).then_some(limit);
             let Some(end) = self.line_end(&held[..limit], start, at).or(cut) else { break };

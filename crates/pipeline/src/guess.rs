@@ -318,7 +318,7 @@ fn guess_by_times(lines: &[&[u8]], source: &str, may_continue: bool) -> Guess {
     }
 }
 
-/// Below this number of lines in a growing file, the guess assumes that later lines may have another form.
+/// Below this number of lines in a growing file, the guess assumes that later lines may have a different form.
 const FEW_LINES_MAX: usize = 100;
 
 /// Maximum average number of lines without a timestamp per line with one; with more, the file is a collection of lines

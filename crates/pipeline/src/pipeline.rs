@@ -75,7 +75,7 @@ pub struct PipelineCounters {
     pub bad_timestamps: u64,
     /// Number of lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
-    /// Number of events with a text or field value that rules made too long; the rest of it is cut off.
+    /// Number of events with a text or field value that rules made too long, so that it was truncated.
     pub events_cut_by_rules: u64,
     /// Number of bytes that are not valid in the source's character set.
     pub undecodable_bytes: u64,
@@ -113,7 +113,7 @@ pub struct ResumeHint {
     pub(crate) encoding: Option<&'static Encoding>,
     /// Metadata set by a line of the source.
     pub(crate) metadata: Option<Metadata>,
-    /// Whether the source's first bytes were not examined yet, so that reading starts with them again.
+    /// Whether the source's first bytes have not been examined yet, so that reading starts with them again.
     pub(crate) is_at_start: bool,
 }
 
@@ -506,8 +506,8 @@ impl Pipeline {
         }
     }
 
-    /// Determines how the source begins and processes the buffered bytes. `may_continue` is set if these are fewer than
-    /// a sample and more may follow.
+    /// Determines how the source begins and processes the buffered bytes. `may_continue` is set if the buffer is
+    /// shorter than a sample and more bytes may follow.
     fn open(&mut self, may_continue: bool, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, samples, needed, info, context, plan } = *opening;

@@ -32,7 +32,7 @@ pub struct Preview {
     pub events_seen: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// Remarks about ambiguous dates and about lines that were cut, if there are any.
+    /// Remarks about ambiguous dates and truncated lines, if there are any.
     pub remark: Option<String>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) const YEAR_MAX: i16 = 2099;
 /// the offset of a time zone is subtracted. The clocks of the writer and the sender may differ.
 const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
-/// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.
+/// Maximum number of seconds that an epoch may be in the future; larger numbers are identifiers.
 const EPOCH_AHEAD_SECS_MAX: i64 = 366 * 86_400;
 /// Offsets of time zones are multiples of this, a quarter of an hour.
 const ZONE_STEP_SECS: i64 = 900;

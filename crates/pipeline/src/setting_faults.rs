@@ -8,7 +8,7 @@ use quarry_conf::{PropsSettings, TypingSettings};
 
 use crate::PipelineError;
 
-/// Maximum attempts to build a value, each with one more setting skipped; if all fail, no value is built.
+/// Maximum number of attempts to build a value, each with one more setting skipped; if all fail, no value is built.
 const SKIPPED_SETTINGS_MAX: usize = 64;
 
 /// Builds a value from settings, skipping unusable ones; also returns the error of the first skipped setting. `None`

@@ -192,7 +192,7 @@ impl TimeReason {
         }
     }
 
-    /// Whether the time comes from elsewhere because the text yields none.
+    /// Whether the time does not come from the text, because the text has none.
     pub fn is_fallback(self) -> bool {
         matches!(self, TimeReason::Previous(_) | TimeReason::Modified(_) | TimeReason::Now(_))
     }

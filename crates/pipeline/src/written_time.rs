@@ -2,7 +2,7 @@
 //!
 //! An event stores its instant, but not the clock time from which the instant was computed. The rules that found the
 //! timestamp at index time are run again. The timestamp counts only if it equals the event's `_time`, so an event whose
-//! time came from elsewhere has no written time, even if its text contains a time or the rules have changed since then.
+//! time was not read from its text has no written time, even if the text contains one or the rules have changed since.
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;

@@ -16,7 +16,7 @@ use crate::group::Program;
 pub(crate) const PYTHON: &str = "python3";
 /// Shell that starts programs of apps unless the stanza disables it.
 const SHELL: &str = "/bin/sh";
-/// Shell command that replaces the shell by the program.
+/// Shell command that replaces the shell with the program.
 const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
 /// Variable that stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";

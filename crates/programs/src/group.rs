@@ -19,7 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill
 
 /// Maximum address space per process, in bytes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
-/// Maximum open files per process.
+/// Maximum number of open files per process.
 const FILES_MAX: u64 = 1_024;
 /// Value of `PATH` if this process has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -551,7 +551,7 @@ impl EventScan {
         if coded && self.only_counts() && self.covers_page(page) {
             return Ok(());
         }
-        // A selector decides only later, when the page is read, which rows to keep.
+        // A selector chooses the rows to keep only when the page is read.
         let scan = self.selector.as_ref().filter(|_| !coded).map_or(self, |selector| &selector.scan);
         // Excluded rows are counted by the worker that reads the page.
         scan.rows_of_page(page, coded, context, &mut 0).map(drop)

@@ -67,7 +67,7 @@ pub(crate) struct EventFilter {
 
 /// A test on raw text and metadata.
 enum EarlyTest {
-    /// Undecided; the final test decides.
+    /// No early test; only the final test is run.
     Undecided,
     /// The text contains a word.
     Word(WordPattern),
@@ -376,7 +376,7 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
     }
 }
 
-/// Test that a metadata field equals a value. For a network, which no pattern can express, the final test decides.
+/// Test that a metadata field equals a value. A network, which no pattern can express, is left to the final test.
 fn metadata_test(field: MetaField, value: &SearchPattern, case_sensitive: bool) -> EarlyTest {
     match network_of(&value.text) {
         Some(_) => EarlyTest::Undecided,

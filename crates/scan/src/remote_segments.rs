@@ -1,8 +1,8 @@
 //! Prefetch of segments on remote storage: their term dictionaries are queried concurrently, and their pages are
 //! requested ahead of the workers. Workers take a *run* of consecutive windows at a time ([`crate::slices`]).
 //!
-//! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
-//! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many
+//! Reading a remote segment takes several dependent requests: the term dictionary locates the pages, the pages refer to
+//! templates, and the templates to columns. The latency is the same for sixteen segments as for one, so many
 //! segments are requested at once. While workers read one segment, the first page of each following segment is read and
 //! discarded; the store keeps the blocks that it fetched for that page ([`Segment::prefetch_pages`]). Threads for
 //! queries and for prefetching are started only when a request is first waited for ([`with_helpers`]); until then,
@@ -79,7 +79,7 @@ fn with_helpers<T>(
     })
 }
 
-/// Signals on drop that work has ended, even by a panic.
+/// Signals on drop that work has ended, even if it panicked.
 struct EndOfWork<'a>(&'a Mutex<bool>, &'a Condvar);
 
 impl Drop for EndOfWork<'_> {
@@ -131,7 +131,7 @@ pub(crate) struct SegmentPrefetch<'a> {
     moved: Condvar,
 }
 
-/// Signals on drop that the workers have ended, even by a panic.
+/// Signals on drop that the workers have ended, even if one panicked.
 struct EndSignal<'a, 'b>(&'a SegmentPrefetch<'b>);
 
 impl Drop for EndSignal<'_, '_> {

@@ -36,7 +36,7 @@ pub fn for_each_path(text: &str, found: &mut dyn FnMut(&str, Cow<'_, str>)) {
     }
 }
 
-/// The first `bytes` bytes of the text, cut at a character boundary.
+/// The first `bytes` bytes of the text, truncated at a character boundary.
 fn first_bytes(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -115,7 +115,7 @@ pub(crate) enum PathKind {
     Values(ValuePath),
     /// The scalars for which `spath` without a path creates the field with this name.
     Scalars(String),
-    /// A document in which `keys` lead to the same value as in the text: the whole text, or a smaller document.
+    /// A document in which the path `keys` has the same value as in the text: the whole text, or a smaller document.
     Document { path: JsonPath, keys: Vec<String> },
 }
 
@@ -176,7 +176,7 @@ impl PushedPaths {
         Some(PushedPaths { source: input.to_owned(), reading: PathReading::Scalars, paths })
     }
 
-    /// Documents in which `path` leads to the same value as in the text; `None` if the path has parts other than keys.
+    /// Documents in which `path` has the same value as in the text; `None` if the path has parts other than keys.
     pub(crate) fn of_documents(input: &str, path: &str, output: &str) -> Option<PushedPaths> {
         let keys: Vec<String> = path.split('.').map(str::to_owned).collect();
         let is_plain = !path.contains(['{', '}', '\\']) && keys.iter().all(|key| !key.is_empty());

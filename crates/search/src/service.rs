@@ -334,7 +334,7 @@ impl SearchService {
 
 /// Name of the saved search that a search runs; `None` if the search does anything else.
 pub(crate) fn saved_name(text: &str) -> Option<String> {
-    // Most searches run no saved search and need not be parsed for this.
+    // Most searches run no saved search, so they are not parsed.
     if !text.to_ascii_lowercase().contains("savedsearch") {
         return None;
     }

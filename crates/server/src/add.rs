@@ -41,7 +41,7 @@ const RATED_BYTES_MIN: u64 = 1_000_000;
 /// Events whose times are further in the future than this get a note. Clocks differ by less; a wrong time zone shifts
 /// times by more.
 const FUTURE_TOLERANCE: SignedDuration = SignedDuration::from_mins(20);
-/// Maximum file names in the summary.
+/// Maximum number of file names in the summary.
 const NAMES_MAX: usize = 5;
 /// The name of standard input.
 const STDIN: &str = "-";

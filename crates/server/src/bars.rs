@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::output::line_folding::stderr_width;
 use crate::output::text_width::{escape_line, truncate, width};
 
-/// Maximum redraws per second.
+/// Maximum number of redraws per second.
 const DRAWS_PER_SECOND: u8 = 8;
 /// Interval between the frames of a spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
@@ -31,7 +31,7 @@ const DEFAULT_COLUMNS: usize = 80;
 const MARGIN: usize = 4;
 /// Separator between facts.
 const GAP: &str = "  ";
-/// Minimum columns of a truncated name.
+/// Minimum number of columns of a truncated name.
 const NAME_MIN: usize = 12;
 
 /// Progress lines of this process, hidden unless standard error is a terminal.

@@ -22,7 +22,7 @@ use crate::node::LocalNode;
 
 /// Maximum time that a request waits until its change is applied.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// Maximum faults remembered.
+/// Maximum number of faults remembered.
 const FAULTS_MAX: usize = 100;
 /// Name of the thread.
 const THREAD: &str = "quarry-inputs";

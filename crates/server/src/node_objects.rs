@@ -300,7 +300,7 @@ fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Replaces the lists and objects in a row by texts.
+/// Replaces the lists and objects in a row with texts.
 fn flatten_lists(row: Map<String, Value>) -> Value {
     let text = |value: Value| match value {
         Value::Array(values) => {

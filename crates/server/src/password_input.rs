@@ -10,7 +10,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// Maximum attempts to type the same password twice.
+/// Maximum number of attempts to type the same password twice.
 const TRIES_MAX: usize = 3;
 
 /// Ctrl-D.

@@ -16,7 +16,7 @@ const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 const OPEN_FILES: &str = "/proc/self/fd";
 /// Number of a connection's state in these tables.
 const ESTABLISHED: &str = "01";
-/// Maximum connections that are returned, as many as all ports together accept.
+/// Maximum number of connections that are returned, as many as all ports together accept.
 const CONNECTIONS_MAX: usize = 16_384;
 
 /// Peers of the connections that this process has accepted at a port, sorted.

@@ -38,7 +38,7 @@ const TEXT_INDENT: usize = 6;
 /// Events whose times are further in the future than this get a note. Clocks differ by less; a wrong time zone shifts
 /// times by more.
 const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
-/// Maximum lines of an event shown in the text format.
+/// Maximum number of lines of an event shown in the text format.
 const SHOWN_LINES: usize = 8;
 /// Name of the file with the settings of a request, in warnings about them.
 const REQUEST_FILE: &str = "request/props.conf";

@@ -42,7 +42,7 @@ impl RestartSignal {
         RestartSignal { program, requested: Notify::new() }
     }
 
-    /// Requests a restart, unless there is no program that could be started. Runs the program, so it blocks.
+    /// Requests a restart, unless there is no program to start. Runs the program, so it blocks.
     pub(crate) fn request(&self) -> Result<(), Fault> {
         let program = self.program.clone()?;
         check_runs(&program, TRIAL_ROUNDS_MAX).map_err(|reason| {
@@ -65,7 +65,7 @@ impl RestartSignal {
 }
 
 /// Checks that a program can be executed by having it print its version: a file may exist without being executable, or
-/// may be cut off or of another architecture. The error completes a sentence about the program.
+/// may be truncated or for a different architecture. The error completes a sentence about the program.
 fn check_runs(program: &Path, rounds: u32) -> Result<(), Fault> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -137,8 +137,8 @@ pub(crate) struct Restart {
 }
 
 impl Restart {
-    /// Replaces the process by the program with the same arguments; returns only if this fails. The caller has ended
-    /// all work.
+    /// Replaces the process with the program, run with the same arguments; returns only if this fails. The caller has
+    /// ended all work.
     pub(crate) fn execute(&self) -> Failure {
         let mut arguments = std::env::args_os();
         let mut command = Command::new(&self.program);

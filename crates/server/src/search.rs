@@ -37,7 +37,7 @@ use crate::search_progress::SearchProgress;
 use crate::server_client::{AnswerRow, Remote, RemoteAnswer, to_table};
 use crate::{terminal, zone};
 
-/// Maximum rows of a search that looks for hints.
+/// Maximum number of rows of a search that looks for hints.
 const HINT_ROWS_MAX: usize = 2_000;
 /// Random bytes in the ID of a search.
 const ID_BYTES: usize = 12;

@@ -51,8 +51,8 @@ const JOB_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(2);
 const SHARED_FILES_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum blocking threads besides those of running searches. These threads serve logins, inputs that wait for the
-/// disk, long answers, and searches that are paused or queued.
+/// Maximum number of blocking threads besides those of running searches. These threads serve logins, inputs that wait
+/// for the disk, long answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server until it is stopped. A restart replaces the process.

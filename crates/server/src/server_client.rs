@@ -30,7 +30,7 @@ pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
 /// Root of the REST paths.
 const SERVICES: &str = "/services";
-/// Maximum columns shown of an error that is not in Splunk's format.
+/// Maximum number of columns shown of an error that is not in Splunk's format.
 const REASON_COLUMNS: usize = 200;
 /// Rows of a job's result per request.
 const PAGE_ROWS: usize = 50_000;

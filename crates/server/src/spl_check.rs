@@ -19,10 +19,10 @@ use crate::spl_tokens;
 /// Word in the parser's messages about known but unsupported features.
 const UNSUPPORTED: &str = "unsupported";
 
-/// Maximum failures shown in a table.
+/// Maximum number of failures shown in a table.
 const SHOWN_MAX: usize = 50;
 
-/// Maximum unparsable searches listed, and maximum lines without a search.
+/// Maximum number of unparsable searches listed, and maximum number of lines without a search.
 const NOT_PARSED_MAX: usize = 1_000;
 
 /// Counts and prints the result.

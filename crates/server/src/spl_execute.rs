@@ -28,7 +28,7 @@ use crate::failure::Failure;
 
 /// Memory of one search, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
-/// Maximum rows read from a result.
+/// Maximum number of rows read from a result.
 const ROWS_MAX: usize = 10_000;
 /// The time of every search: 2026-11-20T15:00:00Z.
 const NOW: i64 = 1_795_186_800 * NS_PER_SEC;
@@ -325,8 +325,8 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // Only macros inside a `map` search are not expanded yet. They usually stand among search words, so `*` is a
-        // valid definition.
+        // Only macros inside a `map` search have not been expanded yet. They usually stand among search words, so `*`
+        // is a valid definition.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
     }

@@ -8,7 +8,7 @@ use quarry_spl::{ParsedSearch, Severity, parse_with_unknown_macros};
 
 /// Stand-ins to try: a number, a name, a command, nothing.
 const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
-/// Maximum tokens replaced per search.
+/// Maximum number of tokens replaced per search.
 const TOKENS_MAX: usize = 100;
 
 /// A parsed search, and whether tokens were replaced.
@@ -85,7 +85,7 @@ fn tokens(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Replaces `$x|s$` by `"$x$"` and `$x|n$` by `$x$`, because otherwise the pipe would end the command.
+/// Replaces `$x|s$` with `"$x$"` and `$x|n$` with `$x$`, because otherwise the pipe would end the command.
 fn without_filters(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

@@ -1,5 +1,5 @@
 //! The manifest of the shared files on this node: for each file, the version and the digest last written here. A file
-//! whose content has another digest was edited here by hand.
+//! whose content has a different digest was edited by hand on this node.
 //!
 //! The manifest may be older than the files, for example after a crash, but never newer. If the manifest is older, a
 //! file whose content equals the database's content was not edited.

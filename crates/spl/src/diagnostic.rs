@@ -114,7 +114,7 @@ pub fn truncate_message(mut message: String) -> String {
     message
 }
 
-/// Maximum characters of a search or value that a diagnostic quotes.
+/// Maximum length in characters of a search or value that a diagnostic quotes.
 const EXCERPT_CHARS_MAX: usize = 60;
 
 /// The beginning of a text, as quoted in a diagnostic.

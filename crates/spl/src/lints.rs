@@ -39,7 +39,7 @@ const UNCOMMON_COMMANDS: &[&str] = &[
 
 /// Bytes after a word that are compared with the syntax of other languages.
 const FOREIGN_BYTES_MAX: usize = 128;
-/// Maximum words of a search that are tried as the start of a command.
+/// Maximum number of words of a search that are tried as the start of a command.
 const WORDS_TRIED_MAX: usize = 8;
 
 /// The lints of a search that can run.

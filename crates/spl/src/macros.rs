@@ -1,4 +1,4 @@
-//! Macro expansion: replaces `` `name(arguments)` `` by its definition before a search is parsed.
+//! Macro expansion: replaces `` `name(arguments)` `` with its definition before a search is parsed.
 //!
 //! Macros inside quotes and comments are not expanded. Definitions may use macros, up to [`MAX_MACRO_DEPTH`] deep. A
 //! [`SpanMap`] maps positions in the expanded text back to the text as written. A [`MacroSource`] finds definitions and
@@ -12,17 +12,17 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 
 /// Maximum nesting of macros.
 pub const MAX_MACRO_DEPTH: usize = 100;
-/// Maximum missing macros that are reported for one search.
+/// Maximum number of missing macros that are reported for one search.
 const MISSING_REPORTED_MAX: usize = 100;
-/// Maximum errors in macros that are reported for one search; the text after the last one is dropped. For each missing
-/// macro, all known names are compared for a suggestion, which would take minutes for thousands of errors.
+/// Maximum number of errors in macros that are reported for one search; the text after the last one is dropped. For
+/// each missing macro, all known names are compared for a suggestion, which would take minutes for thousands of errors.
 const ERRORS_MAX: usize = 100;
-/// Maximum macros listed in a suggestion.
+/// Maximum number of macros listed in a suggestion.
 const LISTED_MAX: usize = 12;
-/// Maximum macros of one search that are reported with their expansion.
+/// Maximum number of macros of one search that are reported with their expansion.
 const EXPANSIONS_REPORTED_MAX: usize = 100;
-/// Maximum macros in a search, including nested macros: empty macros do not lengthen the text, so a limit on its length
-/// is not enough.
+/// Maximum number of macros in a search, including nested macros: empty macros do not lengthen the text, so a limit on
+/// its length is not enough.
 pub const MAX_MACROS: usize = 10_000;
 
 /// Characters of an expansion shown before an error in it; a third of the characters shown in total.

@@ -36,19 +36,19 @@ pub const MAX_SEARCH_BYTES: usize = 1 << 20;
 pub const MAX_NESTING: usize = 64;
 /// Maximum nesting of subsearches, within [`MAX_NESTING`].
 pub const MAX_SUBSEARCH_DEPTH: usize = 16;
-/// Maximum commands in one search, including subsearches.
+/// Maximum number of commands in one search, including subsearches.
 pub const MAX_COMMANDS: usize = 2_000;
-/// Maximum terms, comparisons and values of `IN` lists of one search.
+/// Maximum number of terms, comparisons and values of `IN` lists of one search.
 pub(crate) const MAX_TERMS: usize = 100_000;
-/// Maximum different fields that the conditions and expressions of one search read, because each field is looked for in
-/// each event.
+/// Maximum number of different fields that the conditions and expressions of one search read, because each field is
+/// looked for in each event.
 pub(crate) const MAX_FIELDS_READ: usize = 5_000;
 /// A name with wildcards counts as this many further names, because it is compared with all fields.
 pub(crate) const WILDCARD_NAMES: usize = 10;
-/// Maximum field names, assignments and aggregates of one command. Rows have a column for each, and commands look
-/// columns up by name, so that many more would make every batch of rows expensive.
+/// Maximum number of field names, assignments and aggregates of one command. Rows have a column for each, and commands
+/// look columns up by name, so that many more would make every batch of rows expensive.
 pub(crate) const MAX_NAMES: usize = 5_000;
-/// Maximum diagnostics kept for one search.
+/// Maximum number of diagnostics kept for one search.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;
 
 /// The result of [`parse`].
@@ -203,7 +203,7 @@ const MACRO_MESSAGE_PREFIX: &str = "unsupported: macro";
 /// Mark around comments.
 pub(crate) const COMMENT: &str = "```";
 
-/// Replaces comments and macros outside quotes by the same number of blanks, and reports unclosed quotes.
+/// Replaces comments and macros outside quotes with the same number of blanks, and reports unclosed quotes.
 fn blank_out(text: &str) -> BlankedText {
     let mut out = BlankedText { text: String::with_capacity(text.len()), macros: Vec::new(), diagnostics: Vec::new() };
     let mut at = 0;

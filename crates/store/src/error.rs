@@ -215,7 +215,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A panic interrupted sealing.
-    #[error("sealing panicked and is tried again; please report this")]
+    #[error("sealing panicked and will be retried; please report this")]
     SealPanicked,
     /// The write-ahead log is of a newer version.
     #[error("log {} has version {found}, but this quarry supports only up to {known}; use a newer quarry", path.display())]

@@ -44,7 +44,7 @@ struct PlannedSlab {
     raw_bytes: usize,
 }
 
-/// Notifies all waiters when the thread ends, even by a panic.
+/// Notifies all waiters when the thread ends, even if it panics.
 struct NotifyOnExit(Arc<Queue>, Arc<Shared>);
 
 impl Drop for NotifyOnExit {

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Maximum positions noted for an index; if there are more, everything from the first one on counts as unexamined.
+/// Maximum number of positions noted for an index; if there are more, everything from the first one on counts as
+/// unexamined.
 const POSITIONS_MAX: usize = 16_384;
 
 /// Unexamined positions by index, without empty entries.

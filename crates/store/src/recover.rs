@@ -179,7 +179,7 @@ fn salvage_damaged(
     Ok(segments)
 }
 
-/// Replaces a damaged segment by its intact runs.
+/// Replaces a damaged segment with its intact runs.
 fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, StoreError> {
     let paths = salvage(&segment.path, &read.runs)?;
     let of_run = |(path, run): (PathBuf, &Run)| LogSegment {
@@ -352,7 +352,7 @@ impl Replay {
     /// The newest slab of each index accepts further events, in the first pipeline set; older slabs wait to be sealed.
     /// Older slabs must not accept events, because later events of a file must not go to a slab older than a slab with
     /// events of that file, and any file may have events in the newest slab. If a newer bucket is sealed already, no
-    /// slab of the index accepts events. The log does not contain the pipeline sets of slabs, because these do not
+    /// slab of the index accepts events. The log does not contain the pipeline sets of slabs, because they do not
     /// matter after a restart.
     fn into_state(self) -> State {
         let mut state = self.state;

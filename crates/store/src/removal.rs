@@ -2,7 +2,7 @@
 //!
 //! Hot slabs are sealed first, so that the index can be removed by retiring its buckets in one transaction of the
 //! catalog. Events that arrive during the removal stay: the log thread determines the last record and the last bucket
-//! that belong to the removed events, and until these are gone, no buckets are merged. The positions up to which files
+//! that belong to the removed events, and no buckets are merged until both are gone. The positions up to which files
 //! were read into the index are forgotten, so that the files can be added again. Checkpoints do not name an index, so
 //! whenever a file is read into the index later, all checkpoints in log records up to the removal are ignored. Not
 //! here: retention ([`crate::retire`]), deletion of single events ([`crate::deletion`]).

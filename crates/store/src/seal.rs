@@ -2,13 +2,13 @@
 //! deleted.
 //!
 //! The steps are: `begin_seals` (records the objects' names), encode, decode and compare, store the objects,
-//! `commit_seals`, then one critical section that replaces slabs by buckets, then the deletion of log segments that are
-//! no longer needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together, because
-//! otherwise thousands of indexes with one event each would need as many waits for the disk.
+//! `commit_seals`, then one critical section that replaces slabs with buckets, then the deletion of log segments that
+//! are no longer needed. After a crash, only whole steps are repeated or skipped. Small slabs are sealed together,
+//! because otherwise thousands of indexes with one event each would need as many waits for the disk.
 //!
 //! Before a failed attempt is repeated, the catalog shows whether its commit took effect ([`crate::commit_turn`]),
 //! because the objects of a live bucket are never replaced. A panic of the encoder quarantines its slab, which stays in
-//! memory and in the log. Any other panic counts as transient: it is reported, the slabs are tried again, and meanwhile
+//! memory and in the log. Any other panic counts as transient: it is reported, the slabs are retried, and meanwhile
 //! appends are refused once memory is full.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ fn seal_and_note(shared: &Shared, slabs: Vec<Arc<HotSegment>>) {
     }
 }
 
-/// Marks the slabs whose outcome a panic has left open as failed, so that they are tried again.
+/// Marks slabs as failed if a panic has left it unknown whether they were sealed, so that they are retried.
 fn note_panic(shared: &Shared, taken: &[u64]) {
     let is_open =
         |number: &&u64| shared.state().closed.get(*number).is_some_and(|slab| slab.progress == Progress::Sealing);
@@ -355,7 +355,7 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     turn.commit(change, |catalog| catalog.commit_seals(&commit).map(|()| true)).map(drop)
 }
 
-/// Replaces slabs by the live buckets they were sealed into.
+/// Replaces slabs with the live buckets they were sealed into.
 fn publish(shared: &Shared, rows: &[BucketRow], log_position: u64) {
     let mut state = shared.state();
     state.drop_checkpoints_through(log_position);

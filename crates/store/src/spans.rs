@@ -59,7 +59,7 @@ impl Spans {
     }
 
     /// Numbers of all buckets, ordered by last time, as given by `end_of`, and then by number. A caller that takes only
-    /// the first few buckets reads little more than these.
+    /// the first few buckets reads little more than their entries.
     pub(crate) fn by_end<'a>(&'a self, end_of: impl Fn(u64) -> i64 + 'a) -> impl Iterator<Item = u64> + 'a {
         let mut classes: Vec<_> = self.classes.values().map(|buckets| buckets.iter().peekable()).collect();
         let mut read = BinaryHeap::new();

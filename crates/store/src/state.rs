@@ -299,7 +299,7 @@ impl State {
         }
     }
 
-    /// Allows all merges to be tried again, including those of buckets that could not be compacted.
+    /// Allows all merges to be retried, including those of buckets that could not be compacted.
     pub(crate) fn compact_again(&mut self) {
         // The rules may have changed since the last request.
         self.not_better.clear();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// Folder in which Debian's packages keep the programs of each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
-/// Maximum rounds, and pause after each, of a wait for the server to start or end.
+/// Maximum number of rounds, and pause after each, of a wait for the server to start or end.
 const ROUNDS_MAX: usize = 1_200;
 const ROUND: Duration = Duration::from_millis(50);
 /// Role and database of the tests.

@@ -24,7 +24,7 @@ pub const SECRET: &str = "a secret of no worth";
 const SERVER_VARIABLE: &str = "QUARRY_S3_SERVER";
 /// Maximum number of ports to try, because another process may take a free port first.
 const PORT_ATTEMPTS_MAX: usize = 20;
-/// Maximum checks whether the server listens; each check takes the time of a refused connection and a yield.
+/// Maximum number of checks whether the server listens; each check takes the time of a refused connection and a yield.
 const READY_CHECKS_MAX: usize = 200_000;
 
 /// A running server; it stops when the value is dropped.

@@ -40,7 +40,7 @@ pub struct Faults {
     pub reset_before: u64,
     /// The connection is closed after the request has taken effect, without an answer.
     pub reset_after: u64,
-    /// The answer is cut off in the middle.
+    /// The answer is aborted in the middle.
     pub truncated: u64,
     /// One bit of the answer's body is flipped.
     pub corrupted: u64,

@@ -82,7 +82,7 @@ pub fn dictionary(texts: &[Option<String>], values: &ArrayRef) -> ArrayRef {
     Arc::new(DictionaryArray::new(codes, Arc::clone(values)))
 }
 
-/// Texts as integers of a format; `None` if a text has another form.
+/// Texts as integers of a format; `None` if a text has a different form.
 fn integers(texts: &[Option<String>], format: NumberFormat) -> Option<Vec<Option<i64>>> {
     let parse = |text: &Option<String>| match text {
         None => Some(None),

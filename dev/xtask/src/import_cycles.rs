@@ -16,7 +16,7 @@ use syn::visit::Visit;
 
 use crate::root;
 
-/// Maximum files of a cycle.
+/// Maximum number of files of a cycle.
 const CYCLE_FILES_MAX: usize = 8;
 /// List of crates over the limit with their allowed sizes.
 const RATCHET: &str = "dev/xtask/circles.txt";

@@ -13,9 +13,9 @@ use crate::casts;
 use crate::error_types::ErrorTypes;
 use crate::root;
 
-/// Maximum product lines of a file.
+/// Maximum number of product lines of a file.
 const FILE_LINES_MAX: usize = 900;
-/// Maximum lines of a function.
+/// Maximum number of lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Maximum number of types in product code that have the same name.
 const SAME_NAMES_MAX: usize = 3;

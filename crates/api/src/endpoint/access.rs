@@ -170,8 +170,8 @@ const OWN_SUFFIX: &str = "_own";
 /// Suffix of capabilities for everyone's objects.
 const ALL_SUFFIX: &str = "_all";
 
-/// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
-/// elsewhere or not at all: events, logins, users, documents of collections.
+/// The audited operation of a request. `None` if the request changes nothing. Changes of events, logins, users and
+/// documents of collections also yield `None`: other code audits them, or they are not audited.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     // A request to an alias has the same effect as a request to the collection's own path.
     let path = row.alias_of.as_deref().unwrap_or(&row.path);

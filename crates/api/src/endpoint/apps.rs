@@ -143,7 +143,7 @@ const PACKAGE: Content = Content::new(
     Shape::Object(&[("name", Shape::Text), ("path", Shape::Text), ("url", Shape::Text)]),
 );
 
-/// Content of an app.
+/// Content of an app entity.
 const APP: Content = Content::new(
     "apps.local",
     Shape::Object(&[

@@ -61,7 +61,7 @@ const SESSIONS_PATH: &str = "authentication/httpauth-tokens";
 const SESSION_PATH: &str = "authentication/httpauth-tokens/{key}";
 /// Splunk's format of the time of the last use.
 const TIME_FORMAT: &str = "%a %b %e %H:%M:%S %Y";
-/// Content of a session.
+/// Content of a session entity.
 const SHOWN_SESSION: Shape = Shape::Object(&[
     ("authString", Shape::Text),
     ("searchId", Shape::Text),

@@ -13,9 +13,9 @@ use quarry_spl::ast::CompareOp;
 
 use crate::message::ApiError;
 
-/// Maximum levels of parentheses; a condition with more is refused.
+/// Maximum nesting depth of parentheses; a deeper condition is refused.
 const LEVELS_MAX: usize = 64;
-/// Maximum words, comparisons and values of lists; a condition with more is refused.
+/// Maximum number of words, comparisons and values of lists; a condition with more is refused.
 const CONDITIONS_MAX: usize = 1_000;
 /// Comparison operators; an operator such as `<=` precedes its prefix `<`.
 const OPERATORS: [(&str, CompareOp); 7] = [
@@ -71,7 +71,7 @@ impl ConditionToken {
         }
     }
 
-    /// Replaces an operator by the word of its name.
+    /// Turns an operator into a word, its name.
     fn become_word(&mut self) {
         if let Some(name) = self.operator() {
             *self = ConditionToken::Operand(EntryCondition::Contains(name.to_owned()));

@@ -125,7 +125,7 @@ fn as_number(value: &str) -> String {
     parse_bool(value).map_or_else(|| value.to_owned(), |flag| u8::from(flag).to_string())
 }
 
-/// Replaces the placeholder for an unset index by an empty value, because clients send the placeholder back.
+/// Replaces the placeholder for an unset index with an empty value, because clients send the placeholder back.
 fn clear_default_index(settings: &mut [(String, String)]) {
     settings.iter_mut().filter(|(key, value)| key == "index" && value == INDEX_DEFAULT).for_each(|(_, value)| {
         value.clear();
@@ -165,7 +165,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     rows
 }
 
-/// Content of a token.
+/// Content of a token entity.
 const TOKEN: Content = Content::new(
     "data.inputs.http",
     Shape::Object(&[

@@ -100,7 +100,7 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
 const GENERAL: &str = "general";
 const SERVER_NAME: &str = "serverName";
 
-/// Replaces an empty name of the node by the name in use, which clients read from server.conf.
+/// Replaces an empty name of the node with the name in use, which clients read from server.conf.
 fn fill_node_name(conf: &str, stanza: &str, name: &str, settings: &mut BTreeMap<String, String>) {
     let is_named = |own: &String| !own.trim().is_empty();
     if conf == SERVER_CONF && stanza == GENERAL && !settings.get(SERVER_NAME).is_some_and(is_named) {

@@ -71,7 +71,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     rows
 }
 
-/// Content of a model.
+/// Content of a data model entity.
 const MODEL: Content = Content::new(
     "datamodel.model",
     Shape::Object(&[

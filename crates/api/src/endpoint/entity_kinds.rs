@@ -123,7 +123,7 @@ const SCHEMA_NAMES: [(&str, &str); 3] = [
     ("whitelist_dimensions", "METRIC-SCHEMA-WHITELIST-DIMS"),
 ];
 
-/// Replaces the names of parameters by those of the settings.
+/// Replaces the names of parameters with those of the settings.
 pub(super) fn use_names(names: &[(&str, &str)], settings: &mut [(String, String)]) {
     for (key, _) in settings {
         if let Some((_, setting)) = names.iter().find(|(parameter, _)| parameter == key) {

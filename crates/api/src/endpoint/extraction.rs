@@ -17,13 +17,13 @@ use super::{json_response as answer, run_blocking};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Maximum samples of a request; a request with more is refused.
+/// Maximum number of samples of a request; a request with more is refused.
 const SAMPLES_MAX: usize = 100;
 /// Maximum bytes of a sample; a request with a longer one is refused.
 const SAMPLE_BYTES_MAX: usize = 64 << 10;
-/// Maximum expressions suggested.
+/// Maximum number of expressions suggested.
 const SUGGESTIONS_MAX: usize = 5;
-/// Maximum characters of a field's name; a longer one is refused.
+/// Maximum length in characters of a field's name; a longer one is refused.
 const FIELD_CHARS_MAX: usize = 64;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

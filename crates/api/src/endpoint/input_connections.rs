@@ -65,7 +65,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     KINDS.into_iter().flat_map(of).collect()
 }
 
-/// Content of a connection.
+/// Content of a connection entity.
 const CONNECTIONS: Content =
     Content::new("inputs.connections", Shape::Object(&[("connection", Shape::Text), ("servername", Shape::Text)]));
 

@@ -355,8 +355,8 @@ fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Strin
     }
 }
 
-/// Replaces the names of a watched file's parameters by those of the settings. Drops requests for checks from a change,
-/// because only new inputs are checked.
+/// Replaces the names of a watched file's parameters with those of the settings. Drops requests for checks from a
+/// change, because only new inputs are checked.
 fn use_setting_names(stanza: &str, settings: &mut Vec<(String, String)>) {
     use_names(&MONITOR_NAMES, settings);
     if !stanza.is_empty() {

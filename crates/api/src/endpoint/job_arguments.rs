@@ -89,9 +89,9 @@ const IGNORED_ARGUMENTS: &[&str] = &[
 const IGNORED_PREFIXES: [&str; 4] = [CUSTOM_PREFIX, "data.", "display.", "request."];
 /// Prefix of fields that clients store with a job.
 const CUSTOM_PREFIX: &str = "custom.";
-/// Maximum arguments reported.
+/// Maximum number of arguments reported.
 const REPORTED_MAX: usize = 20;
-/// Maximum characters of a reported name.
+/// Maximum length in characters of a reported name.
 const NAME_CHARS_MAX: usize = 80;
 
 /// Reads the arguments that select events and fields, and the search mode.

@@ -118,7 +118,7 @@ fn requested_sharing(
     let asked = acl_change(&state.auth, parameters)?;
     if let Some(owner) = asked.owner.filter(|owner| owner != job.user()) {
         return Err(ApiError::bad_request(format!(
-            "owner={owner}: the job belongs to {}, whose permissions its search had; share it instead",
+            "owner={owner}: the search of this job ran with the permissions of {}, so the owner stays; share the job instead",
             job.user()
         )));
     }

@@ -52,7 +52,7 @@ use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default rows of a page.
 const COUNT_DEFAULT: usize = 100;
-/// Maximum rows of a page (limits.conf `[restapi] maxresultrows`).
+/// Maximum number of rows of a page (limits.conf `[restapi] maxresultrows`).
 pub(crate) const COUNT_MAX: usize = 50_000;
 
 /// Parameters that select rows and columns.

@@ -131,7 +131,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
-/// Content of a job.
+/// Content of a job entity.
 pub(super) const JOB: Content = Content::new(
     "search.jobs",
     Shape::Object(&[

@@ -41,7 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     entities(rows, &Content::for_path(PATH, KIND))
 }
 
-/// Content of a kind.
+/// Content of the entity of a kind of modular inputs.
 const KIND: Shape = Shape::Object(&[
     ("title", Shape::Text),
     ("description", Shape::Text),

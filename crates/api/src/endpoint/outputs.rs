@@ -168,8 +168,8 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     }
 });
 
-/// Replaces the parameter `servers`, a list that may be given several times, by the setting, and removes the method if
-/// it is load balancing, which all groups use.
+/// Replaces the parameter `servers`, a list that may be given several times, with the setting, and removes the method
+/// if it is load balancing, which all groups use.
 fn expand_group(_: &str, settings: &mut Vec<(String, String)>) {
     let servers: Vec<String> =
         settings.iter().filter(|(key, _)| key == SERVERS_PARAMETER).flat_map(|(_, list)| addresses(list)).collect();

@@ -24,7 +24,7 @@ use crate::message::ApiError;
 /// Path of the collection, and its older path.
 const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
 const CONF: &str = "passwords";
-/// Prefix of stanzas' names.
+/// Prefix of the names of stanzas.
 const STANZA: &str = "credential:";
 /// Value of the field `password` in answers; the field `clear_password` has the password itself.
 const HIDDEN: &str = "********";
@@ -58,7 +58,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
-/// Content of a password.
+/// Content of a password entity.
 const PASSWORD: Content = Content::new(
     "storage.passwords",
     Shape::Object(&[
@@ -101,7 +101,7 @@ fn split_name(name: &str) -> Option<(String, String)> {
     }
 }
 
-/// The name in a request, whose last colon may be missing.
+/// The name of the password in a request, with its last colon, which the request may omit.
 fn requested_name(request: &ObjectRequest) -> String {
     let whole = format!("{}:", request.name);
     if split_name(&request.name).is_none() && split_name(&whole).is_some() { whole } else { request.name.clone() }

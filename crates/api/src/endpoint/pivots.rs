@@ -33,7 +33,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Content of a pivot.
+/// Content of a pivot entity.
 const PIVOT: Content = Content::new(
     "datamodel.pivot",
     Shape::Object(&[

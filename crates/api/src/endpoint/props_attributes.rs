@@ -32,7 +32,7 @@ use crate::parameters::Parameters;
 const CONF: &str = "props";
 /// Separator of stanza and setting in a name.
 const SEPARATOR: &str = " : ";
-/// Maximum fields of an alias or a lookup; a request with more is refused.
+/// Maximum number of fields of an alias or a lookup; a request with more is refused.
 const FIELDS_MAX: usize = 1_000;
 
 /// A kind of settings.

@@ -35,9 +35,9 @@ const CAPABILITIES: &str = "authorization/capabilities";
 /// Collection with the capabilities that the caller may grant.
 const GRANTABLE: &str = "authorization/grantable_capabilities";
 const GRANTABLE_HELP: &str = "Lists the capabilities that the user may grant.";
-/// Maximum characters of a role's name; a longer name is refused.
+/// Maximum length in characters of a role's name; a longer name is refused.
 const NAME_CHARS_MAX: usize = 100;
-/// Maximum roles of a node; a further role is refused.
+/// Maximum number of roles of a node; a further role is refused.
 const ROLES_MAX: usize = 1_000;
 /// Parameters that are stored without effect, and the message about them.
 const WITHOUT_EFFECT: [&str; 5] =
@@ -124,7 +124,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
-/// Content of a role.
+/// Content of a role entity.
 const ROLE: Shape = Shape::Object(&[
     ("capabilities", TEXTS),
     ("cumulativeRTSrchJobsQuota", Shape::Count),

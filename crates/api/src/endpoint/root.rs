@@ -10,7 +10,7 @@ use crate::message::escape_xml;
 
 /// Host in the examples if the request names none.
 const HOST: &str = "127.0.0.1:8089";
-/// Maximum characters of a displayed host name.
+/// Maximum length in characters of a displayed host name.
 const HOST_CHARS_MAX: usize = 100;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

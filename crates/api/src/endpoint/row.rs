@@ -273,7 +273,7 @@ impl Endpoint {
         self.answers_with(StatusCode::OK, answer)
     }
 
-    /// Replaces the answers stated so far by an answer with this status.
+    /// Replaces the answers stated so far with an answer with this status.
     pub(crate) fn answers_with(self, status: StatusCode, answer: AnswerShape) -> Endpoint {
         Endpoint { answers: Some(vec![(status, answer)]), ..self }
     }

@@ -111,8 +111,9 @@ pub(super) fn fill(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<Str
     settings.entry(QUALIFIED.to_owned()).or_insert(qualified);
 }
 
-/// Replaces `actions` by settings `action.NAME`. Listed actions are switched on even if the request has `action.NAME=0`
-/// (Terraform's provider sends it with every list). Other known actions are switched off unless the request sets them.
+/// Replaces `actions` with settings `action.NAME`. Listed actions are switched on even if the request has
+/// `action.NAME=0` (Terraform's provider sends it with every list). Other known actions are switched off unless the
+/// request sets them.
 pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
     let Some(at) = settings.iter().position(|(key, _)| key == ACTIONS) else { return };
     let (_, list) = settings.remove(at);

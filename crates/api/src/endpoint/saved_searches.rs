@@ -68,7 +68,7 @@ const DISPATCH_PARAMETERS: &[&str] = &[
     "force_dispatch",
     "trigger_actions",
 ];
-/// Note of a job whose request asks for the actions of the search.
+/// Note of a job whose request has `trigger_actions=1`.
 const NO_ACTIONS: &str = "trigger_actions=1 has no effect: alert actions are not run yet";
 /// Prefix of arguments.
 const ARGUMENT_PREFIX: &str = "args.";
@@ -149,7 +149,7 @@ async fn reschedule(
     caller: Caller,
     _: Parameters,
 ) -> Result<Response, ApiError> {
-    let why = "scheduled searches are not run yet, so no run can be moved; dispatch it";
+    let why = "scheduled searches are not run yet, so no run can be moved; dispatch the search";
     refuse_action(&state, &caller, &parts, why).await
 }
 
@@ -187,7 +187,7 @@ async fn dispatch(
         option(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
     let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
-    // Splunk documents `dispatch.now` as a boolean, so clients send one: then the time is the present.
+    // Splunk documents `dispatch.now` as a boolean. If a client sends a boolean, the current time is used.
     let is_time = |text: &&str| text.starts_with(|first: char| first.is_ascii_digit()) || parse_flag(text).is_none();
     let now = ["now", "dispatch.now"].into_iter().find_map(|name| Some((name, option(name).filter(is_time)?)));
     let now = now.map(|(name, text)| parse_now(name, text, &service, None)).transpose()?;
@@ -218,7 +218,7 @@ async fn dispatch(
         },
         ..SearchParams::default()
     };
-    // The lifetime may be a number of periods of the schedule (`2p`). Then it is ignored: it applies to scheduled runs.
+    // A lifetime in periods of the schedule (`2p`) is ignored, because it applies only to scheduled runs.
     let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
     let asked = JobOptions {
         id: None,
@@ -243,7 +243,8 @@ fn seconds_of(number: Option<usize>) -> i64 {
     number.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
-/// The text of a saved search with arguments inserted: each from the request, or else as stored with the search.
+/// The text of a saved search with its arguments inserted. An argument of the request takes precedence over an argument
+/// stored with the search.
 fn with_arguments(text: &str, stored: &BTreeMap<String, String>, form: &Parameters) -> String {
     let stored = stored.iter().filter(|(name, _)| form.get(name).is_none());
     let stored = stored.map(|(name, value)| (name.clone(), value.clone()));
@@ -321,7 +322,7 @@ fn suppression_key(object: &ConfObject) -> SavedSearchKey {
 
 fn suppression_response(state: &ApiState, object: &ConfObject, parameters: &Parameters) -> Response {
     let left = state.suppressions.seconds_left(&suppression_key(object), state.auth.now());
-    let told = "Scheduled searches do not run yet: no alert fires that could be suppressed.";
+    let told = "Scheduled searches do not run yet, so no alert fires, and suppression has no effect.";
     let content = json!({ "suppressed": if left > 0 { "1" } else { "0" }, "expiration": left.to_string() });
     message_response(object, "suppress", content, told, parameters)
 }
@@ -333,7 +334,7 @@ async fn acknowledge(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
-    let told = "Scheduled searches do not run yet: no alert has fired that could be acknowledged.";
+    let told = "Scheduled searches do not run yet, so no alert has fired, and there is nothing to acknowledge.";
     let (user, app, name) = suppression_key(&object);
     let content =
         json!({ "suppressionKey": format!("{user};{app};{name};{}", parameters.get("key").unwrap_or_default()) });

@@ -275,7 +275,7 @@ pub(super) struct RowPresentation {
     mode: OutputMode,
     /// Number of the first row returned.
     offset: Offset,
-    /// Maximum rows returned.
+    /// Maximum number of rows returned.
     count: usize,
     /// Columns returned; all if empty.
     fields: Vec<String>,

@@ -26,7 +26,7 @@ use crate::wire::{OutputMode, ResultsHead};
 
 /// Default number of completions.
 const COMPLETIONS_DEFAULT: usize = 50;
-/// Maximum times per request; a request with more is refused.
+/// Maximum number of times in a request; a request with more is refused.
 const TIMES_MAX: usize = 100;
 /// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";

@@ -23,7 +23,7 @@ pub(super) const RANGE: [&str; 2] = ["earliest_time", "latest_time"];
 pub(super) const NEXT_TIME: &str = "next_scheduled_time";
 /// The member with the scheduled times.
 const SCHEDULED_TIMES: &str = "scheduled_times";
-/// Maximum scheduled times of a search in an answer; later ones are omitted.
+/// Maximum number of scheduled times of a search in an answer; later ones are omitted.
 const TIMES_MAX: usize = 1_000;
 
 /// The time zone of the caller's searches.

@@ -92,7 +92,7 @@ impl Shape {
         Shape::Settings(Settings { fields, more: SAVED_SEARCH_MEMBERS })
     }
 
-    /// The shape's JSON Schema; `is_whole` is false if a request may select some members of objects.
+    /// The shape's JSON Schema; `is_whole` is false if a request may select only some members of objects.
     pub(super) fn schema(&self, is_whole: bool) -> Value {
         match self {
             Shape::Any => json!({}),

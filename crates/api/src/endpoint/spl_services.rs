@@ -25,7 +25,7 @@ use crate::parameters::Parameters;
 
 /// Default number of completions.
 const CANDIDATES_DEFAULT: usize = 50;
-/// Maximum fields that a request may offer for completion; further fields are ignored.
+/// Maximum number of fields that a request may offer for completion; further fields are ignored.
 const FIELDS_MAX: usize = 5_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

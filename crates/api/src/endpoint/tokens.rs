@@ -54,7 +54,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     rows
 }
 
-/// Content of a token.
+/// Content of a token entity.
 const TOKEN: Shape = Shape::Object(&[
     (
         "claims",

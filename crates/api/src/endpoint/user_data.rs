@@ -42,7 +42,7 @@ const PATH_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of a link's JSON document per byte of its path: an escaped control character takes six bytes; the
 /// other two bytes are for the user's name.
 const LINK_BYTES_PER_PATH_BYTE: usize = 8;
-/// Maximum links of all users; further links are refused until some are deleted.
+/// Maximum number of links of all users; further links are refused until some are deleted.
 const LINKS_MAX: usize = 10_000;
 /// Random bytes of a link's id, written in hexadecimal.
 const ID_BYTES: usize = 5;

@@ -34,7 +34,7 @@ const MONITORS: &str = "data/inputs/monitor";
 /// The conf of inputs, and the prefix of the stanzas in it.
 const CONF: &str = "inputs";
 const PREFIX: &str = "monitor://";
-/// Maximum files in one answer, the first ones in alphabetical order.
+/// Maximum number of files in one answer, the first ones in alphabetical order.
 const FILES_MAX: usize = 10_000;
 
 /// State of a file.

@@ -9,7 +9,7 @@ use super::{ConfObject, NOBODY, ObjectLocation, Scope};
 /// The role that may change objects of the node by default.
 const ADMIN_ROLE: &str = "admin";
 
-/// Users who see an object.
+/// Users who may see an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectSharing {
     /// Only the user of the object.
@@ -105,8 +105,8 @@ impl LocationAcl {
         }
     }
 
-    /// A setting of a stanza, at the path of conf, stanza and setting. The permissions of the stanza apply, unless the
-    /// metadata names the setting.
+    /// A setting of a stanza; `path` names the conf, the stanza and the setting. The permissions of the stanza apply,
+    /// unless the metadata names the setting.
     pub(super) fn setting(&self, path: [&str; 3], value: &str, is_local: bool, viewer: &Permissions) -> ConfObject {
         let [kind, name, key] = path;
         let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
@@ -134,7 +134,7 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the metadata names an owner of the object, as it does after the permissions of the object have been set.
+    /// Whether the metadata names an owner of the object. Setting the permissions of an object records its owner.
     pub(super) fn names_owner(&self, kind: &str, name: &str) -> bool {
         self.access.owner(kind, name).is_some()
     }
@@ -185,7 +185,8 @@ impl LocationAcl {
         }
     }
 
-    /// Whether the location's objects of this sharing are in a scope: objects of another app must be shared with all.
+    /// Whether an object of the location with this sharing is in a scope. An object of another app is in the scope only
+    /// if it is shared with all apps.
     pub(super) fn is_in_scope(&self, scope: &Scope, sharing: impl FnOnce() -> ObjectSharing) -> bool {
         match (&self.location, &scope.app) {
             (ObjectLocation::App(app), Some(own)) if app != own => sharing() == ObjectSharing::Global,
@@ -208,8 +209,8 @@ impl LocationAcl {
         }
     }
 
-    /// Like [`LocationAcl::may_write`] for an object of the node that a capability protects: without roles in the
-    /// metadata, the capability decides alone.
+    /// Like [`LocationAcl::may_write`] for an object of the node that a capability protects: if the
+    /// metadata names no roles, only the capability is checked.
     pub(super) fn permits_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         !self.names_writers(kind, name) || self.may_write(kind, name, viewer)
     }

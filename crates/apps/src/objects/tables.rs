@@ -20,7 +20,7 @@ use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 /// Folder of staged files, relative to the data directory.
 pub const STAGING_FOLDER: &str = "var/run/splunk/lookup_tmp";
 
-/// Maximum files of one lookup folder.
+/// Maximum number of files of one lookup folder.
 const FILES_MAX: usize = 2_000;
 
 /// The source of a lookup file's content.

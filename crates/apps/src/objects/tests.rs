@@ -306,7 +306,7 @@ fn permissions_of_node_objects_restrict_users_with_the_capability() {
         world.objects.node_object("inputs", name, viewer).ok().map(|object| object.can_write)
     };
     for viewer in [&admin, &eva, &tom] {
-        assert_eq!(may("http://open", viewer), Some(true), "the capability decides alone");
+        assert_eq!(may("http://open", viewer), Some(true), "only the capability is checked");
     }
     assert_eq!((may("http://shipped", &eva), may("http://shipped", &admin)), (Some(false), Some(true)));
     let change = AclChange {

@@ -15,15 +15,15 @@ use super::{
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum size of a private conf file in bytes.
 pub(super) const PRIVATE_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The setting of metadata that shares an object with other apps.
+/// The metadata setting that shares an object with other apps.
 const EXPORT: &str = "export";
-/// Stanza of metadata for all objects of an app.
+/// Metadata stanza for all objects of an app.
 const ALL_OBJECTS: &str = "";
 /// Default roles that may change shared objects of an app.
 const WRITERS_DEFAULT: [&str; 2] = ["admin", "power"];
 
 impl Objects {
-    /// Creates a stanza; returns it as the scope shows it.
+    /// Creates a stanza; returns it with the settings that are visible in the scope.
     pub fn create(
         &self,
         conf: &str,
@@ -67,8 +67,8 @@ impl Objects {
         self.rewrite(&location, &local_path(conf), |text| with_settings(text, name, settings))
     }
 
-    /// Changes settings of the node in `etc/system/local`, each with its stanza, which may be `default`. The caller has
-    /// checked that the change is permitted.
+    /// Changes settings of the node in `etc/system/local`. Each setting is given with the name of its stanza, which may
+    /// be `default`. The caller has checked that the change is permitted.
     pub fn set_node_settings(
         &self,
         conf: &str,
@@ -192,8 +192,8 @@ impl Objects {
         Ok(found)
     }
 
-    /// Changes owner, sharing or roles of an object, and moves the object if necessary. Returns the changed object,
-    /// even if it has left the scope.
+    /// Changes the owner, the sharing or the roles of an object, and moves the object if necessary. Returns the changed
+    /// object, even if it has left the scope.
     pub fn set_acl(
         &self,
         conf: &str,
@@ -248,14 +248,17 @@ impl Objects {
             return Err(ObjectError::Invalid(format!("{name}: objects of the node have no acl of their own")));
         }
         if !is_of_node && change.sharing == Some(ObjectSharing::System) {
-            return Err(ObjectError::Invalid(format!("{name} belongs to an app: give sharing app or global")));
+            return Err(ObjectError::Invalid(format!("{name} belongs to an app: set sharing to app or global")));
         }
         let sharing = change.sharing.unwrap_or(found.sharing);
         let owner = change.owner.clone().unwrap_or_else(|| found.owner.clone());
         quarry_conf::file_name::check_file_name(&owner)?;
         let is_mine = owner == viewer.user || owner == found.owner;
         if !is_mine && !is_admin(viewer) {
-            return Err(ObjectError::Denied(format!("user {} may not change its owner to {owner}", viewer.user)));
+            return Err(ObjectError::Denied(format!(
+                "user {} may not change the owner of {name} to {owner}",
+                viewer.user
+            )));
         }
         let app = self.app_after(found, change)?;
         let location = match sharing {
@@ -434,7 +437,7 @@ pub(super) fn check_settings(settings: &[(String, String)]) -> Result<(), Object
     Ok(())
 }
 
-/// Settings of metadata for sharing and roles.
+/// Metadata settings for sharing and roles.
 fn acl_settings(
     sharing: ObjectSharing,
     readers: &[String],
@@ -454,7 +457,7 @@ fn check_roles(roles: &[String]) -> Result<(), ObjectError> {
                 && role.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')))
     };
     match roles.iter().find(|role| !is_good(role)) {
-        Some(role) => Err(ObjectError::Invalid(format!("{role:?} is not a valid name of a role"))),
+        Some(role) => Err(ObjectError::Invalid(format!("{role:?} is not a valid role name"))),
         None => Ok(()),
     }
 }
@@ -472,9 +475,7 @@ pub(super) fn refused(name: &str, location: &ObjectLocation, viewer: &Permission
         }
         ObjectLocation::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
-            format!(
-                "{name} belongs to the node: user {user} may not change it: changes require the capability {capability}"
-            )
+            format!("{name} belongs to the node: user {user} may not change it without the capability {capability}")
         }
     })
 }

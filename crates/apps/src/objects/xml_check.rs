@@ -1,8 +1,8 @@
-//! Check for well-formed XML, which dashboards (views) and other files of the user interface must be.
+//! Checks that dashboards (views) and other files of the user interface are well-formed XML.
 //!
 //! A document is one element with attributes, texts, comments, CDATA sections and processing instructions. The only
-//! entities are the predefined ones and character references. A document type is skipped, but one with an internal
-//! subset is refused.
+//! entities are the predefined ones and character references. A document type declaration is skipped, but a declaration
+//! with an internal subset is refused.
 //!
 //! Not here: the elements that a view may contain.
 
@@ -49,7 +49,7 @@ fn find<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
     pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// Children of the outermost element whose texts [`RootElement`] has.
+/// Children of the outermost element whose texts are recorded in [`RootElement`].
 const TEXTS: [&str; 3] = ["label", "description", "title"];
 
 /// The hint about a `&` that does not begin an entity.
@@ -64,7 +64,7 @@ struct XmlFault {
     text: String,
 }
 
-/// Fails, with the line, if the text is not well-formed. `name` is the setting that holds the text.
+/// Fails if the text is not well-formed; the error names the line. `name` is the setting that holds the text.
 pub(super) fn check_well_formed(name: &str, text: &str) -> Result<(), ObjectError> {
     Document::new(text).read().map(drop).map_err(|fault| {
         let at = usize::try_from(fault.at).unwrap_or(usize::MAX).min(text.len());
@@ -73,8 +73,8 @@ pub(super) fn check_well_formed(name: &str, text: &str) -> Result<(), ObjectErro
     })
 }
 
-/// A document while it is read. The XML reader checks the syntax of markup and the names of end tags; this type checks
-/// everything else.
+/// A document that is being read. The XML reader checks the syntax of markup and the names of end tags; this type
+/// checks everything else.
 struct Document<'t> {
     text: &'t str,
     reader: Reader<&'t [u8]>,
@@ -241,7 +241,7 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The text of an entity that needs no document type.
+/// The text of a predefined entity or a character reference.
 fn character_of(reference: &BytesRef<'_>) -> Option<String> {
     match reference.resolve_char_ref() {
         Ok(Some(letter)) => is_character(letter).then(|| letter.to_string()),

@@ -37,7 +37,7 @@ use crate::BlobError;
 const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
 /// Blocks per file, one bit each in a [`BlockSet`].
 const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
-/// Maximum open files.
+/// Maximum number of open files.
 const FILES_MAX: usize = 512;
 /// Bytes written between two checks of the disk's free space; [`BlockCache::set_bytes_max`] checks it as well.
 const SPACE_CHECK_BYTES: u64 = 16 << 20;

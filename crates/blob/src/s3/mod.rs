@@ -62,7 +62,7 @@ const CONCURRENT_RANGES_MAX: usize = 64;
 const CONCURRENT_PUTS_MAX: usize = 8;
 /// Maximum number of consecutive attempts at a listing that pass no further object.
 const LIST_ATTEMPTS_MAX: u32 = 5;
-/// Maximum reads of a range whose checksums do not match.
+/// Maximum number of reads of a range whose checksums do not match.
 const READ_ATTEMPTS_MAX: u32 = 4;
 
 /// A store of objects in one container (bucket) of an S3-compatible service.

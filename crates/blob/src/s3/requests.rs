@@ -29,7 +29,7 @@ use crate::{BlobError, ListedObject, S3Settings, name};
 
 /// Number of objects of a listing read at once, as many as one answer contains.
 const LIST_PAGE_OBJECTS: usize = 1_000;
-/// Maximum characters of a server's message that are passed on.
+/// Maximum length in characters of the part of a server's message that is passed on.
 const REASON_BYTES_MAX: usize = 300;
 
 /// The servers of one store and the state shared by all requests.
@@ -124,7 +124,7 @@ impl Requests {
         self.server_clock.now_ns()
     }
 
-    /// Maximum attempts per request.
+    /// Maximum number of attempts per request.
     pub(crate) fn attempts_max(&self) -> u32 {
         self.settings.attempts_max
     }

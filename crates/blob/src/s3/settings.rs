@@ -44,13 +44,13 @@ pub struct S3Settings {
     pub request_timeout: Duration,
     /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// Maximum concurrent requests; others wait.
+    /// Maximum number of concurrent requests; others wait.
     pub requests_max: usize,
-    /// Maximum attempts per request.
+    /// Maximum number of attempts per request.
     pub attempts_max: u32,
     /// Objects above this size are uploaded in parts of this size. S3 requires at least 5 MiB.
     pub part_bytes: usize,
-    /// Maximum parts of an object that are uploaded concurrently.
+    /// Maximum number of parts of an object that are uploaded concurrently.
     pub parts_max: usize,
 }
 

@@ -11,7 +11,7 @@ use super::server_clock::parse_time;
 use super::traffic::count;
 use crate::{BlobError, name};
 
-/// Maximum pages of a listing, of a thousand uploads each; the next call handles the rest.
+/// Maximum number of pages of a listing, of a thousand uploads each; the next call handles the rest.
 const PAGES_MAX: usize = 10;
 /// Action of the listing, for messages.
 const LIST_ACTION: &str = "list unfinished uploads below";

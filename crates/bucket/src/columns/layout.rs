@@ -139,7 +139,7 @@ impl Layout {
         }
     }
 
-    /// Gives each column that shares the values of an earlier column the location of that column, once it is known.
+    /// Copies the location of each column, once it is known, to the later columns that share its values.
     pub(crate) fn share_equal_columns(&mut self) {
         for (column, equal) in std::mem::take(&mut self.copies) {
             self.stored[column as usize] = self.stored[equal as usize].clone();

@@ -206,8 +206,8 @@ impl SlabColumns {
         }
     }
 
-    /// Adds the ranges of a column's values in some pages, and of its pool and dictionary if these were not read
-    /// before.
+    /// Adds the ranges of a column's values in some pages, and of its pool and dictionary if they have not been
+    /// read before.
     fn add_values(&self, column: u32, pages: &[usize], extent: Extent, ranges: &mut Vec<Range<u64>>) {
         let column = self.layout.holder_of(column);
         let Some(stored) = self.layout.stored.get(column as usize) else { return };

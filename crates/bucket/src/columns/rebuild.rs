@@ -254,7 +254,7 @@ impl HeldColumn {
 struct Cursor {
     read: Arc<PageColumn>,
     dictionary: Option<Arc<Dictionary>>,
-    /// Index of the first row that was not passed yet.
+    /// Index of the first row that has not been passed yet.
     next: usize,
 }
 

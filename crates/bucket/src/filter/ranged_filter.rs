@@ -182,7 +182,7 @@ impl RangedFilter {
         (0..self.layout.groups.len()).filter(|group| !is_known(group)).collect()
     }
 
-    /// Ranges of the cells of a hash in all slabs of a group, extended to whole blocks if these have checksums; empty
+    /// Ranges of the cells of a hash in all slabs of a group, extended to whole blocks if blocks have checksums; empty
     /// if the slabs have no terms.
     fn cell_ranges(&self, group: usize, hash: u64) -> Vec<Range<u64>> {
         let group = &self.layout.groups[group];

@@ -1,4 +1,4 @@
-//! Sidecars of all versions, including damaged sidecars.
+//! Tests of sidecars (the objects with the term filters of a bucket) of all versions, including damaged ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -24,7 +24,7 @@ const SEEDS_PER_SIZE: u8 = 4;
 const SEEDS_MAX: u8 = 64;
 /// Maximum number of rows of a table, checked before memory is allocated.
 pub(super) const MAX_ROWS: usize = 1 << 20;
-/// Maximum bits of a stored number.
+/// Maximum number of bits of a stored number.
 pub(super) const MAX_VALUE_BITS: u32 = 7;
 /// Difference between the hash inputs of consecutive seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;

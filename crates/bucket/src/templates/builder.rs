@@ -28,7 +28,7 @@ use crate::limits::MAX_PAGE_EVENTS;
 const SAMPLE_VALUES: usize = 4_096;
 /// Bytes of collected values after which a leaf chooses even if it has fewer values.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// Maximum number of repeated trials; after these, a leaf remains plain text.
+/// Maximum number of repeated trials; after them, a leaf remains plain text.
 const RETRIALS_MAX: u8 = 4;
 /// Number of distinct texts up to which a dictionary is never given up; beyond it, a dictionary is given up if more
 /// than a quarter of the values are distinct.

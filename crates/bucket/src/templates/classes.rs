@@ -94,7 +94,7 @@ pub(super) fn class_at(text: &[u8], at: usize) -> u8 {
 }
 
 /// End of the run of bytes from `from` that are not in `class`. The class must not contain letters, digits, dashes,
-/// points, slashes or colons; these are skipped eight at a time.
+/// points, slashes or colons; they are skipped eight at a time.
 #[inline(always)]
 pub(super) fn run_end(text: &[u8], from: usize, class: u8) -> usize {
     run_end_after_plain(text, from, class, |chunk| other_bytes(chunk, b'-', b':'))
@@ -114,7 +114,7 @@ fn run_end_after_plain(text: &[u8], from: usize, class: u8, others: impl Fn(&[u8
     while let Some(chunk) = text[at..].first_chunk::<8>() {
         let others = others(chunk);
         if others == 0 {
-            // The step is a constant, so that the processor loads the next bytes before it has tested these.
+            // The step is a constant, so that the processor loads the next chunk before it has tested this one.
             at += 8;
             continue;
         }

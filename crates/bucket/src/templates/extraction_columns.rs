@@ -178,7 +178,7 @@ fn renumber_values(values: &mut StoredValues, renumber: &impl Fn(&mut u32)) {
 /// The values of a field as a column without a parent.
 pub(super) fn value_column(field: &ExtractedField, events: usize) -> SlabColumn {
     let mut builder = SlabBuilder::default();
-    // An index-time field of this name has another path. Such values are not split into columns of their own.
+    // An index-time field of this name has a different path. Such values are not split into columns of their own.
     builder.add_column(None, !path_of(&field.name), u8::MAX, vec![0]);
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
     let (mut at, mut start) = (0, 0);

@@ -340,7 +340,7 @@ struct Member {
     /// Number of texts that have the member, and the form of its values if all values have the same form.
     seen: u32,
     form: Option<ValueForm>,
-    /// The members of its values, while all of these are objects that [`Object::can_merge`] accepts.
+    /// The members of its values, as long as all values are objects that [`Object::can_merge`] accepts.
     object: Option<Object>,
 }
 

@@ -97,7 +97,7 @@ impl<'f> Locator<'f> {
         }
     }
 
-    /// Locates the value of the event that was read last.
+    /// Locates the value of the last event that was read.
     fn add_event(&mut self, reader: &PartReader<'_>) {
         let field = self.field;
         let code = match field.rows.get(self.next) {

@@ -16,7 +16,7 @@ use super::trie::FoundVariable;
 const UNIT_BYTES_MAX: usize = 8;
 /// Maximum number of templates, one for each combination of a unit and a number format.
 const TEMPLATES_MAX: usize = 16;
-/// Maximum digits after the point.
+/// Maximum number of digits after the point.
 const FRACTION_DIGITS_MAX: usize = 9;
 /// A column is split into quantities if at most one value in this many is not a quantity.
 const VALUES_PER_OTHER: usize = 8;

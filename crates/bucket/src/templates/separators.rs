@@ -1,4 +1,4 @@
-//! Cells of texts that consist of many parts between tabs, pipes or the separators of FIX messages: exports of proxies,
+//! Splits texts into cells at tabs, pipes or the separators of FIX messages. Such texts are exports of proxies,
 //! firewalls and tables.
 //!
 //! A cell is a variable as a whole, even if it is empty or contains blanks, so that all rows of a table have one
@@ -13,13 +13,13 @@ use memchr::{memchr, memchr_iter, memchr2, memmem};
 use super::classes::{BYTE_CLASSES, FIX_SEPARATOR, KEY};
 use super::variables::{EventScanner, Variable, VariableKind};
 
-/// Minimum number of separators of a text of cells.
+/// Minimum number of separators in a text that is split into cells.
 const SEPARATORS_MIN: usize = 5;
-/// Maximum number of digits of a key that is a number. Longer numbers are values, because a template for each of them
-/// could be too many.
+/// Maximum number of digits of a key that is a number. Longer numbers are values, because each distinct key needs a
+/// template of its own.
 const NUMBER_KEY_DIGITS_MAX: usize = 4;
 
-/// The separator of a text of cells; `None` for other texts.
+/// The separator at which a text is split into cells; `None` if the text is not split.
 pub(super) fn separator_of(text: &[u8]) -> Option<u8> {
     let has_many = |separator: u8| memchr_iter(separator, text).nth(SEPARATORS_MIN - 1).is_some();
     if has_many(b'\t') {
@@ -44,18 +44,20 @@ fn key_len(cell: &[u8]) -> usize {
     if is_key && cell.get(len) == Some(&b'=') { len + 1 } else { 0 }
 }
 
-/// Whether a chunk of a cell, before an equals sign, is a number that is a key.
+/// Whether the part of a cell before an equals sign is a number short enough to be a key.
 pub(super) fn is_number_key(chunk: &[u8]) -> bool {
     (1..=NUMBER_KEY_DIGITS_MAX).contains(&chunk.len()) && chunk.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a cell, without the key of a pair, has no structure that other rules would find.
+/// Whether a cell, without the key of a pair, is a single variable: it has no quotes, braces or further pairs, which
+/// [`EventScanner::scan_range`] would split.
 fn is_plain(cell: &[u8]) -> bool {
     memchr2(b'"', b'{', cell).is_none() && (memchr(b'=', cell).is_none() || memchr(b' ', cell).is_none())
 }
 
 impl EventScanner<'_, '_> {
-    /// Finds the variables of a text of cells from `at` on. Returns the end of what was read.
+    /// Finds the variables of a text that is split into cells, from `at` on. Returns the position at which the scan
+    /// ended.
     pub(super) fn scan_cells(&mut self, at: usize, separator: u8) -> usize {
         let text = self.text;
         let next = |at: usize| text.get(at..).and_then(|rest| memchr(separator, rest)).map(|len| at + len);

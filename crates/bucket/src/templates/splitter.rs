@@ -6,9 +6,9 @@
 //! column whatever else varies. If no word precedes the variable, its position says little: an optional field before it
 //! shifts all later variables. The form of the value that adds the template is then part of the role ([`form_of`]), so
 //! that a column of numbers gets no texts from other templates. Templates that begin alike have the same columns up to
-//! where they differ. If a text fits no template, the templates are tried again with variables that accept words
-//! without digits. If no template fits, the text gets a new template if there is room, and is stored as a plain text
-//! otherwise.
+//! where they differ. If a text fits no template, the templates are tried a second time with variables that accept
+//! words without digits. If no template fits, the text gets a new template if there is room, and is stored as a plain
+//! text otherwise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

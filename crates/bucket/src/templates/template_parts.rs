@@ -47,7 +47,7 @@ struct TemplateLocator<'f> {
 }
 
 impl TemplateLocator<'_> {
-    /// Compares the field with the event that was read last, which is number `row`.
+    /// Compares the field with the last event that was read, which is number `row`.
     fn add_event(&mut self, row: u32, reader: &PartReader<'_>) {
         let field = self.field;
         let value = (field.rows.get(self.next) == Some(&row)).then(|| {

@@ -23,7 +23,7 @@ pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
 /// Minimum bytes of the prefix of a column's values; a shorter prefix is not stored.
 const PREFIX_BYTES_MIN: usize = 2;
-/// Maximum bytes of the prefix of a column's values; a longer prefix is cut.
+/// Maximum bytes of the prefix of a column's values; a longer prefix is truncated.
 pub(crate) const PREFIX_BYTES_MAX: usize = 32;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.

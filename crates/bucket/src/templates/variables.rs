@@ -38,7 +38,7 @@ pub(super) enum VariableKind {
     Content,
     /// Inside the quotes of a JSON string with an invalid escape.
     OddContent,
-    /// The rest of a text that ends within a JSON string, without an escape that is cut off.
+    /// The rest of a text that ends within a JSON string, without a truncated escape.
     Unclosed,
     /// Inside the quotes of a JSON string with valid escapes, which may be empty.
     String,
@@ -358,7 +358,8 @@ pub(super) struct EventScanner<'t, 's> {
 }
 
 impl EventScanner<'_, '_> {
-    /// Finds the variables that begin in this range. Returns the end of what was read, which may be after the range.
+    /// Finds the variables that begin in this range. Returns the position at which the scan ended, which may be after
+    /// the range.
     pub(super) fn scan_range(&mut self, mut at: usize, end: usize) -> usize {
         while at < end {
             at = match self.text[at] {

@@ -19,8 +19,8 @@ use crate::term_dictionary::table::hash_token;
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
 /// Size of a range of numbers below which a bitmap is always used.
 const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
-/// Maximum bits per value of a bitmap for a range of at least `BITMAP_RANGE_ALWAYS`; if it would need more bits, no
-/// bitmap is used.
+/// Maximum number of bits per value of a bitmap for a range of at least `BITMAP_RANGE_ALWAYS`; if it would need more
+/// bits, no bitmap is used.
 const BITMAP_BITS_PER_VALUE: u64 = 8;
 /// Size of a range of numbers from which a bitmap is never used.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;

@@ -90,7 +90,7 @@ impl<'a> RareTest<'a> {
         }
     }
 
-    /// The two numbers that pass, if the test accepts only these.
+    /// The two numbers that pass, if the test accepts only two.
     pub(crate) fn numbers(&self) -> Option<[i64; 2]> {
         match self {
             RareTest::Numbers(NumberTest::Either(one, other)) => Some([*one, *other]),
@@ -152,7 +152,7 @@ pub(crate) enum NumberTest {
     Either(i64, i64),
     /// The magnitude lies in one of these ranges.
     Magnitudes(Vec<RangeInclusive<u64>>),
-    /// The bits from `shift` on equal these.
+    /// The bits from `shift` on equal `bits`.
     Bits { shift: u32, bits: u64 },
     /// The magnitude lies in one of these ranges, or its remainder modulo `unit` lies in `rest`.
     Decimal { wholes: Vec<RangeInclusive<u64>>, unit: u64, rest: Option<RangeInclusive<u64>> },

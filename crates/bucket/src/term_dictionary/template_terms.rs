@@ -217,8 +217,8 @@ impl<'a> TemplateTerms<'a> {
     }
 }
 
-/// Cuts a template between neighbours that no token and no percent-encoded breaker straddles. Literals are cut after
-/// their first and last breaker, so that only the words at their ends are in a run with a variable.
+/// Divides a template between neighbours that no token and no percent-encoded breaker straddles. Literals are divided
+/// after their first and last breaker, so that only the words at their ends are in a run with a variable.
 fn split_into_runs<'a>(template: &'a Template, columns: &[EdgeTraits]) -> Vec<Vec<Piece<'a>>> {
     let mut runs: Vec<(Vec<Piece<'_>>, EdgeTraits)> = Vec::new();
     let mut before = EdgeTraits::EMPTY;

@@ -33,7 +33,7 @@ pub struct PostgreSqlSettings {
     pub passfile: Option<String>,
     /// Content of a PEM file with the CA certificates trusted for the server; `None` for the system's.
     pub authorities: Option<Vec<u8>>,
-    /// Maximum time that a transaction waits for a lost connection; after it, the transaction fails as unavailable.
+    /// Maximum time that a transaction waits for a lost connection; after that, it fails as unavailable.
     pub wait: Duration,
 }
 

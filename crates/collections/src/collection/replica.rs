@@ -2,9 +2,9 @@
 //!
 //! The table `shared` has the database's id and the number up to which changes of all nodes were applied to this file.
 //! A write excludes other nodes, applies their changes, runs here without a commit, writes the changed documents to the
-//! database, and is then committed here with the number of the change. The commit of the database decides: if the
-//! process dies before the commit here, or that commit fails, the write has taken effect, and the file later applies
-//! its own change from the database.
+//! database, and is then committed here with the number of the change. The write takes effect with the commit of the
+//! database: if the process dies before the commit here, or that commit fails, the file later applies its own change
+//! from the database.
 //!
 //! A file that does not come from this database joins it: documents that only the file has are given to the other
 //! nodes. Of documents in both, the database's version wins; if versions differ, a copy of the file is kept.
@@ -25,7 +25,8 @@ use crate::error::Failure;
 use crate::sharing::{DocumentChange, SharedState};
 use crate::{CollectionError, SharedDocuments};
 
-/// Maximum documents and bytes of a part that is sent to the database at once; a larger document is a part of its own.
+/// Maximum numbers of documents and of bytes in a part that is sent to the database at once; a larger document is a
+/// part of its own.
 const PART_DOCUMENTS_MAX: usize = 1_000;
 const PART_BYTES_MAX: usize = 4 << 20;
 /// Extension of the copy that is kept of a file if its documents differ from the database's when the file joins it.

@@ -4,7 +4,7 @@ use super::guess_rules::{LESS_THAN, MORE_THAN};
 use crate::settings::index_rules::STATSD;
 use crate::table::{ConfTable, Kind, REGEX, Row, Section, StanzaName, boolean, count, row, text};
 
-/// Maximum days that Splunk accepts for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
+/// Maximum number of days that Splunk accepts for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
 const DAYS_MAX: i64 = 10_951;
 /// Minimum of settings where -1 means unlimited.
 const UNBOUNDED: i64 = -1;

@@ -106,11 +106,11 @@ pub struct RoleSettings {
     pub search_filter: String,
     /// Whether the filter is combined with the filters of other roles by OR.
     pub filter_selects: bool,
-    /// Maximum concurrent searches of a user; 0 is unlimited.
+    /// Maximum number of concurrent searches of a user; 0 is unlimited.
     pub jobs_quota: usize,
     /// Maximum concurrent real-time searches of a user; 0 is unlimited.
     pub real_time_quota: usize,
-    /// Maximum seconds of a search's time range, counted back from its end; 0 is unlimited, -1 is not set.
+    /// Maximum length of a search's time range in seconds, counted back from its end; 0 is unlimited, -1 is not set.
     pub time_window_s: i64,
     /// Maximum megabytes of a user's jobs on disk; 0 is unlimited.
     pub disk_quota_mb: usize,
@@ -118,7 +118,7 @@ pub struct RoleSettings {
     pub time_max_s: u64,
     /// Roles that users of the role may grant to others; empty if not set.
     pub grantable: Vec<String>,
-    /// Maximum concurrent searches of all users of the role (not enforced); 0 is unlimited.
+    /// Maximum number of concurrent searches of all users of the role (not enforced); 0 is unlimited.
     pub cumulative_quota: usize,
     /// Maximum concurrent real-time searches of all users of the role (not enforced); 0 is unlimited.
     pub cumulative_real_time_quota: usize,

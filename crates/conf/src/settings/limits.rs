@@ -235,7 +235,8 @@ impl LimitSettings {
         }
     }
 
-    /// Maximum concurrent searches on a machine with this many cores, by Splunk's formula. Each search takes a thread.
+    /// Maximum number of concurrent searches on a machine with this many cores, by Splunk's formula. Each search takes
+    /// a thread.
     pub fn concurrent_searches_max(&self, cpus: usize) -> usize {
         let of_cpus = self.searches_per_cpu.saturating_mul(cpus);
         of_cpus.saturating_add(self.searches_base).clamp(1, CONCURRENT_SEARCHES_MAX)

@@ -99,7 +99,7 @@ pub struct MonitorSettings {
 pub enum CrcSalt {
     /// No salt: a copy is the same file.
     None,
-    /// The path: a copy is another file.
+    /// The path: a copy is a different file.
     Path,
     /// A text: files of stanzas with different texts are different files.
     Text(String),

@@ -178,7 +178,7 @@ pub struct ChangeInput {
     pub whitelist: Option<String>,
     /// Pattern that a path must not match.
     pub blacklist: Option<String>,
-    /// Filters in order; the first that matches decides.
+    /// Filters in order; the first that matches applies.
     pub filters: Vec<ChangeFilter>,
     /// Maximum size of an added or changed file whose text becomes an event; `None` for no such events.
     pub full_bytes_max: Option<u64>,

@@ -63,7 +63,7 @@ const SSL_ROWS: &[Row] = &[
 
 /// Name of the setting for the number of pipeline sets.
 const PIPELINES: &str = "parallelIngestionPipelines";
-/// Maximum pipeline sets: each has a reader, queues and hot slabs.
+/// Maximum number of pipeline sets: each has a reader, queues and hot slabs.
 const PIPELINES_MAX: i64 = 16;
 /// Name of the setting for the lifetime of unused sessions.
 const SESSION_TIMEOUT: &str = "sessionTimeout";

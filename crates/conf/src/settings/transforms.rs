@@ -13,7 +13,7 @@ use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, boolean,
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// Maximum matches of a lookup for one row.
+/// Maximum number of matches of a lookup for one row.
 const MATCHES_MAX: i64 = 1000;
 
 /// Stanza of additional keys that rules may read and write.

@@ -1,4 +1,4 @@
-//! `datamodel`: definitions of data models. For the events of a model, the planner replaces the command by a search.
+//! `datamodel`: definitions of data models. For the events of a model, the planner replaces the command with a search.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -198,7 +198,7 @@ fn lines_before(lines: &[Line<'_>], at: usize) -> (usize, usize) {
 
 fn write_unified(lines: &[Line<'_>], hunk: std::ops::Range<usize>, written: &mut Vec<String>) {
     let ((old, new), (old_end, new_end)) = (lines_before(lines, hunk.start), lines_before(lines, hunk.end));
-    // An empty range names the line before it; a range of one line omits its length.
+    // An empty range names the preceding line; a range of one line omits its length.
     let range = |begin: usize, end: usize| match end - begin {
         0 => format!("{begin},0"),
         1 => format!("{}", begin + 1),

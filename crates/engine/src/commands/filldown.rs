@@ -1,4 +1,4 @@
-//! `filldown`: replaces missing values by the last value before them.
+//! `filldown`: replaces missing values with the last preceding value.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -26,7 +26,7 @@ impl Execute for IpLocationCommand {
         let places = lowering.environment.lookups().address_locations();
         let places = places.map_err(|fault| fault.with_context("iplocation"))?;
         let Some(places) = places else {
-            let message = "iplocation: there is no database of addresses; its fields stay empty";
+            let message = "iplocation: there is no address database, so the fields of this command stay empty";
             lowering.environment.context().messages.push(message);
             return Ok(Vec::new());
         };

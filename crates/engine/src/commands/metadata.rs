@@ -1,4 +1,4 @@
-//! `metadata` can only begin a search; the planner replaces the command by the search in its syntax node
+//! `metadata` can only begin a search; the planner replaces the command with the search in its syntax node
 //! (`crate::plan`).
 
 use quarry_spl::ast::MetadataCommand;

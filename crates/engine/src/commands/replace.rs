@@ -1,4 +1,4 @@
-//! `replace`: replaces whole values by other values.
+//! `replace`: replaces whole values with other values.
 
 use std::borrow::Cow;
 

@@ -20,7 +20,7 @@ use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking, 
 use crate::node::NodeSession;
 use crate::run::apply;
 
-/// Maximum rows per chunk, as announced to the program.
+/// Maximum number of rows per chunk, as announced to the program.
 const CHUNK_ROWS_MAX: usize = 50_000;
 /// Maximum number of exchanges after the last input rows were sent, or while the program generates rows.
 const EXCHANGES_MAX: usize = 1_000_000;

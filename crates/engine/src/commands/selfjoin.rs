@@ -47,7 +47,7 @@ impl SelfJoin {
             }
             keys.push(key);
         }
-        // If the reading of keys was cut short, the rows that were read are joined.
+        // If reading the keys ended early, the rows that were read are joined.
         let work = stop.begin_work();
         let mut pairs = Vec::new();
         for (row, key) in keys.iter().enumerate() {

@@ -128,7 +128,7 @@ impl Blocking for WildcardStats {
     }
 }
 
-/// Replaces wildcards in the aggregates by the fields of these rows.
+/// Replaces wildcards in the aggregates with the fields of these rows.
 pub(super) fn plan_for(
     aggregates: &[Aggregate],
     by: &[String],

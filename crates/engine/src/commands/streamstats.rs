@@ -67,12 +67,12 @@ struct StreamStats {
     groups: RowGroups,
     /// States of all groups: for each group, one state per aggregate.
     running: Vec<RunningState>,
-    /// The windows, as long as there are only counts and small integers; if set, used instead of the next two fields.
+    /// Windows of counts and small integers; used instead of `windows` and `sliding` until another value occurs.
     integers: Option<IntegerWindows>,
     windows: Vec<Window>,
     /// Window states of the groups.
     sliding: Vec<Vec<Sliding>>,
-    /// Values of the row that left a window last.
+    /// Values of the last row that left a window.
     left: Vec<RowValues>,
     last_group: Option<u32>,
     account: MemoryAccount,
@@ -175,7 +175,8 @@ impl StreamStats {
         }
     }
 
-    /// Adds a row with these values of its aggregates, and appends their results to `results`.
+    /// Adds a row; `values` has the argument values of each aggregate. Appends the results of the aggregates to
+    /// `results`.
     fn row(
         &mut self,
         seen: WindowRow,
@@ -200,7 +201,7 @@ impl StreamStats {
         values: &mut Vec<RowValues>,
         results: &mut Vec<Value<'static>>,
     ) -> Result<(), EngineError> {
-        // A single window over all groups counts rows of any group; otherwise each group has its own window.
+        // With `global`, a single window contains the rows of all groups; otherwise, each group has its own window.
         let at = if self.command.global { 0 } else { seen.group as usize };
         while self.windows.len() <= at {
             self.windows.push(Window::new(self.plan.columns.len()));
@@ -227,7 +228,7 @@ impl StreamStats {
         }
     }
 
-    /// Drops rows that have left the window of a row with this time.
+    /// Drops the rows that are outside the window ending at the current row, whose time is `time`.
     fn evict(&mut self, at: usize, time: Option<TimeNs>) -> Result<(), EngineError> {
         let size = self.command.window;
         let reach = self.command.time_window.as_ref().map(length_of);
@@ -259,7 +260,7 @@ impl StreamStats {
     }
 }
 
-/// Adds a row to a state. Returns the value including the row if `current`, otherwise the value before it.
+/// Adds a row to a state. Returns the value that includes the row if `current`, otherwise the value without it.
 #[inline]
 fn value_with_row(
     running: &mut RunningState,
@@ -299,8 +300,8 @@ impl StreamStats {
     }
 }
 
-/// Deducts the values of these multivalues from `left`, the number that the batch may still receive: `values(x)` and
-/// `list(x)` repeat all their values in every row.
+/// Subtracts the number of values in these multivalues from `left`, the number of values that the batch may still
+/// receive. The limit exists because `values(x)` and `list(x)` repeat all their values in every row.
 fn count_repeated(results: &[Value<'_>], left: &mut usize) -> Result<(), EngineError> {
     let values = results.iter().map(|value| if let Value::Multi(values) = value { values.len() } else { 0 });
     *left = left.checked_sub(values.sum()).ok_or_else(|| EngineError::Limit {
@@ -377,7 +378,7 @@ impl StreamStats {
         Ok(None)
     }
 
-    /// Moves the rows in windows of integers to windows of any values.
+    /// Moves the rows from windows of integers to windows for values of any type.
     fn leave_integers(&mut self) {
         let Some(integers) = self.integers.take() else { return };
         self.prepare_groups(self.groups.len());

@@ -147,7 +147,7 @@ struct TransactionGroups<'c> {
     done: ClosedRows,
     names: FieldNames,
     evicted_by_limit: bool,
-    /// Whether an event was newer than the event before it.
+    /// Whether an event was newer than the previous event.
     is_out_of_order: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `typeahead`: words and field values with a given prefix. The planner replaces the command by the search to which it
-//! expands.
+//! `typeahead`: words and field values with a given prefix. The planner replaces the command with the search to which
+//! it expands.
 
 use quarry_spl::ast::TypeAheadCommand;
 

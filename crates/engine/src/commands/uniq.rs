@@ -1,4 +1,4 @@
-//! `uniq`: removes rows equal to the row before.
+//! `uniq`: removes rows equal to the previous row.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;

@@ -1,4 +1,4 @@
-//! `walklex`: words and fields of an index. The planner replaces the command by the search to which it expands.
+//! `walklex`: words and fields of an index. The planner replaces the command with the search to which it expands.
 
 use quarry_spl::ast::WalkLexCommand;
 

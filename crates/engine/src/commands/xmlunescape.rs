@@ -1,4 +1,4 @@
-//! `xmlunescape`: replaces XML entities in `_raw` by characters.
+//! `xmlunescape`: replaces XML entities in `_raw` with characters.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

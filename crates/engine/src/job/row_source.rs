@@ -28,9 +28,9 @@ pub(super) struct SearchRows {
 
 /// Input of [`SearchRows`].
 pub(super) enum RowSource {
-    /// A search that is not planned yet.
+    /// A search that has not been planned yet.
     Search(Pipeline),
-    /// A plan, made here or elsewhere.
+    /// A plan, made by this or another engine.
     Plan(Box<Plan>),
     /// The part of a plan that runs next to the data.
     Map(Box<Plan>),
@@ -96,9 +96,9 @@ impl SearchRows {
         Ok(State::Begun(formats, rows))
     }
 
-    /// The next rows; at the end, the sources are dropped before the reader learns of the end.
+    /// The next rows; at the end, the sources are dropped before `None` is returned.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
-        // A cancelled search ends without a result; commands leave their loops by an error.
+        // Commands leave their loops with an error when a search is cancelled. The search then ends without this error.
         let next = match self.advance() {
             Err(_) if self.runner.context.stop.is_cancelled() => Ok(None),
             next => next,

@@ -49,7 +49,7 @@ pub struct SearchShape {
     pub oldest_first: bool,
     /// Commands that follow those of the search.
     pub trailing_commands: Vec<Command>,
-    /// Maximum rows of the result: a `head` at the end.
+    /// Maximum number of rows of the result: a `head` at the end.
     pub head: Option<usize>,
     /// Whether only the text of the events in the result is shown: a `fields` at the end.
     pub text_only: bool,

@@ -254,7 +254,7 @@ impl ModelObject {
 
     /// All fields that a name can refer to, except `_raw` and `splunk_server`.
     pub(crate) fn all_fields(&self) -> BTreeSet<String> {
-        // A summary has neither of these: the text is too long to be stored twice, and the server's name is a setting.
+        // A summary has neither of them: the text is too long to be stored twice, and the server's name is a setting.
         let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
         let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
         let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();
@@ -373,7 +373,7 @@ impl ModelObject {
     }
 
     /// A weaker condition on stored fields, so that the scan can skip events. It keeps comparisons with fields whose
-    /// calculation only replaces a missing value by a constant: any other value was stored in the event.
+    /// calculation only replaces a missing value with a constant: any other value was stored in the event.
     fn without_defaults(&self, expr: &SearchExpr, kept: &[(usize, &CalculationCommand)]) -> SearchExpr {
         let stands_in_event = |field: &str, value: &str| {
             let mut makers = kept.iter().filter(|(_, computed)| computed.outputs.iter().any(|made| made == field));
@@ -409,7 +409,7 @@ impl Member {
         format!("{MEMBER_COLUMN_PREFIX}{}", self.position)
     }
 
-    /// Replaces calculations by their fields and removes the condition's text: a summary has both as columns.
+    /// Replaces calculations with their fields and removes the condition's text: a summary has both as columns.
     fn strip_summarized(&mut self) {
         self.text.clear();
         for computed in std::mem::take(&mut self.calculations) {

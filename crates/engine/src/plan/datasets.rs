@@ -1,5 +1,5 @@
-//! Planning of commands that refer to objects defined elsewhere: datamodel, savedsearch, searchtxn, and the commands
-//! that are rewritten to these.
+//! Planning of commands that refer to objects outside the search: datamodel, savedsearch, searchtxn, and the commands
+//! that are rewritten to one of these three.
 
 use std::collections::BTreeSet;
 

@@ -448,7 +448,7 @@ impl TstatsPlan {
             let mut aggregate = aggregate.clone();
             if let AggregateArg::Field(field) = &mut aggregate.arg {
                 let meant = self.field_of(&field.text);
-                // `expand_wildcards` looks for the pattern in the aggregate's name and replaces it by the field; if
+                // `expand_wildcards` looks for the pattern in the aggregate's name and replaces it with the field; if
                 // `renamed` is set, it fills the wildcards of the name instead. The name contains the pattern as
                 // written, not `meant`, so only the latter works.
                 aggregate.renamed |= field.text.contains('*') && meant != field.text;

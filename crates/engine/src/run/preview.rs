@@ -314,7 +314,7 @@ struct PreviewedRows {
     preparation: PreviewMaker,
     /// The rows from which previews are made.
     read: FirstRows,
-    /// Maximum number of these rows that the commands accept, as far as known.
+    /// Maximum number of these rows that are passed to the commands; lowered when the commands fail with more rows.
     rows_max: usize,
     /// Accounts for these rows in the search's memory.
     account: MemoryAccount,

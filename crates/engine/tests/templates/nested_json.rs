@@ -19,8 +19,8 @@ const PROPS: &str = "[tail]\nKV_MODE = none\nEXTRACT-j = ^\\S+\\t(?<level>\\w+)\
 
 const SOURCETYPES: [&str; 6] = ["tail", "syslog", "middle", "klog", "docker", "whole"];
 
-/// A JSON object, sometimes one that parsers treat differently: cut off, with a control character, a lone surrogate, a
-/// number beyond the range of a double, or text around it.
+/// A JSON object, sometimes one that parsers treat differently: truncated, with a control character, a lone surrogate,
+/// a number beyond the range of a double, or text around it.
 fn object(rng: &mut Rng) -> String {
     let mut object = rng.object(0);
     match rng.below(30) {

@@ -255,7 +255,7 @@ impl IntegerCounts {
         })
     }
 
-    /// Adds the counts of `others`; false if they have another form or their range is too far away.
+    /// Adds the counts of `others`; false if they have a different form or their range is too far away.
     fn absorb(&mut self, others: &mut IntegerCounts) -> bool {
         let range_of = |counts: &IntegerCounts| (counts.base, counts.base + counts.counts.len() as i64 - 1);
         let needed = self.required_len(range_of(others));

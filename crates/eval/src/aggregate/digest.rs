@@ -219,7 +219,7 @@ impl Digest {
         }
     }
 
-    /// Sorts points, merges equal points, and replaces them by bins if there are too many points.
+    /// Sorts points, merges equal points, and replaces them with bins if there are too many points.
     fn merge_points(&mut self) {
         self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         self.points.dedup_by(|next, kept| {

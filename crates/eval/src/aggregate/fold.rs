@@ -184,7 +184,7 @@ struct CountFold {
 /// Number of lanes. Neighbouring rows are counted in different lanes; otherwise, in a run of rows of one group, each
 /// addition would wait for the previous one.
 pub(super) const LANES: usize = 4;
-/// Minimum rows per group for which rows are counted in lanes.
+/// Minimum number of rows per group for which rows are counted in lanes.
 const LANE_ROWS_PER_GROUP: usize = 8;
 
 /// Counts occurrences of each number; neighbouring numbers of a chunk are counted in different lanes.

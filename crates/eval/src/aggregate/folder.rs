@@ -159,7 +159,7 @@ impl Folder {
                 return self.check_size(rows.num_rows());
             }
             self.flush_direct_counts();
-            // A batch is usually refused because it has another dictionary.
+            // A batch is usually refused because it has a different dictionary.
             if self.direct.add(&columns) {
                 return self.check_size(rows.num_rows());
             }

@@ -344,7 +344,7 @@ impl GroupTable {
     }
 }
 
-/// Replaces missing numbers by the number of `text`.
+/// Replaces missing numbers with the number of `text`.
 fn fill(numbers: &mut [u32], text: Option<&str>, values: &mut ValueTable) {
     if let Some(text) = text
         && numbers.contains(&UNSET)

@@ -9,9 +9,9 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// Maximum entries of an array: 16 MiB. A wider range needs a hash table.
+/// Maximum number of entries of an array: 16 MiB. A wider range needs a hash table.
 const DIRECT_ENTRIES_MAX: usize = 4 << 20;
-/// Maximum bits of a set: 32 MiB. A wider range needs a hash table.
+/// Maximum number of bits of a set: 32 MiB. A wider range needs a hash table.
 const BITS_MAX: usize = 256 << 20;
 /// Minimum initial length of an array.
 const ENTRIES_MIN: usize = 1_024;

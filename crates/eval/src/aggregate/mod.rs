@@ -245,7 +245,7 @@ pub fn has_wildcards(aggregates: &[Aggregate]) -> bool {
     aggregates.iter().any(|aggregate| matches!(&aggregate.arg, AggregateArg::Field(field) if field.is_wildcard()))
 }
 
-/// Replaces wildcard arguments by one aggregate for each matching field of `names` that is neither a BY field nor
+/// Replaces wildcard arguments with one aggregate for each matching field of `names` that is neither a BY field nor
 /// internal.
 pub fn expand_wildcards(aggregates: &[Aggregate], by: &[String], names: &[String]) -> Vec<Aggregate> {
     let mut expanded = Vec::new();

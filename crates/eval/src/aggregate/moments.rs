@@ -210,7 +210,7 @@ mod tests {
         // Both numbers have the same double.
         assert_eq!(moments(&[LARGE - 1, LARGE]).variance(true), Some(0.5));
         assert_eq!(moments(&[LARGE; 3]).variance(true), Some(0.0));
-        // A set of small numbers has another origin.
+        // A set of small numbers has a different origin.
         let mut mixed = moments(&[1, 3]);
         mixed.merge(&moments(&[LARGE, LARGE + 2]));
         assert_eq!(mixed.variance(false), moments(&[LARGE + 2, LARGE, 3, 1]).variance(false));

@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 use super::integers::UNSET;
 
-/// Maximum cells of the table: 4 MiB. Beyond it, pairs are hashed.
+/// Maximum number of cells of the table: 4 MiB. Beyond it, pairs are hashed.
 const CELLS_MAX: usize = 1 << 20;
 
 /// Distinct pairs.
@@ -102,7 +102,7 @@ pub(crate) struct PairSet {
     hashed: Option<PairTable>,
 }
 
-/// Maximum words of a [`PairSet`]: 32 MiB. Beyond it, pairs are hashed.
+/// Maximum number of words of a [`PairSet`]: 32 MiB. Beyond it, pairs are hashed.
 const WORDS_MAX: usize = 4 << 20;
 
 impl PairSet {

@@ -16,9 +16,9 @@ use quarry_stdx::number::{f64_of, integer_part};
 
 use super::total::Total;
 
-/// Maximum points of a sparkline without a requested span; beyond that, the span doubles.
+/// Maximum number of points of a sparkline without a requested span; beyond that, the span doubles.
 const POINTS_MAX: usize = 128;
-/// Maximum points with a requested span; beyond that, the span doubles.
+/// Maximum number of points with a requested span; beyond that, the span doubles.
 const REQUESTED_POINTS_MAX: usize = 5_000;
 /// First value of a sparkline, by which clients recognise sparklines.
 const SPARKLINE_MARK: &str = "##__SPARKLINE__##";
@@ -192,7 +192,7 @@ fn merge_point(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
     }
 }
 
-/// Maximum points of a sparkline; `given`: whether a span was requested.
+/// Maximum number of points of a sparkline; `given`: whether a span was requested.
 fn points_max(given: bool) -> usize {
     if given { REQUESTED_POINTS_MAX } else { POINTS_MAX }
 }

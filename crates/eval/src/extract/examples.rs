@@ -20,8 +20,8 @@ pub struct Example {
 }
 
 impl Example {
-    /// A text with the value between two positions; `None` unless these are ascending character boundaries of the
-    /// text.
+    /// A text with the value between two positions; `None` unless the positions are ascending character boundaries of
+    /// the text.
     pub fn new(text: String, start: usize, end: usize) -> Option<Example> {
         let has_value = text.get(start..end).is_some_and(|value| !value.is_empty());
         has_value.then_some(Example { text, start, end })

@@ -199,7 +199,7 @@ pub(super) fn part_of<'a>(text: Cow<'a, str>, part: impl Fn(&str) -> &str) -> Co
     match text {
         Cow::Borrowed(text) => {
             let kept = part(text);
-            // A part from elsewhere, such as a literal, has no offset in the text.
+            // A result that is not part of the text, such as a literal, has no offset in it.
             let at = (kept.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
             text.get(at..at.saturating_add(kept.len())).map_or_else(|| Cow::Owned(kept.to_owned()), Cow::Borrowed)
         }

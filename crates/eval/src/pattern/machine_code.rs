@@ -5,8 +5,8 @@
 //! byte. In nearly all texts, the first way that a backtracking matcher tries leads to the match, which takes a tenth
 //! of that time. Machine code tries few positions: the start of the text, the first occurrences of the literals with
 //! which all matches begin, or the start of the match that the linear engine finds without groups. The number of its
-//! steps is limited: if a text needs more, the linear engine decides, and if many texts need more, machine code is no
-//! longer used.
+//! steps is limited: if a text needs more, the linear engine matches it, and if many texts need more, machine code is
+//! no longer used.
 //!
 //! Both engines must have the same result. Expressions that reach this module have passed [`super::translate`], so that
 //! each construct has the same meaning in both dialects. Differences that remain are excluded here: `$` before a final
@@ -22,7 +22,7 @@ use regex_syntax::hir::{Hir, HirKind, Look, LookSet};
 
 use super::prefix_search::{CANDIDATES_MAX, prefix_literals};
 
-/// Maximum number of steps at one position, after which the linear engine decides; a typical access log takes a few
+/// Maximum number of steps at one position, after which the linear engine is used; a typical access log takes a few
 /// hundred.
 const STEPS_MAX: u32 = 2_000;
 /// Number of texts searched by the linear engine before machine code is generated; both take about the same time.
@@ -30,7 +30,7 @@ pub(super) const TEXTS_BEFORE: u32 = 64;
 /// Maximum length of a text in which machine code finds matches after the first one, in bytes. The limit exists because
 /// each of these searches examines the whole text.
 const REPEATED_TEXT_BYTES_MAX: usize = 4_096;
-/// Initial and maximum credit of a [`MachineCodeMatch`]; without enough credit, the linear engine decides.
+/// Initial and maximum credit of a [`MachineCodeMatch`]; without enough credit, the linear engine is used.
 const CREDIT_MAX: u32 = 64;
 /// Credit that an aborted match costs; a finished match earns 1.
 const ABORT_COST: u32 = 16;
@@ -122,7 +122,7 @@ impl MachineCode {
         }
         let code = self.code_for(text, found)?;
         match &self.starts {
-            // The engine knows that there is no match elsewhere.
+            // All matches begin at the start of the text, so the linear engine rejects `start` immediately.
             Starts::Text if start > 0 => None,
             Starts::Text => found.run(code, text, 0),
             Starts::Literals(literals) => {

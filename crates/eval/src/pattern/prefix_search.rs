@@ -110,7 +110,7 @@ fn first_match(
 /// short.
 pub(super) fn prefix_literals(tree: &Hir) -> Option<Prefilter> {
     let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, tree)?;
-    // These are the literals of the prefilter, which itself only knows the length of the longest one.
+    // `prefixes` are the literals of the prefilter, which itself provides only the length of the longest literal.
     let mut prefixes = Extractor::new().extract(tree);
     prefixes.optimize_for_prefix_by_preference();
     prefixes.min_literal_len().is_some_and(|len| len >= LITERAL_BYTES_MIN).then_some(literals)

@@ -15,8 +15,8 @@ use crate::EngineError;
 const PART_ITEMS: usize = 32_768;
 /// Size of the sample of a part; the sample's median divides the part.
 const SAMPLE_ITEMS: usize = 63;
-/// Maximum divisions of a part; each usually halves the part. Parts that are still large afterwards are sorted without
-/// checks; only contrived orders and many equal items lead to such parts.
+/// Maximum number of divisions of a part; each usually halves the part. Parts that are still large afterwards are
+/// sorted without checks; only contrived orders and many equal items lead to such parts.
 const DIVISIONS_MAX: u32 = 64;
 
 /// Sorts items by `compare`, which should tell any two items apart: the order of equal items is not defined. Fails as
@@ -30,7 +30,7 @@ pub fn sort_cancellable<T: Copy>(
 }
 
 /// Sorts items as [`sort_cancellable`] does, until `should_end` is true. Returns the number of items at the front that
-/// are sorted then; all other items come after these.
+/// are sorted then; all other items come after them.
 fn sort_parts<T: Copy>(
     items: &mut [T],
     compare: impl Fn(&T, &T) -> Ordering,

@@ -140,7 +140,7 @@ mod tests {
             })
             .collect();
         assert_eq!(distinct(&ids, false), ids.len());
-        // Few distinct numbers: the order of arrival decides.
+        // With few distinct numbers, equal numbers keep their order of arrival.
         let numbers: Vec<_> = (0..5_000).map(|at| Ok(f64::from(at * 31 % 257))).collect();
         assert_eq!(distinct(&numbers, true), numbers.len());
         assert_eq!((distinct(&[], false), distinct(&[Err("a".into())], false)), (0, 1));

@@ -16,7 +16,7 @@ const MONTH_MINUTES: u32 = 31 * DAY_MINUTES;
 /// Seconds of a minute.
 const MINUTE_SECS: i64 = 60;
 
-/// Maximum hours by which a clock change sets the local time back.
+/// Maximum number of hours by which a clock change sets the local time back.
 const CLOCK_CHANGE_HOURS_MAX: u32 = 3;
 /// Number of days searched for the next run; every such period includes a 29th of February.
 const SEARCHED_DAYS_MAX: usize = 9 * 366;

@@ -171,7 +171,7 @@ fn nanos_of_float(value: f64) -> Option<i64> {
 }
 
 /// `+ - * / %` of two decimals: exact, except that a quotient is rounded to the nearest double. `None` if the numbers
-/// are too large for this.
+/// are too large for an exact result.
 impl Decimal {
     /// `self + other`.
     #[inline]

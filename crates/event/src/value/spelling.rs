@@ -4,14 +4,14 @@
 //! word (`01`, `1e0`), would be found only in pages that contain the number itself in another text. Therefore, `=` in
 //! the first command accepts only values that contain the number itself: `+1`, `1.` and `1.00` for `1`.
 
-/// The numbers of which `text` is another spelling: `1.0`, `+1` and `1` for `+1.0`.
+/// The numbers of which `text` is a different spelling: `1.0`, `+1` and `1` for `+1.0`.
 #[inline]
 pub fn numbers_spelled(text: &str) -> impl Iterator<Item = &str> {
     let unsigned = without_sign(text);
     [without_zeros(text), unsigned, unsigned.and_then(without_zeros)].into_iter().flatten()
 }
 
-/// Whether `text` is another spelling of `number`.
+/// Whether `text` is a different spelling of `number`.
 #[inline]
 pub fn is_spelling(number: &str, text: &str) -> bool {
     text.len() > number.len() && numbers_spelled(text).any(|spelled| spelled.eq_ignore_ascii_case(number))

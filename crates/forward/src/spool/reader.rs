@@ -15,8 +15,7 @@ use crate::ForwardError;
 
 /// Size of the body buffer kept for reuse.
 const REUSED_BUFFER_BYTES: usize = 1 << 20;
-/// Time for which reading is tried again after an error of the disk, in nanoseconds; after that, the records count as
-/// lost.
+/// Time for which reading is retried after a disk error, in nanoseconds; after that, the records count as lost.
 const UNREADABLE_NS: i64 = 60_000_000_000;
 
 /// The read position of a group.
@@ -52,7 +51,7 @@ pub struct QueueRecord<'a> {
     pub packed: &'a [u8],
 }
 
-/// Content of a position.
+/// Content at a position of the queue.
 enum Content {
     /// A record that was passed before.
     Passed,
@@ -62,7 +61,7 @@ enum Content {
     Record(usize),
 }
 
-/// Reason why a record cannot be read, and the offset and number of the next record, if these are known.
+/// Reason why a record cannot be read, and the offset and number of the next record, if they are known.
 struct Unreadable {
     reason: io::Error,
     next: Option<(u64, u64)>,
@@ -77,7 +76,7 @@ impl SpoolReader {
     /// Goes back to the first record that the group still needs.
     pub fn rewind(&mut self) {
         (self.passed, self.location) = (0, None);
-        // Errors of an earlier connection do not count towards the time for which the new connection tries again.
+        // The time for which reading is retried begins anew with each connection.
         self.unreadable_since = None;
     }
 
@@ -100,7 +99,7 @@ impl SpoolReader {
             let Some(location) = self.find() else { return Ok(None) };
             let number = location.number;
             if number > location.segment.last {
-                // Only a damaged length can lead beyond the last record, with which the file ends.
+                // The file ends with its last record, so only a damaged length can lead to a position beyond it.
                 self.skip_lost(location, &damaged(), None)?;
                 continue;
             }
@@ -123,7 +122,7 @@ impl SpoolReader {
                     // Only the first attempt is reported.
                     let is_first = self.unreadable_since.is_none();
                     self.unreadable_since.get_or_insert_with(|| self.spool.clock.elapsed_ns());
-                    let error = ForwardError::disk(&path, "cannot be read, tried again", &reason);
+                    let error = ForwardError::disk(&path, "cannot be read now and will be retried", &reason);
                     return if is_first { Err(error) } else { Ok(None) };
                 }
                 Err(Unreadable { reason, next }) => {
@@ -134,7 +133,7 @@ impl SpoolReader {
         }
     }
 
-    /// Reads the record of a position; also returns the end of the record.
+    /// Reads the record at a position; also returns the end of the record.
     fn read(&mut self, location: &Location) -> Result<(Content, u64), Unreadable> {
         let Location { segment, at, number } = location;
         let mut head = [0; HEAD_BYTES];
@@ -167,7 +166,7 @@ impl SpoolReader {
         }
     }
 
-    /// Whether an error may go away, so that reading is tried again.
+    /// Whether an error may be transient, so that reading is retried.
     fn may_recover(&self, reason: &io::Error) -> bool {
         let now = self.spool.clock.elapsed_ns();
         let waited = self.unreadable_since.map_or(0, |since| now.saturating_sub(since));
@@ -200,8 +199,8 @@ impl SpoolReader {
         Err(ForwardError::Lost { path, first, last, reason: reason.to_string() })
     }
 
-    /// Counts a returned record as unsent, because it cannot be sent to any receiver; returns whether it was not
-    /// counted yet.
+    /// Counts a returned record as unsent, because it cannot be sent to any receiver; returns false if it has already
+    /// been counted.
     pub fn count_unsent(&mut self, number: u64) -> bool {
         let is_new = number > self.counted;
         if is_new {

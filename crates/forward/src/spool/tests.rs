@@ -375,14 +375,14 @@ fn unreadable_records_are_given_up_after_a_while() {
         Ok(record) => record.map_or_else(|| "none".to_owned(), |record| record.number.to_string()),
         Err(error) => error.to_string(),
     };
-    assert!(next(&mut reader).contains("cannot be read, tried again"));
+    assert!(next(&mut reader).contains("cannot be read now and will be retried"));
     running.clock.advance_ns(59_000_000_000);
     assert_eq!([next(&mut reader), next(&mut reader)], ["none", "none"], "reported once");
     running.spool.lock().segments.back_mut().unwrap().file = good;
     assert_eq!([next(&mut reader), next(&mut reader)], ["1", "2"], "the disk has recovered");
     running.spool.lock().segments.back_mut().unwrap().file = for_writing;
     reader.rewind();
-    assert!(next(&mut reader).contains("cannot be read, tried again"));
+    assert!(next(&mut reader).contains("cannot be read now and will be retried"));
     running.clock.advance_ns(60_000_000_000);
     assert!(next(&mut reader).contains("records 1 to 2 are lost"));
     assert_eq!(running.spool.figures()[0].unsent, 2);

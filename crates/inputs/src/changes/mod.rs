@@ -109,7 +109,7 @@ impl ChangeRules {
         })
     }
 
-    /// True if changes of a path are reported. Of the filters, the first matching one decides.
+    /// True if changes of a path are reported. The first filter that matches applies.
     fn is_included(&self, path: &Path, is_folder: bool) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let first = self.filters.iter().find(|(_, patterns)| patterns.iter().any(|one| one.is_match(bytes)));

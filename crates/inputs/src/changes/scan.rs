@@ -14,7 +14,7 @@ use super::{ChangeRules, Entries, Entry};
 
 /// Maximum depth below the scanned path.
 const DEPTH_MAX: usize = 64;
-/// Maximum problems reported per scan.
+/// Maximum number of problems reported per scan.
 const PROBLEMS_MAX: usize = 20;
 /// Bytes per read of a file's content.
 const READ_BYTES: usize = 64 << 10;

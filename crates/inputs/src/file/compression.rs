@@ -127,7 +127,7 @@ fn xz_error(fault: liblzma::stream::Error) -> io::Error {
 
 /// The error for truncated content.
 pub(crate) fn truncated_error() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early; it was cut off, or is still being written")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early; it was truncated, or is still being written")
 }
 
 /// Unsupported formats, by magic bytes at an offset.

@@ -81,7 +81,7 @@ impl<R: BufRead> Read for GzipReader<R> {
 fn describe_error<R: BufRead>(error: io::Error, member: &mut GzDecoder<R>) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            io::Error::new(error.kind(), "the file ends early; it was cut off, or is still being written")
+            io::Error::new(error.kind(), "the file ends early; it was truncated, or is still being written")
         }
         // After a wrong trailer, the decoder returns end of file; after any other error, it returns the error again.
         io::ErrorKind::InvalidInput if member.header().is_some() && matches!(member.read(&mut [0]), Ok(0)) => {

@@ -41,7 +41,7 @@ use super::rotation::{OriginState, Rotation, is_copy_of, is_gone};
 use super::{Compression, OpenFile};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
-/// Maximum files examined to find the origin of a copy.
+/// Maximum number of files examined to find the origin of a copy.
 const ORIGINS_MAX: usize = 16;
 
 /// Position at which to start reading a file, and the identity to store it under.

@@ -18,10 +18,10 @@ use super::open::Handle;
 
 /// Length at the first milestone. The first 256 bytes of a file need none: they are part of its identity.
 const FIRST_MILESTONE_BYTES: u64 = 512;
-/// Minimum milestones that a copy must reach: files below 4 KiB may begin alike by chance, for example with a common
-/// header.
+/// Minimum number of milestones that a copy must reach: files below 4 KiB may begin alike by chance, for example with a
+/// common header.
 pub(super) const REACHED_MIN: usize = 4;
-/// Maximum milestones: enough for a file of 2^60 bytes.
+/// Maximum number of milestones: enough for a file of 2^60 bytes.
 pub const MILESTONES_MAX: usize = 52;
 
 /// Length at a milestone.

@@ -18,10 +18,10 @@ use super::open::{OpenFile, READ_CHUNK_BYTES};
 use super::recent::RecentBytes;
 use crate::InputError;
 
-/// Text bytes at which a batch is sent.
+/// Number of text bytes at which a batch is sent.
 const BATCH_RAW_BYTES: usize = 1 << 20;
-/// Events at which a batch is sent. A chunk of 256 KiB adds at most one event per two bytes, so a batch stays below the
-/// size of a slab (262,144).
+/// Number of events at which a batch is sent. A chunk of 256 KiB adds at most one event per two bytes, so a batch stays
+/// below the size of a slab (262,144).
 const BATCH_EVENTS: usize = 65_536;
 
 /// A batch for the sink.
@@ -36,7 +36,7 @@ pub(crate) struct ReadBatch {
 /// Progress of reading.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadState {
-    /// Decompressed bytes read since the add was started.
+    /// Decompressed bytes read since `quarry add` was started.
     pub(crate) bytes: u64,
     /// Bytes read from the file on disk.
     pub(crate) stored_bytes: u64,
@@ -132,7 +132,7 @@ impl FileReader<'_> {
     /// not, they are read from the repaired file.
     fn emits_last_lines_before_error(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
-        // While the sourcetype is being guessed, no event is complete, so that otherwise nothing at all would be added.
+        // No event is complete while the sourcetype is being guessed. Without the last lines, nothing would be added.
         let is_guessing = self.base == 0 && safe == 0;
         self.file.is_stream || is_whole || is_guessing
     }

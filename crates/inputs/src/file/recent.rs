@@ -24,7 +24,7 @@ pub(crate) struct RecentBytes {
 
 impl RecentBytes {
     /// `before` contains all bytes before offset `end`, or at least the last [`TAIL_BYTES`]. `prefix` is the hash of
-    /// the bytes before these.
+    /// the bytes before `before`.
     pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> RecentBytes {
         assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs TAIL_BYTES bytes");
         RecentBytes { bytes: before, end, prefix }

@@ -22,9 +22,9 @@ use crate::FilePosition;
 
 /// Bytes compared at either end of the common part of two files.
 const COMPARED_BYTES: usize = 64 << 10;
-/// Maximum names examined for neighbouring files.
+/// Maximum number of names examined for neighbouring files.
 const SIBLING_NAMES_MAX: usize = 1_024;
-/// Maximum neighbouring files opened.
+/// Maximum number of neighbouring files opened.
 const SIBLINGS_OPENED_MAX: usize = 16;
 
 /// Leading bytes, up to the size of an identity, of each file in the folder of `path` that begins with `bytes` and is

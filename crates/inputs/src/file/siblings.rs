@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use super::Compression;
 use super::open::Handle;
 
-/// Maximum entries of a folder that are examined.
+/// Maximum number of entries of a folder that are examined.
 const ENTRIES_MAX: usize = 4_096;
-/// Maximum siblings that are read.
+/// Maximum number of siblings that are read.
 const SIBLINGS_MAX: usize = 16;
 /// Bytes read from each sibling.
 const SIBLING_BYTES: usize = 2 << 10;

@@ -197,7 +197,7 @@ fn every_compression_is_read_and_its_faults_are_reported() {
             let path = file(&folder, name, &packed[..cut]);
             let error = add_with(&path, &options(), &mut MemorySink::default()).unwrap_err();
             assert!(
-                error.to_string().contains("cut off") || error.to_string().contains("incomplete"),
+                error.to_string().contains("truncated") || error.to_string().contains("incomplete"),
                 "{name}: {error}"
             );
             assert!(!is_whole(&path), "{name} {cut}");

@@ -135,7 +135,7 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
 }
 
 impl Entry {
-    /// Replaces lengths and offset that are too large for their fields by those in the ZIP64 field.
+    /// Replaces lengths and offset that are too large for their fields with those in the ZIP64 field.
     fn apply_zip64(&mut self, mut extra: &[u8]) -> io::Result<()> {
         while extra.len() >= 4 {
             let (kind, bytes) = (read_integer(extra, 0, 2), usize_of(read_integer(extra, 2, 2)));

@@ -15,11 +15,11 @@ use quarry_stdx::Fault;
 use super::ack_numbers::AckNumbers;
 use crate::Receipt;
 
-/// Maximum channels.
+/// Maximum number of channels.
 const CHANNELS_MAX: usize = 100_000;
-/// Maximum requests of a channel that are pending or not yet reported as stored, and maximum ids per query.
+/// Maximum number of requests of a channel that are pending or not yet reported as stored, and maximum ids per query.
 pub(crate) const PENDING_MAX: usize = 100_000;
-/// Maximum acknowledgments pending on all channels together, about 200 bytes each.
+/// Maximum number of acknowledgments pending on all channels together, about 200 bytes each.
 const TOTAL_PENDING_MAX: usize = 1_000_000;
 /// Maximum length of a channel's name; Splunk's are GUIDs.
 const NAME_BYTES_MAX: usize = 128;

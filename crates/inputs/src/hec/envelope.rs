@@ -13,7 +13,7 @@ use super::answer::{Answer, Code};
 
 /// Maximum bytes of an indexed field's name.
 const FIELD_NAME_BYTES_MAX: usize = 1_024;
-/// Maximum indexed fields of an event, where every value of a multivalue field counts.
+/// Maximum number of indexed fields of an event, where every value of a multivalue field counts.
 const FIELDS_MAX: usize = 65_536;
 /// Maximum bytes of `host`, `source` and `sourcetype` each.
 const METADATA_BYTES_MAX: usize = 65_536;

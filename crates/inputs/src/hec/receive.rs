@@ -28,7 +28,7 @@ const BATCH_BYTES: usize = 8 << 20;
 const BATCH_EVENTS: usize = 65_536;
 /// Number of indexed fields after which a batch is stored.
 const BATCH_FIELDS: usize = 1 << 20;
-/// Maximum open batches of a request, one per index; beyond it, the oldest batch is stored.
+/// Maximum number of open batches of a request, one per index; beyond it, the oldest batch is stored.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Number of recent metadata entries compared directly before a lookup in all of them.
 const RECENT_METAS_MAX: usize = 16;

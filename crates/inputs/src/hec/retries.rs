@@ -6,7 +6,7 @@
 //! was sent is a new request, whose events are stored again. A body that equals a request from long ago is also a new
 //! request, because it is more likely another event with the same text.
 //!
-//! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
+//! Not here: requests unanswered because the node died (the store handles them), and answers lost after they were
 //! written, which only the sender can notice.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,9 +18,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::answer::Answer;
 
-/// Maximum requests remembered per channel.
+/// Maximum number of requests remembered per channel.
 const REQUESTS_MAX: usize = 1_000;
-/// Maximum channels remembered.
+/// Maximum number of channels remembered.
 const CHANNELS_MAX: usize = 10_000;
 /// Number of channels forgotten at once when there are too many: those whose last requests are the oldest.
 const CHANNELS_FORGOTTEN: usize = 100;

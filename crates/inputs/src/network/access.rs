@@ -7,11 +7,11 @@ use std::net::IpAddr;
 /// Length of the prefix of IPv6 addresses that map IPv4 addresses (`::ffff:0:0/96`, RFC 4291).
 const MAPPED_PREFIX_BITS: u8 = 96;
 
-/// Addresses that may send. The first matching entry decides; an empty list allows everyone.
+/// Addresses that may send. The first matching entry applies; an empty list allows everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
     entries: Vec<Entry>,
-    /// Addresses of the only host that may send; `None` if the list alone decides.
+    /// Addresses of the only host that may send; `None` if only the list applies.
     only: Option<Vec<IpAddr>>,
 }
 

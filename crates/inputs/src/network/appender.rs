@@ -11,7 +11,7 @@ use quarry_event::EventBatch;
 
 use crate::{AppendError, EventStore, Receipt};
 
-/// Maximum appends in progress; beyond it the reader waits.
+/// Maximum number of appends in progress; beyond it the reader waits.
 const RECEIPTS_MAX: usize = 64;
 
 /// Passes batches to a store.
@@ -20,7 +20,7 @@ pub struct Appender {
     receipts: VecDeque<Box<dyn Receipt>>,
     /// Events that the store accepted and then refused; at most those of [`RECEIPTS_MAX`] appends and the last one.
     refused: VecDeque<EventBatch>,
-    /// Error that is not reported yet: refused events that were lost when they were appended again.
+    /// Error that has not been reported yet: refused events that were lost when they were appended again.
     failure: Option<AppendError>,
 }
 

@@ -13,11 +13,11 @@ use quarry_event::time::strftime;
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
 
-/// Maximum senders with a pipeline; beyond it, the sender that has been silent longest loses its pipeline.
+/// Maximum number of senders with a pipeline; beyond it, the sender that has been silent longest loses its pipeline.
 const SENDERS_MAX: usize = 4_096;
 /// Silence after which the last event of a sender is complete.
 const QUIET_NS: i64 = 1_000_000_000;
-/// Maximum digits of a priority.
+/// Maximum number of digits of a priority.
 const PRIORITY_DIGITS_MAX: usize = 3;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];

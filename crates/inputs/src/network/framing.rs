@@ -7,11 +7,11 @@
 
 use quarry_conf::NetworkKind;
 
-/// Maximum digits of a count.
+/// Maximum number of digits of a count.
 const COUNT_DIGITS_MAX: usize = 7;
 /// Maximum size of a message; a larger number is not treated as a count.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Maximum digits of a priority.
+/// Maximum number of digits of a priority.
 const PRIORITY_DIGITS_MAX: usize = 3;
 /// Escape of a line end inside a message.
 const ESCAPED_LINE_END: &[u8] = b"#012";

@@ -31,7 +31,7 @@ pub const PACKED_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
 const RETAINED_BYTES_MAX: usize = 4 << 20;
 /// Maximum text of a batch, unless a single event is longer.
 pub const PART_RAW_BYTES: usize = 2 << 20;
-/// Maximum events of a batch.
+/// Maximum number of events of a batch.
 pub const PART_EVENTS: usize = 65_536;
 /// Maximum bytes of a varint.
 const VARINT_BYTES_MAX: usize = 10;

@@ -14,10 +14,10 @@ use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_stdx::number::u32_of;
 
-/// Maximum ids of a channel whose pieces have not become events yet.
+/// Maximum number of ids of a channel whose pieces have not become events yet.
 const WAITING_IDS_MAX: usize = 65_536;
-/// Maximum changes of the fields within a channel's text that is not part of events yet; beyond it, the oldest are
-/// forgotten.
+/// Maximum number of changes of the fields within a channel's text that is not part of events yet; beyond it, the
+/// oldest are forgotten.
 const FIELD_CHANGES_MAX: usize = 64;
 /// Maximum approximate bytes of the fields that a channel keeps for incomplete text, and of the fields of a piece.
 const FIELD_BYTES_MAX: usize = 64 << 10;

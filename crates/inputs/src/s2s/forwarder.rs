@@ -20,9 +20,9 @@ use super::wire::{Decoder, Event, Message, frame_of};
 use super::zone::zone_of;
 use crate::hec::seconds;
 
-/// Maximum channels per connection, as announced in the handshake.
+/// Maximum number of channels per connection, as announced in the handshake.
 const CHANNELS_MAX: usize = 300;
-/// Maximum open batches, one per index, of a connection; beyond it, the caller must take them.
+/// Maximum number of open batches, one per index, of a connection; beyond it, the caller must take them.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Text bytes and events after which the caller must take the batches.
 const BATCH_BYTES: usize = 1 << 20;

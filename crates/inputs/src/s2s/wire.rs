@@ -16,7 +16,7 @@ pub(super) const GREETING_BYTES: usize = 400;
 pub(super) const SIGNATURE: &[u8] = b"--splunk-cooked-mode-";
 /// Maximum size of a frame or packet: the largest event with its overhead.
 pub const FRAME_BYTES_MAX: usize = 20 << 20;
-/// Maximum pairs of a frame and fields of an event.
+/// Maximum number of pairs of a frame and fields of an event.
 pub const FIELDS_MAX: usize = 1_024;
 /// Bytes decompressed at a time.
 const UNPACK_BYTES: usize = 64 << 10;

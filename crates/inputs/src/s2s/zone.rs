@@ -13,7 +13,7 @@ use quarry_event::time::{NS_PER_SEC, fixed_zone};
 const HEAD: &str = "### SERIALIZED TIMEZONE FORMAT";
 /// Maximum plausible offset from UTC.
 const OFFSET_SECS_MAX: i32 = 15 * 3600;
-/// Maximum kinds of time read.
+/// Maximum number of kinds of time read.
 const KINDS_MAX: usize = 256;
 
 /// The UTC offset in force at `now`; `None` if the text is invalid, or names several kinds of time but no transition

@@ -23,7 +23,7 @@ const RESERVED_DIVISOR: usize = 8;
 const RESERVED_MAX: usize = 128;
 /// Timeout of a TLS handshake; then the connection is closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
+/// Maximum number of concurrent handshakes of a port; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;
 /// Period in which [`PACE_BYTES`] of a body must arrive, or [`PACE_BYTES`] of an answer must be read. Readers of bodies
 /// may enforce stricter limits with better messages.
@@ -39,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits of a port.
 #[derive(Clone, Copy)]
 pub struct Bounds {
-    /// Maximum connections.
+    /// Maximum number of connections.
     pub(super) connections: usize,
     /// Maximum size of a request head, and of the read buffer.
     pub(super) head_bytes: usize,
@@ -48,7 +48,7 @@ pub struct Bounds {
     pub(super) first_head_wait: Duration,
     /// Timeout of the body of an unauthenticated client.
     pub(super) authentication_wait: Duration,
-    /// Maximum connections of unauthenticated clients; `None` if the port treats all clients alike.
+    /// Maximum number of connections of unauthenticated clients; `None` if the port treats all clients alike.
     pub(super) unauthenticated: Option<usize>,
     pub(super) handshakes: usize,
     pub(super) handshake_wait: Duration,
@@ -110,8 +110,8 @@ impl Bounds {
     }
 }
 
-/// Maximum connections: at most `most`, and at most `parts`/16 of the open-file limit, because buckets need file
-/// descriptors as well.
+/// Maximum number of connections: at most `most`, and at most `parts`/16 of the open-file limit, because buckets need
+/// file descriptors as well.
 pub(crate) fn connections_max(most: usize, parts: u64) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / OPEN_FILES_PARTS).unwrap_or(usize::MAX).saturating_mul(usize_of(parts)).clamp(1, most)

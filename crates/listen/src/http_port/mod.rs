@@ -65,7 +65,7 @@ use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
 
-/// Maximum concurrent requests of an HTTP/2 connection; the client must wait with further ones.
+/// Maximum number of concurrent requests of an HTTP/2 connection; the client must wait with further ones.
 const STREAMS_MAX: u32 = 128;
 /// Flow-control window of an HTTP/2 connection.
 const WINDOW_BYTES: u32 = 1 << 20;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::delegate::delegate;
 
-/// Maximum header fields of a request: hyper's default.
+/// Maximum number of header fields of a request: hyper's default.
 const FIELDS_MAX: usize = 100;
 /// Maximum size of a bare refusal.
 const REFUSAL_BYTES_MAX: usize = 256;

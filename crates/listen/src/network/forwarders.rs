@@ -33,7 +33,7 @@ use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 const ACK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval at which the events of silent channels are completed.
 const CHANNEL_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum appends awaiting acknowledgment; beyond it, the connection is not read.
+/// Maximum number of appends awaiting acknowledgment; beyond it, the connection is not read.
 const PENDING_APPENDS_MAX: usize = 64;
 /// Bytes read from one forwarder per turn.
 const TURN_BYTES: usize = 1 << 20;

@@ -7,10 +7,11 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::http_port::{ConnectionQueue, ConnectionState, connections_max};
 
-/// Maximum connections of all ports together, and the share of the open-file limit (in sixteenths) that they may use.
+/// Maximum number of connections of all ports together, and the share of the open-file limit (in sixteenths) that they
+/// may use.
 const CONNECTIONS_MAX: usize = 16_384;
 const CONNECTIONS_PARTS: u64 = 4;
-/// Maximum errors of single connections logged per interval; further errors are only counted.
+/// Maximum number of errors of single connections logged per interval; further errors are only counted.
 const FAULTS_LOGGED_MAX: u64 = 10;
 /// Maximum bytes that all connections buffer; beyond it, the partial lines of a connection are completed as events, and
 /// a forwarder is disconnected.

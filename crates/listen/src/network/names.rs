@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// Maximum cached names; beyond it the cache is cleared.
+/// Maximum number of cached names; beyond it the cache is cleared.
 const NAMES_MAX: usize = 4_096;
 /// Timeout of a lookup; then the address stands for the name.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Name of the threads that look up names for UDP ports.
 const LOOKUP_THREAD: &str = "udp-names";
-/// Maximum concurrent lookups; further ones wait or are omitted, because lookups occupy threads that HTTP requests use
-/// as well.
+/// Maximum number of concurrent lookups; further ones wait or are omitted, because lookups occupy threads that HTTP
+/// requests use as well.
 const LOOKUPS_MAX: usize = 32;
 
 /// The cache.

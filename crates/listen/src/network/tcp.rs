@@ -27,7 +27,7 @@ use crate::tls::HANDSHAKE_TIMEOUT;
 
 /// Pause after a short read.
 pub(super) const GATHER_PAUSE: Duration = Duration::from_millis(5);
-/// Pause before a busy store is tried again.
+/// Pause before an append to a busy store is retried.
 pub(super) const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Interval at which the end of a connection waits for the results of its appends.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(5);

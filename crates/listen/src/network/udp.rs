@@ -25,7 +25,7 @@ use super::{Port, PortGroup};
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 const PACK_BYTES: usize = 1 << 20;
 const PACK_DATAGRAMS: usize = 8_192;
-/// Maximum queued packs; further datagrams wait in the system's buffer.
+/// Maximum number of queued packs; further datagrams wait in the system's buffer.
 const PACKS_MAX: usize = 32;
 /// Pause in which datagrams accumulate.
 const GATHER_PAUSE: Duration = Duration::from_millis(2);

@@ -88,7 +88,7 @@ pub struct PairFinder {
 impl PairFinder {
     /// A finder for the pairs with a key that is this name, or becomes it by [`clean_name`].
     pub fn new(name: &str) -> PairFinder {
-        // Cleaning replaces characters by underscores, so an underscore of the name may be another character in the
+        // Cleaning replaces characters with underscores, so an underscore of the name may be another character in the
         // text.
         let end = name.rfind('_').map_or(name, |at| &name[at + 1..]);
         let is_key = name.starts_with(|first: char| first.is_ascii_alphabetic()) && clean_name(name) == name;

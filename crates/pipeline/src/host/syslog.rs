@@ -8,9 +8,9 @@ use std::ops::Range;
 /// The rule's pattern in transforms.conf.
 pub(super) const PATTERN: &str = r"^(?:<\d{1,3}>)?(?:\d{1,2} )?(?:[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) ([A-Za-z0-9][A-Za-z0-9_.:-]*)";
 
-/// Maximum digits of a priority.
+/// Maximum number of digits of a priority.
 const PRIORITY_DIGITS_MAX: usize = 3;
-/// Maximum digits of a version.
+/// Maximum number of digits of a version.
 const VERSION_DIGITS_MAX: usize = 2;
 
 /// Range of the host in a line.

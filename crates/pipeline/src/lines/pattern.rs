@@ -87,7 +87,7 @@ fn break_after_newlines(pattern: &Pattern, text: &[u8], from: usize) -> Option<B
 }
 
 /// Whether every match of a pattern begins with a byte that the pattern states: a letter, a digit, or a class of
-/// these.
+/// letters and digits.
 fn starts_with_word_byte(pattern: &str) -> bool {
     let after = match pattern.as_bytes() {
         [b'\\', b'd' | b'w', after @ ..] => after,

@@ -3,8 +3,8 @@
 //! Files of some services consist of one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object
 //! inside becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing
 //! brackets between objects are skipped, so that reading can resume at any object. Anything that is not an object is
-//! passed on as ordinary lines, so that nothing is lost. An object or line longer than `TRUNCATE` is cut. If it is also
-//! longer than [`LINE_BYTES_MAX`], what follows these bytes is read as further lines.
+//! passed on as ordinary lines, so that nothing is lost. An object or line longer than `TRUNCATE` is truncated. If it
+//! is also longer than [`LINE_BYTES_MAX`], what follows these bytes is read as further lines.
 //!
 //! Not here: validation of objects, except for their brackets and quotes.
 
@@ -170,7 +170,7 @@ impl RecordLines {
         let text = self.text();
         let limit = text.len().min(self.bytes_max);
         let found = memchr2(b'\n', b'\r', &text[self.seen..limit]).map(|end| self.seen + end);
-        // Without a line break, the line is cut at the same byte for any division into chunks.
+        // A line without a line break is truncated at the same byte for any division into chunks.
         let Some(end) = found.or((limit == self.bytes_max).then_some(limit)) else {
             self.seen = limit;
             return false;

@@ -52,7 +52,7 @@ impl ByteSet {
 
 impl ByteSequence {
     /// Reads a pattern; `None` if it has anything but literals, `\d`, `\s`, classes of letters, digits and common
-    /// punctuation, repetitions and optional groups of these, or if matching may need backtracking.
+    /// punctuation, repetitions and optional groups of them, or if matching may need backtracking.
     pub(super) fn read(pattern: &str) -> Option<ByteSequence> {
         let sequence = pattern.strip_prefix('^')?;
         let group = sequence.strip_prefix("(?:").and_then(|inner| inner.strip_suffix(')'));

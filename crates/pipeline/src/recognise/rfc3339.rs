@@ -9,7 +9,7 @@ use super::{Form, Rank, Stamp, day_of_month, full_year, has_right_boundary};
 
 /// Length of `2026-11-20T13:42:07`.
 const SECOND_END: usize = 19;
-/// Maximum digits of a fraction.
+/// Maximum number of digits of a fraction.
 const FRACTION_DIGITS_MAX: usize = 9;
 
 /// The timestamp at `at`, where a four-digit number begins.

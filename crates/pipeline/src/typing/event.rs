@@ -34,7 +34,7 @@ pub(crate) struct TypedEvent {
     pub(crate) fields: Vec<(Arc<str>, String)>,
     /// Whether the event will be dropped.
     pub(crate) is_dropped: bool,
-    /// Whether the event's text or a field value exceeded its limit and was cut.
+    /// Whether the event's text or a field value exceeded its limit and was truncated.
     pub(crate) is_truncated: bool,
     /// Values of [`Key::Other`] by name.
     others: Vec<(String, String)>,
@@ -205,7 +205,7 @@ impl TypedEvent {
     }
 }
 
-/// Replaces a metadata value by `text` without the prefix `kind`, unless nothing remains.
+/// Replaces a metadata value with `text` without the prefix `kind`, unless nothing remains.
 fn set_metadata(place: &mut Arc<str>, text: &str, kind: &str) {
     let bare = text.strip_prefix(kind).unwrap_or(text);
     let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];

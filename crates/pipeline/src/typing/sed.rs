@@ -116,7 +116,7 @@ fn letter_pairs(from: &str, to: &str) -> Result<Vec<(char, char)>, Fault> {
     let (from, to): (Vec<char>, Vec<char>) = (unescaped(from), unescaped(to));
     if from.len() != to.len() {
         return Err(Fault::invalid(format!(
-            "y replaces {} letters by {}; the numbers must be equal",
+            "y replaces {} letters with {}; the numbers must be equal",
             from.len(),
             to.len()
         )));

@@ -21,13 +21,13 @@ use crate::group::Program;
 use protocol_v1::{ProgramV1, SettingsV1};
 use running_program::{ProgramLimits, RunningProgram};
 
-/// Maximum arguments configured in commands.conf.
+/// Maximum number of arguments configured in commands.conf.
 const ARGUMENTS_MAX: usize = 100;
 /// Default of `maxchunksize`, in bytes.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// Default of `maxwait`, in seconds.
 const TIMEOUT_SECS_DEFAULT: u64 = 600;
-/// Maximum rows for a program of protocol version 1, the size of one portion.
+/// Maximum number of rows for a program of protocol version 1, the size of one portion.
 const V1_ROWS_MAX: usize = 50_000;
 /// Settings of the programs that `script` runs.
 const SCRIPT: SettingsV1 = SettingsV1 {

@@ -42,8 +42,8 @@ pub(crate) struct SettingsV1 {
     pub(crate) supports_getinfo: bool,
     /// Whether the header has the key of a session of the search's user (`passauth`).
     pub(crate) passes_session: bool,
-    /// Maximum rows passed to a program that does not stream: at least one, and at most the rows of one portion,
-    /// because such a program receives only the first portion.
+    /// Maximum number of rows passed to a program that does not stream: at least one, and at most the rows of one
+    /// portion, because such a program receives only the first portion.
     pub(crate) rows_max: usize,
 }
 

@@ -36,7 +36,7 @@ const SOURCETYPE: &str = "fs_notification";
 /// Number of events, and bytes of their texts, after which a batch is stored.
 const BATCH_EVENTS: usize = 65_536;
 const BATCH_BYTES: usize = 16 << 20;
-/// Pause before a busy store is tried again.
+/// Pause before an append to a busy store is retried.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// An input of one `[fschange:]` stanza.

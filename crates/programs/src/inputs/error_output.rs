@@ -17,7 +17,7 @@ const COMPONENT: &str = "ExecProcessor";
 const SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Maximum bytes kept from a line.
 const LINE_BYTES_MAX: usize = 8 << 10;
-/// Maximum lines per run written to standard error; all lines become events.
+/// Maximum number of lines per run written to standard error; all lines become events.
 const SHOWN_MAX: usize = 20;
 
 /// Log of one program.
@@ -101,7 +101,7 @@ impl ProgramLog {
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         let meta = batch.intern(&self.metadata);
         batch.push(format!("{time} {level} {COMPONENT} - {text}").as_bytes(), now, meta);
-        // Failures of the store are reported elsewhere; the first lines of a run are also on standard error.
+        // Failures of the store are reported by the input itself; the first lines of a run are also on standard error.
         drop(self.store.append(batch));
     }
 }

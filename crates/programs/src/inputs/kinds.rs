@@ -19,7 +19,7 @@ use super::scripts::environment;
 use super::validation::{CheckedStanza, validate};
 use crate::files;
 
-/// Maximum kinds that are listed; further ones are skipped with a message.
+/// Maximum number of kinds that are listed; further ones are skipped with a message.
 const KINDS_MAX: usize = 256;
 
 /// A kind of modular input.

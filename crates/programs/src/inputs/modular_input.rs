@@ -24,7 +24,7 @@ use crate::group::Program;
 
 /// Folder in which programs keep their checkpoints, relative to the data directory.
 pub(super) const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
-/// Maximum settings of a scheme that are read from an app's file.
+/// Maximum number of settings of a scheme that are read from an app's file.
 const ARGUMENTS_MAX: usize = 200;
 /// File in which an app declares the settings of its inputs.
 const SPEC: &str = "README/inputs.conf.spec";

@@ -30,9 +30,9 @@ const QUIET_TICKS: usize = 10;
 const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
 /// Maximum bytes read after the program was killed; more than a pipe holds.
 const LEFT_BYTES_MAX: usize = 4 << 20;
-/// Pause before a busy store is tried again.
+/// Pause before an append to a busy store is retried.
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Maximum retries during shutdown while the store is busy.
+/// Maximum number of retries during shutdown while the store is busy.
 const SHUTDOWN_RETRIES_MAX: usize = 50;
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Maximum bytes of a file with a saved mark ([`Checkpoint`]).

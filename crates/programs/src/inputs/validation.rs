@@ -19,7 +19,7 @@ const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of checks whether the program has ended, and the pause between them: 30 seconds in all.
 const POLLS_MAX: usize = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum characters of the program's message.
+/// Maximum length in characters of the program's message.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// A stanza to check.

@@ -3,7 +3,8 @@
 //!
 //! None of them is stored. The `date_*` fields show the clock time written in the event text, regardless of the time
 //! zone of the user or the search. The rules that extracted `_time` at index time run again to find this time; an event
-//! whose time came from elsewhere has no `date_*` fields. A field of the same name in the event takes precedence.
+//! whose time was not read from its text has no `date_*` fields. A field of the same name in the event takes
+//! precedence.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -126,7 +126,7 @@ impl Plan {
         self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty()
     }
 
-    /// Requested fields, and fields that the rules read; these are extracted from texts before the rules run.
+    /// Requested fields, and fields that the rules read; all of them are extracted from texts before the rules run.
     pub(super) fn required_fields(&self) -> &BTreeSet<String> {
         &self.needs
     }

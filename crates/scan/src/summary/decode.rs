@@ -20,11 +20,11 @@ use super::encode::{COLUMN_BYTES_MAX, MAGIC, SummaryHead, SummaryPage, TRAILER_B
 
 /// Maximum bytes of a directory.
 pub(super) const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
-/// Maximum pages of a slab.
+/// Maximum number of pages of a slab.
 pub(super) const PAGES_MAX: usize = 64;
-/// Maximum columns of a summary.
+/// Maximum number of columns of a summary.
 pub const COLUMNS_MAX: usize = 2_000;
-/// Maximum rows of a page.
+/// Maximum number of rows of a page.
 const PAGE_ROWS_MAX: u64 = 1 << 20;
 /// A dictionary with more than one text per two rows is decoded to plain texts, because few rows share a text.
 const ROWS_PER_TEXT_MIN: usize = 2;

@@ -48,7 +48,7 @@ pub(super) struct CellPlanner<'a> {
     keeps_empty: bool,
     /// Bytes that affect the splitter.
     special: ByteSet,
-    /// Effects of columns in a state of the splitter, as far as known.
+    /// Effects that were computed before, by column and state of the splitter.
     effects: RefCell<HashMap<(u32, CellState), Option<SplitterEffect>, FixedState>>,
 }
 
@@ -60,7 +60,7 @@ pub(super) enum CellNaming<'a> {
     Keys(&'a Delimiters),
 }
 
-/// A cell as a pair of name and value.
+/// The pair of name and value in a cell.
 enum CellPair<'p> {
     None,
     /// A name, and the parts of its value.
@@ -108,7 +108,8 @@ impl<'a> CellPlanner<'a> {
         let is_open = |place: &ValueLocation| *place == ValueLocation::Absent || place.may_be_empty();
         let rest = (!split.is_whole).then_some(&None);
         for cell in split.cells.iter().chain(rest) {
-            // Values with delimiters may contain any pairs.
+            // A cell that begins or ends inside a variable may contain any pair, and so may the part of the template
+            // that was not split.
             let pair = cell.as_ref().map_or(CellPair::UnknownName(""), |parts| self.pair_of(parts, inner));
             for (place, name) in found.iter_mut().zip(names).filter(|(place, _)| is_open(place)) {
                 match &pair {
@@ -128,7 +129,7 @@ impl<'a> CellPlanner<'a> {
         found
     }
 
-    /// The pair that a cell is.
+    /// Reads a cell as a pair of name and value.
     fn pair_of<'p>(&self, cell: &'p [TemplatePart], inner: &Delimiters) -> CellPair<'p> {
         let delimiters = inner.delimiter_bytes();
         let traits = |column: &u32| &self.template_set.columns[*column as usize].traits;
@@ -229,7 +230,7 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
-    /// represents one quote. `None` if quotes may be in variables, or next to each other in some values.
+    /// represents one quote. `None` if variables may contain quotes, or if an empty variable may join two quotes.
     fn unescape_doubled(&self, place: ValueLocation) -> Option<ValueLocation> {
         let parts: Box<[TemplatePart]> = match place {
             ValueLocation::Constant(text) => {

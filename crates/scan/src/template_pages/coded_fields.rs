@@ -1,5 +1,5 @@
 //! Slab-wide dictionaries of fields with few values, whose location differs between templates. The values are literals,
-//! texts of dictionaries, numbers, combinations of these, and values computed from them ([`Decoding`]). Rare values in
+//! texts of dictionaries, numbers, combinations of both, and values computed from them ([`Decoding`]). Rare values in
 //! columns without codes, such as JSON strings with escapes or the values of a few truncated events, are exceptions:
 //! they are not in the dictionary, but read with their rows.
 //!

@@ -106,7 +106,7 @@ impl DerivedField {
                 if places[at][key] != ValueLocation::Absent {
                     continue;
                 }
-                // If another pattern may find the field, the text decides.
+                // If another pattern may find the field, its value is extracted from the text.
                 if patterned[at][key] {
                     (places[at][key], doubts[at][key]) = (ValueLocation::Text, Box::default());
                     continue;

@@ -27,8 +27,8 @@ use super::shared_plans::{SettledPlan, SharedPlans};
 use super::value_location::ValueLocation;
 use crate::fields::{Extract, ExtractionClass};
 
-/// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
-/// remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
+/// Maximum number of automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second.
+/// The remaining templates are planned when rows of them are read. All rules and fields share a [`PlanningBudget`].
 pub(super) const PLANNING_STEPS_MAX: usize = 4 << 20;
 /// Maximum number of templates of an inner value; with more, the location counts as dependent on values.
 const INNER_TEMPLATES_MAX: usize = 64;
@@ -416,7 +416,7 @@ fn variables(flat: &FlatTemplate, template_set: &TemplateSet) -> Arc<[u32]> {
     flat.parts().iter().filter_map(column).collect()
 }
 
-/// The first of these parts whose values have templates of their own, if these are few.
+/// The first of these parts whose values have templates of their own, if the templates are few.
 fn inner_value(flat: &FlatTemplate, parts: &[usize], template_set: &TemplateSet) -> Option<(usize, u32)> {
     parts.iter().find_map(|part| match flat.parts().get(*part)? {
         FlatPart::Variable(column, _) => match &template_set.columns.get(*column as usize)?.kind {

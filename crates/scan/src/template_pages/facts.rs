@@ -199,8 +199,8 @@ pub(super) struct Surroundings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bound {
     Always,
-    /// Only if the text that this template describes, itself perhaps a value in another template, is bounded on this
-    /// side.
+    /// Only if the text of the template is bounded on this side. The text may be a value in another template, whose
+    /// other parts then bound it.
     IfOutside,
     Never,
 }

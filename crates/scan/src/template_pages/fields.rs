@@ -534,7 +534,7 @@ impl Sample<'_> {
         let last = region.range.end - 1 - bytes.iter().rev().take_while(|byte| trimmed(byte)).count();
         inside.iter().all(|(at, traits)| {
             let is_plain = !(traits.bytes.contains(b'"') || (escaped && traits.bytes.contains(b'\\')));
-            // In the contents of a string, each quote is escaped, and no escape is cut off.
+            // In the contents of a string, each quote is escaped, and no escape is truncated.
             (is_plain || (escaped && traits.string_contents))
                 && (*at != first || (traits.min_len > 0 && !traits.firsts.contains(b' ')))
                 && (*at != last || (traits.min_len > 0 && !traits.lasts.contains(b' ')))

@@ -115,7 +115,7 @@ impl Interner {
         }
     }
 
-    /// Returns an array that contains the texts in `codes`, and replaces the numbers in `codes` by indices into the
+    /// Returns an array that contains the texts in `codes`, and replaces the numbers in `codes` with indices into the
     /// array. Ends the page: numbers from [`Interner::page_code_of`] are invalid afterwards.
     pub(super) fn array_of(&mut self, codes: &mut [u32]) -> ArrayRef {
         if let Some(array) = &self.array {

@@ -7,8 +7,8 @@
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
 //! If these properties cannot be proven for a variable, all fields of the template are read from the text. If only the
-//! locations of single fields are uncertain, only these are read from the text: fields with several values, and paths
-//! that a key with a variable may form.
+//! locations of single fields are uncertain, only these fields are read from the text: fields with several values, and
+//! paths that a key with a variable may form.
 //!
 //! Texts that break off, such as truncated events, have the fields before the break. The break is at the same point in
 //! all texts of the template ([`truncation`]), so it does not affect the locations of these fields.

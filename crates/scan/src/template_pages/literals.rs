@@ -19,7 +19,7 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TemplateSet, 
 use super::cursors::Cursors;
 use super::page::PageReader;
 
-/// Minimum rows of a page for which searching all of its values pays off.
+/// Minimum number of rows of a page for which searching all of its values pays off.
 const PAGE_ROWS_MIN: usize = 256;
 /// Number of searched rows after which a literal that excluded fewer than one in [`USEFUL_EXCLUSION_DIVISOR`] of them
 /// is abandoned.

@@ -2,7 +2,8 @@
 //!
 //! The format of most numbers is the format of the column. Decimals of several scales become doubles, because most of
 //! them have no zeros at the end, so that the doubles are written as the same texts. Values in another form, such as `-`
-//! for a missing size or a decimal with a zero at the end among them, are exceptions; only these are read as texts.
+//! for a missing size or a decimal with a zero at the end among them, are exceptions; only exceptions are read as
+//! texts.
 //!
 //! Not here: fields that one column contains in all rows, and fields whose values are mostly texts
 //! ([`super::columns`]).
@@ -107,7 +108,7 @@ impl FoundNumbers {
         }
     }
 
-    /// The rows, among these, whose value is an exception.
+    /// Those of the rows whose value is an exception.
     fn exceptions(&self, rows: &Rows) -> Vec<u32> {
         if !self.values.contains(&Found::Exception) {
             return Vec::new();

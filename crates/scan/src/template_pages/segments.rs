@@ -35,7 +35,7 @@ pub(super) struct Segments<'a> {
 /// A segment that may contain a pair with a given name.
 struct Candidate<'a> {
     segment: &'a Template,
-    /// Columns whose values may contain the key; `None` if the key may be elsewhere.
+    /// Columns whose values may contain the key; `None` if the key may be outside columns.
     columns: Option<Box<[u32]>>,
     /// The location of the value, if it is certain in all rows that are not ambiguous.
     place: Option<ValueLocation>,

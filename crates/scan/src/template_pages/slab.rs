@@ -519,9 +519,9 @@ impl Slab {
     }
 }
 
-/// Replaces the locations of fields by the columns of index-time fields if such a column suffices, and adds the columns
-/// of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events may have
-/// the field in their text, or rules read the field.
+/// Replaces the locations of fields with the columns of index-time fields if such a column suffices, and adds the
+/// columns of the index-time fields `tested` (`field::value`). Returns the columns that do not suffice: other events
+/// may have the field in their text, or rules read the field.
 fn add_index_time_columns(
     set: &TemplateSet,
     classes: &[ExtractionClass],
@@ -695,8 +695,8 @@ fn locate_fields(
 /// The keys of a field that are divided.
 type DividedKeys = HashMap<usize, Division<KeyLocation>, FixedState>;
 
-/// The location for a whole key. If the parts of the key have different locations, these are added to `divided`, and
-/// rules that read the field treat it as a field that a pattern extracts.
+/// The location for a whole key. If the parts of the key have different locations, the locations are added to
+/// `divided`, and rules that read the field treat it as a field that a pattern extracts.
 fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut DividedKeys) -> KeyLocation {
     match location {
         Division::Whole(location, _) => location,
@@ -707,7 +707,7 @@ fn separate_division(key: usize, location: Division<KeyLocation>, divided: &mut 
     }
 }
 
-/// Replaces the locations of keys by the locations of their parts.
+/// Replaces the locations of keys with the locations of their parts.
 fn split_keys(
     templates: &[Template],
     located: Vec<KeyLocation>,
@@ -864,14 +864,14 @@ fn apply_rule(rule: RuleLocation, joins: bool, other: FieldLocation) -> KeyLocat
         RuleLocation::Nowhere => (other, false),
         RuleLocation::At(_) | RuleLocation::ByValue if is_joined => (ValueLocation::Text.into(), false),
         RuleLocation::At(place) => (place.into(), false),
-        // If the pattern finds nothing, the other location may still be wrong in some rows, so the text decides.
+        // If the pattern finds nothing, the other location may still be wrong in some rows, so the text is searched.
         RuleLocation::ByValue if !other.ambiguous_columns.is_empty() => (ValueLocation::Text.into(), true),
         RuleLocation::ByValue => (other, true),
     };
     KeyLocation { place: other.place, is_patterned, ambiguous_columns: other.ambiguous_columns }
 }
 
-/// The column that holds the field in every template that may have it, if the field has no values elsewhere.
+/// The column that holds the field in every template that may have it; `None` if the field has values outside it.
 fn sole_column(template_set: &TemplateSet, templates: &[Template], field: &FieldLocations) -> Option<u32> {
     let column = field.locations.iter().find_map(ValueLocation::column)?;
     let has_values = field.column_presence(template_set, templates, column);

@@ -156,7 +156,7 @@ impl ValueLocation {
         }
     }
 
-    /// Whether the field has a value here only in some rows, so that in other rows it may come from elsewhere.
+    /// Whether the field has a value at this location only in some rows; in other rows, it may be at another location.
     pub(super) fn may_be_empty(&self) -> bool {
         match self {
             ValueLocation::Written(written) => !written.decoding.keeps_empty(),

@@ -4,7 +4,7 @@
 //! ([`super::template_index`]) shows which templates may contain a word. Literals and dictionary texts are examined
 //! once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a match. For
 //! matches across edges, the adjacent parts are concatenated ([`spans`]). If unknown bytes precede or follow a
-//! possible match, the answer is *undecided*, and the row's text decides. A yes or no always agrees with the text.
+//! possible match, the answer is *undecided*, and the row's text is searched. A yes or no always agrees with the text.
 //!
 //! A word with letters beyond ASCII is searched for in each of its spellings
 //! ([`spellings`](quarry_event::segment::spellings())).
@@ -120,7 +120,7 @@ enum PageAnswers {
     Rows(Vec<(u32, u8)>),
 }
 
-/// Evaluation of a word in one slab: for each of its runs, the plans of the spellings; `None` if the text decides.
+/// Evaluation of a word in one slab: for each of its runs, the plans of the spellings; `None` if the text is searched.
 #[derive(Debug)]
 pub(super) struct WordPlan {
     runs: Option<Vec<Vec<ProbePlan>>>,

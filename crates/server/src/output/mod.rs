@@ -100,8 +100,8 @@ impl OutputStatistics {
     }
 }
 
-/// Maximum rows of a JSON array from a server that are held to determine the types of fields. Later rows use the same
-/// types; values of another type become strings.
+/// Maximum number of rows of a JSON array from a server that are held to determine the types of fields. Later rows use
+/// the same types; values of another type become strings.
 const HELD_ROWS_MAX: usize = 100_000;
 /// Maximum memory of held rows; rows beyond it are treated like rows beyond [`HELD_ROWS_MAX`].
 const HELD_BYTES_MAX: usize = 64 << 20;

@@ -9,7 +9,7 @@ use quarry_stdx::number::integer_part;
 const SPARKLINE_MARKER: &str = "##__SPARKLINE__##";
 /// Bars from the lowest to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Maximum bars; with more values, each bar shows the maximum of several adjacent values.
+/// Maximum number of bars; with more values, each bar shows the maximum of several adjacent values.
 const BARS_MAX: usize = 30;
 
 /// Draws a cell that is a sparkline. The lowest bar stands for zero and the highest for the largest value in the cell.

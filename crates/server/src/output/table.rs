@@ -18,7 +18,7 @@ const PLAIN: &str = "\u{1b}[0m";
 
 /// Blanks between an event's time and text.
 const EVENT_GAP: usize = 2;
-/// Minimum columns of an event's text.
+/// Minimum number of columns of an event's text.
 const TEXT_COLUMNS_MIN: usize = 20;
 /// Maximum length of a list of column names in a note, in bytes.
 const NAMES_BYTES_MAX: usize = 300;

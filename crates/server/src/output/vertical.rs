@@ -15,7 +15,7 @@ const PLAIN: &str = "\u{1b}[0m";
 const RULE: usize = 40;
 /// Blanks between a name and its value.
 const GAP: usize = 2;
-/// Minimum columns of a wrapped value.
+/// Minimum number of columns of a wrapped value.
 const VALUE_MIN: usize = 20;
 
 /// Writes rows as records, whose numbers continue after `rows_before`.

@@ -25,9 +25,9 @@ use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::{bucket, data_directory};
 
-/// Maximum requests recorded per thread; a thread stops at this limit.
+/// Maximum number of requests recorded per thread; a thread stops at this limit.
 const SAMPLES_MAX: usize = 1 << 20;
-/// Maximum objects a thread puts.
+/// Maximum number of objects a thread puts.
 const OBJECTS_MAX: usize = 1 << 20;
 /// Objects that a thread puts, unmeasured, for operations that need objects.
 const PREPARED_OBJECTS: usize = 8;

@@ -99,7 +99,7 @@ fn copies_among_files_of_one_command_are_recognised() {
     let folder = place.path("logs");
     std::fs::create_dir(&folder).unwrap();
     for at in 0..300 {
-        // Every third file is a copy of the one before it.
+        // Every third file is a copy of the previous file.
         let line = at - usize::from(at % 3 == 2);
         std::fs::write(folder.join(format!("{at:03}.log")), lines(line..line + 1)).unwrap();
     }

@@ -63,7 +63,7 @@ fn copies_and_files_that_begin_alike_are_distinguished_whatever_set_reads_them()
     let place = place_with("4");
     let folder = place.path("logs");
     std::fs::create_dir(&folder).unwrap();
-    // All files share their first 256 bytes; every third file is a copy of the one before it.
+    // All files share their first 256 bytes; every third file is a copy of the previous file.
     let head = format!("{}\n", "#".repeat(300));
     for at in 0..60 {
         let line = at - usize::from(at % 3 == 2);

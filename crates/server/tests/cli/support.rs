@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Maximum rounds of [`wait_until`]; far more than any test needs.
+/// Maximum number of rounds of [`wait_until`]; far more than any test needs.
 const ROUNDS_MAX: usize = 200_000;
 
 /// A temporary directory that contains the data directory of a test and its other files.

@@ -39,7 +39,7 @@ pub enum AnomalyAction {
     Filter,
     /// Keep all rows and add fields that describe the anomalies.
     Annotate,
-    /// Replace the rows by one row per field.
+    /// Replace the rows with one row per field.
     Summary,
 }
 

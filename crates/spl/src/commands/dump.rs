@@ -20,7 +20,7 @@ const ROLL_MB_MAX: u64 = 1 << 20;
 const DEFAULT_COMPRESSION: u32 = 2;
 /// Maximum of `compress=`.
 const COMPRESSION_MAX: u32 = 9;
-/// Maximum characters of `basefilename=`.
+/// Maximum length in characters of `basefilename=`.
 const NAME_CHARS_MAX: usize = 100;
 
 /// `dump`.

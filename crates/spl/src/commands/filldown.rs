@@ -1,4 +1,4 @@
-//! `filldown`: replaces missing values by the last value before them.
+//! `filldown`: replaces missing values with the last preceding value.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct FillDownCommand {
 impl Syntax for FillDownCommand {
     const INFO: CommandInfo = CommandInfo {
         syntax: "filldown [FIELD...]",
-        summary: "Replaces missing values by the last value before them",
+        summary: "Replaces missing values with the last preceding value",
         group: Group::Fields,
         kind: Kind::OrderedRow,
         ..CommandInfo::DEFAULT

@@ -11,7 +11,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// The only algorithm with `by`.
 const GROUPED_ALGORITHM: &str = "DensityFunction";
-/// Maximum fields of `by`.
+/// Maximum number of fields of `by`.
 const BY_FIELDS_MAX: usize = 5;
 
 /// `fit`.

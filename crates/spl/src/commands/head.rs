@@ -20,7 +20,7 @@ const TIME_RANGE_NAMES: &[&str] = &["earliest", "latest"];
 /// `head [N] [(CONDITION)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeadCommand {
-    /// Maximum rows; 10 by default, if there is no condition.
+    /// Maximum number of rows; 10 by default, if there is no condition.
     pub limit: Option<usize>,
     /// Condition; `head` stops at the first row for which it is false.
     pub condition: Option<Expr>,

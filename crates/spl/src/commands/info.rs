@@ -17,7 +17,7 @@ pub struct CommandInfo {
     pub kind: Kind,
     /// Whether the command always returns a table of results, unless its options say otherwise.
     pub returns_table: bool,
-    /// Page of `spec/spl` that describes the command, if the page has another name.
+    /// Page of `spec/spl` that describes the command, if the page has a different name.
     pub page: Option<&'static str>,
     /// Keywords of the arguments that are also names of commands, such as `where` of `chart`.
     pub clauses: &'static [&'static str],

@@ -114,7 +114,7 @@ impl Parser<'_> {
     }
 }
 
-/// Replaces each `$field$` by a word of the same length, and returns the positions of the words.
+/// Replaces each `$field$` with a word of the same length, and returns the positions of the words.
 fn blank_tokens(text: &str) -> (String, Vec<Span>) {
     let (mut sample, mut tokens) = (String::with_capacity(text.len()), Vec::new());
     while let Some(start) = text[sample.len()..].find('$').map(|at| sample.len() + at) {

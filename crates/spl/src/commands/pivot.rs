@@ -490,7 +490,7 @@ impl Split {
         self.label.as_deref().unwrap_or(&self.field)
     }
 
-    /// The commands that replace true and false by their display names.
+    /// The commands that replace true and false with their display names.
     fn rename_truth_values(&self, make: NodeBuilder) -> impl Iterator<Item = Command> {
         let names = [&self.truth.0, &self.truth.1].into_iter().zip(TRUTH_VALUES);
         names.filter_map(move |(name, values)| {

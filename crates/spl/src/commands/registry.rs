@@ -12,7 +12,7 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// Aliases, help line and kind.
     pub(crate) info: &'static CommandInfo,
-    /// Parses the command's arguments; a command that is rewritten to other commands returns these.
+    /// Parses the command's arguments; a command that is rewritten to other commands returns those commands.
     pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> ParseResult<Vec<Command>>,
 }
 

@@ -26,7 +26,7 @@ impl Syntax for RelevancyCommand {
     };
 
     fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RelevancyCommand> {
-        // Set later by [`set_words`], because the rest of the search is not parsed yet.
+        // Set later by [`set_words`], because the rest of the search has not been parsed yet.
         Ok(RelevancyCommand { words: Vec::new() })
     }
 }

@@ -18,7 +18,7 @@ use crate::parse::{Marks, Parser, parse_commands};
 const PLACEHOLDERS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\"(?<x>y)\"", "\"s/x/y/\""];
 /// Commands whose brackets are not subsearches.
 const TEMPLATES: [&str; 2] = ["foreach", "map"];
-/// Maximum subsearches of one command.
+/// Maximum number of subsearches of one command.
 const SUBSEARCHES_MAX: usize = 16;
 
 /// A command in which subsearches replace parts of the text. It is parsed after their results are substituted.

@@ -61,7 +61,7 @@ pub struct TransactionCommand {
     pub keep_evicted: bool,
     /// `mvlist=`: fields that keep all values in order.
     pub lists: TransactionLists,
-    /// `delim=` (default `" "`): separator if the values are used as one text.
+    /// `delim=` (default `" "`): separator between the values of a field where they are joined into one text.
     pub delimiter: String,
     /// `nullstr=` (default `NULL`): placeholder for a missing value in lists.
     pub null_text: String,
@@ -69,7 +69,7 @@ pub struct TransactionCommand {
     pub max_open: Option<usize>,
     /// `maxopenevents=`; the default is in limits.conf.
     pub max_open_events: Option<usize>,
-    /// `mvraw=` (default `f`): whether `_raw` has a value for each event.
+    /// `mvraw=` (default `f`): whether `_raw` has one value per event of the transaction.
     pub raw_is_list: bool,
     /// `name=`: stanza of transactiontypes.conf, whose settings the other options override.
     pub kind: Option<TransactionKind>,
@@ -187,7 +187,8 @@ impl Semantics for TransactionCommand {
 }
 
 impl Parser<'_> {
-    /// Applies the arguments; the last one applies if an option is repeated. Returns the option `name=`.
+    /// Parses the arguments into `command` and returns the option `name=`. If an option is repeated, its last value
+    /// counts.
     fn transaction_arguments(&mut self, command: &mut TransactionCommand) -> ParseResult<Option<OptionArg>> {
         let mut named = None;
         loop {

@@ -15,7 +15,7 @@ const OPTIONS: OptionNames = OptionNames::new("transpose", &["int", "column_name
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransposeCommand {
-    /// Maximum rows (default 5); 0 for all.
+    /// Maximum number of rows (default 5); 0 for all.
     pub limit: usize,
     /// `column_name=` (default `column`): name of the column with the field names.
     pub column_name: String,

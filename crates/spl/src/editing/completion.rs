@@ -12,7 +12,7 @@ use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS};
 use super::option_names::options_of;
 use super::token::{Grammar, Token, TokenKind, tokens};
 
-/// Maximum candidates of one completion.
+/// Maximum number of candidates of one completion.
 pub const CANDIDATES_MAX: usize = 200;
 
 /// Names that depend on the node and its data.

@@ -5,7 +5,7 @@
 
 use super::token::{Token, TokenKind, tokens};
 
-/// Maximum characters of a subsearch with several commands that stays on one line.
+/// Maximum length in characters of a subsearch with several commands that stays on one line.
 const INNER_CHARS_MAX: usize = 60;
 /// Blanks per nested subsearch.
 const INDENT_BLANKS: usize = 4;

@@ -464,7 +464,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Maximum characters of text shown in a message.
+/// Maximum length in characters of text shown in a message.
 const FOUND_CHARS_MAX: usize = 40;
 
 /// Resolves `\"` and `\\`; other backslashes are kept, so that regular expressions survive.

@@ -11,7 +11,7 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, stats_function};
 
-/// Maximum operators of one expression in chains that cannot be balanced.
+/// Maximum number of operators of one expression in chains that cannot be balanced.
 const MAX_CHAIN: usize = 512;
 
 /// Precedence levels of operators, loosest first.

@@ -20,9 +20,9 @@ const GENERATING: &[&str] =
 /// Prefix of the diagnostic for an unknown command.
 pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
 
-/// Maximum subsearches of one command.
+/// Maximum number of subsearches of one command.
 const SUBSEARCHES_MAX: usize = 100;
-/// Maximum characters of a command that a hint repeats.
+/// Maximum length in characters of a command that a hint repeats.
 const REST_CHARS_MAX: usize = 60;
 
 impl Parser<'_> {

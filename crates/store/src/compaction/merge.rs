@@ -2,7 +2,7 @@
 //!
 //! The steps are: choose the search-time fields to be stored; read, regroup and encode, slab by slab; read again,
 //! decode and compare, slab by slab; `begin_seal` (records the objects' names), store both objects,
-//! `commit_compaction`, then one critical section that replaces the old buckets by the new one. A crash before the
+//! `commit_compaction`, then one critical section that replaces the old buckets with the new one. A crash before the
 //! commit leaves objects that the next start deletes; after the commit, the old buckets are retired, and their objects
 //! are deleted like the objects of expired buckets. Memory holds one input slab and the output objects.
 //! `max_merge_stored_bytes` bounds the size of the inputs; the output is rarely larger.
@@ -417,7 +417,7 @@ fn are_live(shared: &Shared, buckets: &[Arc<SealedBucket>]) -> bool {
     buckets.iter().all(|bucket| state.sealed.get(bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket)))
 }
 
-/// Replaces the inputs by the new bucket, in the catalog and in the state.
+/// Replaces the inputs with the new bucket, in the catalog and in the state.
 fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let mut turn = shared.begin_commit()?;
     if !are_live(shared, inputs) {
@@ -440,7 +440,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     Ok(())
 }
 
-/// Replaces the inputs by the new bucket in the state.
+/// Replaces the inputs with the new bucket in the state.
 fn publish(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) {
     let mut state = shared.state();
     let to = match state.sealed.get(row.number) {

@@ -46,7 +46,7 @@ pub(crate) fn run(shared: &Shared) {
             Ok(Some(outcome)) => matches!(outcome, Err(Failure::Transient(_))),
             // A thread that ended would never merge again.
             Err(_) => {
-                shared.report_message("compaction panicked and is tried again; please report this".to_owned());
+                shared.report_message("compaction panicked and will be retried; please report this".to_owned());
                 true
             }
         };

@@ -1,6 +1,6 @@
 //! Reuse of the memory of sealed slabs, stored batches and written records while events keep arriving.
 //!
-//! A stream of events needs a few large pieces of memory again and again. If these were freed each time, the operating
+//! A stream of events needs a few large pieces of memory again and again. If they were freed each time, the operating
 //! system would zero their pages again, and zeroing costs more than filling them.
 
 use std::sync::Mutex;

@@ -271,7 +271,7 @@ impl LiveBuckets {
         cells
     }
 
-    /// If `may_leave` holds for every bucket of a cell, replaces the buckets by their sums and returns the buckets;
+    /// If `may_leave` holds for every bucket of a cell, replaces the buckets with their sums and returns the buckets;
     /// otherwise changes nothing and returns no buckets.
     pub(crate) fn unload(
         &mut self,
@@ -346,7 +346,7 @@ impl LiveBuckets {
         }
     }
 
-    /// Replaces a bucket by a version with more deleted events.
+    /// Replaces a bucket with a version that has more deleted events.
     pub(crate) fn replace(&mut self, bucket: SealedBucket) {
         let number = bucket.row.number;
         let Some(known) = self.buckets.get_mut(&number) else { return };

@@ -97,8 +97,8 @@ impl Shared {
         outcome.map(|()| swept)
     }
 
-    /// Removes the records of deleted copies that no listing decides on: very old ones, and those of volumes that are no
-    /// longer configured.
+    /// Removes the records of deleted copies that are very old or belong to volumes that are no longer configured. No
+    /// listing of objects can confirm these deletions.
     fn forget_old_records(&self, grace_ns: i64) -> Result<(), StoreError> {
         let now_ns = self.clock.now_ns();
         let oldest_ns = now_ns.saturating_sub(grace_ns.saturating_mul(RECORD_GRACES_MAX));

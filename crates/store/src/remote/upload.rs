@@ -1,6 +1,6 @@
 //! Uploads sealed buckets to the volumes of their indexes, each with its receipt.
 //!
-//! The oldest buckets are uploaded first, several at once; those whose upload failed are tried again after the others.
+//! The oldest buckets are uploaded first, several at once; those whose upload failed are retried after the others.
 //! Before upload, objects are read back from disk and verified against their checksums, so that local damage is reported
 //! and never uploaded. An unreachable volume delays only uploads and evictions. Uploads are retried after a few seconds at
 //! first and later after up to a minute; deletions of copies are retried every minute.
@@ -37,7 +37,7 @@ pub(crate) fn run(shared: &Shared) {
         // A thread that ended would never upload again.
         let round = catch_unwind(AssertUnwindSafe(|| shared.transfer()));
         let Ok(round) = round else {
-            shared.report_message("uploading panicked and is tried again; please report this".to_owned());
+            shared.report_message("uploading panicked and will be retried; please report this".to_owned());
             shared.uploads.pause(RETRY_MAX, true);
             continue;
         };

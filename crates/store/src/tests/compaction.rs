@@ -319,7 +319,7 @@ fn log_events_are_not_duplicated_after_merge_and_restart() {
     }
 }
 
-/// Appends events that fill slabs of index `main`, and waits until those are sealed; other slabs stay hot.
+/// Appends events that fill slabs of index `main`, and waits until they are sealed; other slabs stay hot.
 fn seal_full(store: &Store, numbers: std::ops::Range<u64>) {
     for first in numbers.step_by(20) {
         append(store, "main", first, 20);

@@ -92,7 +92,7 @@ fn store_fields(store: &Store, extraction: &Arc<Numbers>) {
     store.store_extractions(Box::new(move || Some(Arc::clone(&extraction) as Arc<dyn SlabExtraction>)));
 }
 
-/// The numbers that the snapshot's slabs store, after checking that these are right; `None` if a slab stores none.
+/// The numbers that the snapshot's slabs store, after checking that they are right; `None` if a slab stores none.
 fn stored_numbers(snapshot: &Snapshot) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
     for segment in &snapshot.segments {

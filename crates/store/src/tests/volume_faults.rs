@@ -233,7 +233,7 @@ impl World {
             if acts.load(Ordering::SeqCst) == 0 {
                 break;
             }
-            // Failed work is tried again after a restart.
+            // Failed work is retried after a restart.
             let _failed: Result<(), StoreError> = self.step(&store);
         }
     }

@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
 /// Newest supported version.
 pub(crate) const VERSION: u32 = 3;
-/// Size of the header: magic, version, padding, first lsn, and checksum of these.
+/// Size of the header: magic, version, padding, first lsn, and the checksum of all of them.
 pub(crate) const HEADER_BYTES: usize = 32;
 /// File extension of a damaged segment that is kept for inspection.
 pub(crate) const DAMAGED_EXTENSION: &str = "damaged";

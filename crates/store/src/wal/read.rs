@@ -16,7 +16,7 @@ use crate::wal::{HEADER_BYTES, Header, VERSION, first_lsn_of, read_header};
 /// Whether files may be changed while they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// Truncate torn tails and replace damaged segments by segments of their valid records.
+    /// Truncate torn tails and replace damaged segments with segments of their valid records.
     Truncate,
     /// Change nothing.
     ReadOnly,

@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn names_that_the_event_before_has_are_not_stored_again() {
         let mut events = batch("main", 7, 6);
-        // The same names again, only the first of them, more than these, another order, and the same names again.
+        // The same names, only the first of them, both names again, the reverse order, and the same names.
         let names: [&[&str]; 6] = [&["a", "b"], &["a", "b"], &["a"], &["a", "b"], &["b", "a"], &["b", "a"]];
         for (row, names) in (0..).zip(names) {
             names.iter().for_each(|name| events.fields.push(row, *name, &format!("{name}{row}")));

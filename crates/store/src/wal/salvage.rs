@@ -1,4 +1,4 @@
-//! Salvage: replaces a damaged segment by segments of its intact runs.
+//! Salvage: replaces a damaged segment with segments of its intact runs.
 //!
 //! The damaged file is first kept under another name. Then its runs of valid records are written as segments of their
 //! own, the last one first, and finally the damaged file is removed. After a crash in between, reading finds the damage
@@ -17,7 +17,7 @@ const UNFINISHED_EXTENSION: &str = "unfinished";
 /// Maximum number of names tried for a damaged file; then the salvage fails.
 const NAME_ATTEMPTS_MAX: u32 = 1_000;
 
-/// Replaces the segment at `path` by its `runs`; returns the new segments in the same order.
+/// Replaces the segment at `path` with its `runs`; returns the new segments in the same order.
 pub(crate) fn salvage(path: &Path, runs: &[Run]) -> Result<Vec<PathBuf>, StoreError> {
     replace(path, runs).map_err(|error| StoreError::from_io("keep the intact part of", path, &error))
 }

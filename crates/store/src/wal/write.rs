@@ -1,7 +1,7 @@
-//! Writes groups of records to the newest segment: each group with one fsync, and completely or not at all.
+//! Writes groups of records to the newest segment of the log, each group atomically and with one fsync.
 //!
-//! After a failed write or fsync the file is first truncated to the last good record, so that a refused record
-//! reappears at the next start only if the truncation fails, too.
+//! After a failed write or fsync, the file is truncated to its last valid record before anything else is written. A
+//! refused record can reappear at the next start only if this truncation fails as well.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ impl LogWriter {
         self.current.as_ref().map(|current| &current.path)
     }
 
-    /// Writes records, given in parts, and syncs once. After an error, none of them counts as written: bytes that the
-    /// group left are truncated, at the latest before the next group is written.
+    /// Writes records, given in parts, and syncs once. After an error, none of them counts as written: the bytes of the
+    /// failed group are removed by a truncation, at the latest before the next group is written.
     pub(crate) fn write_group<'a>(
         &mut self,
         first_lsn: u64,
@@ -104,7 +104,7 @@ impl LogWriter {
 }
 
 impl Current {
-    /// Truncates the bytes that a failed group has left.
+    /// Truncates the file to its valid length if a group has failed.
     fn truncate_to_valid(&mut self) -> Result<(), StoreError> {
         if self.uncut {
             let cut = self.file.truncate(self.len);

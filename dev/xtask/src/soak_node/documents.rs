@@ -24,7 +24,7 @@ pub(super) const COLLECTIONS_CONF: &str =
 const KEYS: u64 = 40;
 /// Number of groups.
 const GROUPS: u64 = 5;
-/// Maximum documents of a batch.
+/// Maximum number of documents of a batch.
 const BATCH_MAX: u64 = 12;
 
 /// A document: its key, unless the answer with the key was lost, and its group.

@@ -295,7 +295,7 @@ impl Node {
         Ok(String::from_utf8_lossy(&ran.stdout).lines().map(str::to_owned).collect())
     }
 
-    /// Checks that no thread has panicked, even after errors of the disk.
+    /// Checks that no thread has panicked, even after disk errors.
     pub(crate) fn check_log(&self) -> Result<(), String> {
         let log = std::fs::read(&self.log).map_err(|error| format!("{}: {error}", self.log.display()))?;
         let log = String::from_utf8_lossy(&log);

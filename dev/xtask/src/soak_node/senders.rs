@@ -20,9 +20,9 @@ use super::{Ledger, Rng};
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 /// Maximum wait for an answer of a node that may be dead.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// Maximum events of a request.
+/// Maximum number of events of a request.
 pub(crate) const EVENTS_MAX: u64 = 20;
-/// Maximum outstanding acknowledgements.
+/// Maximum number of outstanding acknowledgements.
 pub(crate) const OPEN_MAX: usize = 8;
 /// Maximum number of ids from earlier rounds that are still queried.
 const EARLIER_MAX: usize = 64;
@@ -30,7 +30,7 @@ const EARLIER_MAX: usize = 64;
 const ROTATE_IN: u64 = 150;
 /// Maximum pause of the file's writer, in microseconds.
 const WRITE_PAUSE_US: u64 = 600;
-/// Maximum lines that the file's writer writes in a round.
+/// Maximum number of lines that the file's writer writes in a round.
 const LINES_PER_ROUND: usize = 400;
 
 /// A request that was sent and may have to be sent again.

@@ -42,7 +42,7 @@ const OLD_DIGITS: usize = 900;
 /// Maximum number of checks whether all buckets are at their locations, and the pause between two checks.
 const LOCATION_CHECKS_MAX: usize = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum starts of a node, each of which begins with a sweep, until no orphaned object remains.
+/// Maximum number of starts of a node, each of which begins with a sweep, until no orphaned object remains.
 const SWEEPS_MAX: usize = 10;
 /// Number of kills from which a run must have hit uploads.
 const KILLS_OF_LONG_RUN: u64 = 100;

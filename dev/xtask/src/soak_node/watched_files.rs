@@ -21,15 +21,17 @@ use super::{Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Rng, Totals, draw_fault, ver
 const PAUSE_US: u64 = 600;
 /// One line in this many is followed by a rotation of the log, if the log has its minimum number of lines.
 const ROTATE_IN: u64 = 60;
-/// Minimum lines of a log before it is rotated: a copy of less than 4 KiB may be found too late to be recognised.
+/// Minimum number of lines of a log before it is rotated: a copy of less than 4 KiB may be found too late to be
+/// recognised.
 const LINES_MIN: u64 = 30;
 /// Maximum bytes copied, and maximum compressed bytes written, between two lines: few, so that a rotation takes long.
 const COPIED_MAX: u64 = 1_500;
 const PACKED_MAX: u64 = 60;
-/// Maximum lines between the end of a copy and the truncation of its origin, and maximum pause after each of them.
+/// Maximum number of lines between the end of a copy and the truncation of its origin, and maximum pause after each of
+/// them.
 const DOUBTFUL_MAX: u64 = 4;
 const DOUBTFUL_PAUSE_US: u64 = 8_000;
-/// Maximum steps of a rotation.
+/// Maximum number of steps of a rotation.
 const STEPS_MAX: usize = 100_000;
 /// Time to wait after the last line is found, in which a file that is read again would be noticed. It is longer than
 /// the time that a compressed file must be unchanged before it is read.

@@ -29,11 +29,11 @@ pub(crate) use read::SharedDictionary;
 use crate::block::{BlockKind, BlockRef};
 use crate::integers::width_of;
 
-/// Maximum entries of a shared dictionary.
+/// Maximum number of entries of a shared dictionary.
 pub(crate) const MAX_SHARED_ENTRIES: usize = 4 << 20;
-/// Maximum components of an entry.
+/// Maximum number of components of an entry.
 const MAX_COMPONENTS: usize = 16;
-/// Maximum bits of an entry.
+/// Maximum number of bits of an entry.
 const MAX_ENTRY_BITS: u32 = u128::BITS;
 /// Maximum bytes of an encoded dictionary: the bits of every entry, with room for headers.
 pub(super) const MAX_SHARED_BYTES: usize = MAX_SHARED_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);

@@ -61,7 +61,7 @@ fn values_that_are_not_json_do_not_share_the_columns_of_others() {
     assert!(of_whole.len() < 5, "{of_whole:?}");
 }
 
-/// Values at the end of truncated texts are valid content of strings: an escape that is cut off is not part of them.
+/// Values at the end of truncated texts are valid content of strings: a truncated escape is not part of them.
 #[test]
 fn escapes_that_are_cut_off_belong_to_no_value() {
     let line = |at: u32| {

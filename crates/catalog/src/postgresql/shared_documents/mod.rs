@@ -52,7 +52,7 @@ pub(super) const TABLES_COUNT: i64 = 3;
 const REMOVED_MAX: i64 = 2_000;
 /// Number of these rows that are left by such a deletion.
 const REMOVED_KEPT: i64 = 1_000;
-/// Maximum rows of a page, and the total bytes of their bodies after which no row is added to a page.
+/// Maximum number of rows of a page, and the total bytes of their bodies after which no row is added to a page.
 const PAGE_ROWS_MAX: i64 = 1_000;
 const PAGE_BYTES_MAX: i64 = 8 << 20;
 
@@ -160,8 +160,8 @@ impl SharedDocumentTable {
         })
     }
 
-    /// Writes documents of a collection, all or none; durable when this returns. The caller holds the lock, and has
-    /// applied the collection's changes up to number `known`.
+    /// Writes documents of a collection in one transaction; durable when this returns. The caller holds the lock, and
+    /// has applied the collection's changes up to number `known`.
     pub fn put(
         &self,
         (app, name): (&str, &str),

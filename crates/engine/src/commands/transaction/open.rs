@@ -1,7 +1,7 @@
-//! The open transactions, found by their field values.
+//! The open transactions, indexed by their field values.
 //!
-//! A transaction is addressed by its slot, which a later transaction may use again. The number of a transaction, and
-//! the number of its last change, are unique.
+//! A transaction is addressed by its slot, which a later transaction may reuse. Numbers of transactions and numbers of
+//! changes are unique and identify a state of a slot.
 
 use std::hash::BuildHasher;
 
@@ -136,7 +136,7 @@ impl OpenTransactions {
         }
     }
 
-    /// Gives the values of `key` to the transaction in a slot, for the fields in which it has none.
+    /// Sets the fields without a value in the transaction in a slot to the values of `key`.
     pub(super) fn add_key(&mut self, slot: usize, key: &[Option<KeyValue>]) {
         let Some(Some(open)) = self.slots.get_mut(slot) else { return };
         for (known, value) in open.key.iter_mut().zip(key) {
@@ -206,7 +206,7 @@ mod tests {
         let sharing = |all: &OpenTransactions, values: &[Option<&str>]| all.sharing(&key(values)).collect::<Vec<_>>();
         assert_eq!(sharing(&all, &[Some("a"), None]), [first, second]);
         assert_eq!(sharing(&all, &[None, Some("b")]), [second]);
-        // The same text is another value in another field.
+        // The same text in a different field is a different value.
         assert_eq!(sharing(&all, &[Some("b"), Some("a")]), Vec::<usize>::new());
         all.add_key(first, &key(&[Some("c"), Some("b")]));
         assert_eq!(sharing(&all, &[Some("c"), None]), Vec::<usize>::new(), "a field keeps its first value");

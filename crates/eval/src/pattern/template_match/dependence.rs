@@ -259,7 +259,7 @@ struct Walk<'a> {
     steps_max: usize,
     /// Work list of [`Walk::add_thread`].
     open: Vec<(StateID, Registers)>,
-    /// Lists of threads to use again.
+    /// Lists of threads for reuse.
     spare: Vec<Vec<(StateID, Registers)>>,
     /// For each state, the number of the thread list that visited it last.
     seen: Vec<u32>,

@@ -25,8 +25,8 @@ const LITERAL_BYTES_MAX: usize = 4 << 20;
 /// than one in `LOOKUPS_PER_HIT` had a cached plan, further templates are planned without a lookup.
 const LOOKUPS_MIN: u32 = 96;
 const LOOKUPS_PER_HIT: u32 = 2;
-/// Maximum parts of a template whose plan is cached although it depends on all of them; longer templates hardly ever
-/// recur.
+/// Maximum number of parts of a template whose plan is cached although it depends on all of them; longer templates
+/// hardly ever recur.
 const WHOLE_PARTS_MAX: usize = 6;
 
 /// A template as a planner reads it, and how much of it was read.

@@ -112,12 +112,12 @@ fn the_unit_is_that_of_the_finest_directive() {
     }
 }
 
-/// The texts of all times in a range are equal, also around changes of a clock and with offsets of odd seconds.
+/// The texts of all times in a range are equal, also around clock changes and with offsets that are not whole minutes.
 #[test]
 fn times_in_a_range_have_equal_texts() {
     let zones = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Monrovia", "Europe/Dublin"];
     let formats = ["%F", "%A %H", "%H:%M %z", "%F %T", "%Z %H"];
-    // The years have changes of clocks, and offsets with seconds (Monrovia and Dublin, before 1972 and 1917).
+    // The ranges include clock changes and times whose offset has seconds (Monrovia before 1972, Dublin before 1917).
     for start in [1_774_746_000, 1_792_890_000, 1_775_322_000, 63_593_000, 1_743_300_000, -1_680_470_000_i64] {
         for zone in zones {
             let zone = TimeZone::get(zone).unwrap();

@@ -5,7 +5,7 @@ use quarry_stdx::number::u8_of;
 use super::{DateTimeParts, EPOCH_SECS_MAX, Field, Item};
 use crate::time::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS, zone_offset};
 
-/// Maximum digits of an epoch in seconds; further digits are not part of it.
+/// Maximum number of digits of an epoch in seconds; further digits are not part of it.
 const EPOCH_DIGITS_MAX: usize = 10;
 /// First two-digit year that belongs to the 20th century.
 const CENTURY_PIVOT: i16 = 69;

@@ -1,8 +1,8 @@
 //! Watched files: `[monitor://]` and `[batch://]` of inputs.conf.
 //!
 //! One thread finds files ([`Monitor::watch`]), workers read files with new data ([`Monitor::run_worker`]), and the
-//! roster of files connects both. Only the sink knows how far a file has been read, so a crash cannot invalidate any
-//! state here: each file, when opened, looks up its position.
+//! roster of files connects both. The read position of a file is stored only by the sink and is looked up when the file
+//! is opened, so a crash cannot invalidate any state of the monitor.
 //!
 //! Not here: threads, stores, parsing inputs.conf.
 
@@ -40,7 +40,7 @@ const NANOS_PER_SEC: i64 = 1_000_000_000;
 /// Maximum number of files whose last message is remembered, so that it is not repeated; messages about further files
 /// are dropped.
 const REPORTED_ERRORS_MAX: usize = 10_000;
-/// Pause before a failed store is tried again.
+/// Pause before a failed store is used again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// Options of a monitor besides its stanzas.
@@ -51,9 +51,9 @@ pub struct MonitorOptions {
     pub clock: SharedClock,
     /// Number of parallel workers.
     pub workers: usize,
-    /// Maximum open files per worker.
+    /// Maximum number of open files per worker.
     pub open_max: usize,
-    /// Maximum new files held open before their first read.
+    /// Maximum number of new files held open before their first read.
     pub held_max: usize,
     /// Receives errors of files and folders.
     pub report: Box<dyn Fn(&str) + Send + Sync>,
@@ -143,7 +143,7 @@ impl Monitor {
     }
 
     /// Reads the files of one worker until [`Monitor::end`]. When a sink fails, for example because the disk is full,
-    /// `sink` creates the next one, and reading resumes from the stored positions.
+    /// `sink` creates another sink, and reading resumes from the stored positions.
     pub fn run_worker<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
         let mut failures = FailureReports::default();
         let mut reader = Worker::new(self, props, sink());
@@ -162,7 +162,7 @@ impl Monitor {
         }
     }
 
-    /// Ends watching and working. Unread data is read after the next start.
+    /// Ends the watcher and the workers. Unread data is read after the next start.
     pub fn end(&self) {
         self.roster.end();
     }
@@ -173,7 +173,8 @@ impl Monitor {
         MonitorCounters { files: self.roster.len() as u64, bytes: read(&self.bytes), events: read(&self.events) }
     }
 
-    /// The known files by path, at most `most`: all of them, or those of the `monitor` stanza `monitor`.
+    /// The first `most` known files in the order of their paths. `monitor` limits them to the files of the stanza
+    /// `[monitor://]` with this path.
     pub fn files(&self, monitor: Option<&str>, most: usize) -> Vec<WatchedFile> {
         let is_wanted = |stanza: usize| {
             let settings = &self.stanzas[stanza].settings;
@@ -197,8 +198,8 @@ impl Monitor {
         self.report_if_new(job, error.to_string());
     }
 
-    /// Adds the bytes and events read from a file since `before` to the statistics, and reports ambiguous
-    /// dates and lines that were cut.
+    /// Adds the bytes and events read from a file since `before` to the statistics, and reports ambiguous dates and
+    /// truncated lines.
     fn record_read(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
         self.roster.record_offset(job.number, tail.delivered_offset());

@@ -20,7 +20,7 @@ use quarry_stdx::number::{u32_of, usize_of};
 use super::held_files::HeldFile;
 use crate::file::open::created_ns;
 
-/// Maximum known files; files beyond it are not read, and a message says so.
+/// Maximum number of known files; files beyond it are not read, and a message says so.
 pub(crate) const FILES_MAX: usize = 1 << 20;
 
 /// Device and inode.

@@ -264,8 +264,8 @@ impl Tail {
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
 
-    /// True if this file's content was read further elsewhere, usually in a copy; if not, the next batch may be handed
-    /// over.
+    /// True if another file with the same content, usually a copy, has been read further than this file. Otherwise, the
+    /// next batch may be handed over.
     fn was_copy_read_further(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
             // A longer copy may be stored under more leading bytes than have been read from this file.
@@ -456,7 +456,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Remarks about ambiguous dates and about lines that were cut, if the file has any.
+    /// Remarks about ambiguous dates and truncated lines, if the file has any.
     pub(crate) fn remark(&self) -> Option<String> {
         self.pipeline.counters().remark()
     }

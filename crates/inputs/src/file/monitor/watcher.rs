@@ -22,7 +22,7 @@ const SCAN_INTERVALS: [Duration; 2] = [Duration::from_secs(10), Duration::from_s
 const SCAN_TIME_DIVISORS: [u32; 2] = [30, 10];
 /// Maximum depth below a root.
 const FOLDER_DEPTH_MAX: usize = 64;
-/// Maximum followed links; changes of further links' targets are found by scans.
+/// Maximum number of followed links; changes of further links' targets are found by scans.
 const LINKS_MAX: usize = 1 << 16;
 /// Maximum length of a chain of links.
 const LINK_CHAIN_MAX: usize = 8;

@@ -31,7 +31,7 @@ use crate::{FilePosition, InputError, Sink};
 const TURN_BYTES_MAX: usize = 8 << 20;
 /// Maximum wait for a file with new data before quiet files are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Pause before an unreadable file is tried again.
+/// Pause before an unreadable file is opened again.
 const RETRY_AFTER_NS: i64 = 10 * NANOS_PER_SEC;
 /// Maximum wait for a file that may be a copy of a file not read yet; after the wait it is read as a file of its own.
 const UNDECIDED_MAX_NS: i64 = 10 * NANOS_PER_SEC;

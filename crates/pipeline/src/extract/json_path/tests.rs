@@ -69,7 +69,7 @@ proptest! {
         for (path, _) in &fields {
             let expected: Vec<&String> = fields.iter().filter(|(other, _)| other == path).map(|(_, value)| value).collect();
             let found = json_get(&text, path);
-            // If keys repeat or an array is mixed, the path also selects objects and arrays; these are skipped.
+            // If keys repeat or an array is mixed, the path also selects objects and arrays, which are skipped.
             let scalars: Vec<&str> = found.iter().map(AsRef::as_ref).filter(|value| expected.iter().any(|one| one == value)).collect();
             prop_assert_eq!(scalars, expected);
         }

@@ -1,8 +1,8 @@
 //! Planning of a field test for one slab: by key (an extraction class and a template), by code of a dictionary of the
 //! field or of a column, on numbers, or on the texts of each page.
 //!
-//! If a value is equal as a number but not as a text, the event text decides. Numbers are therefore compared as numbers
-//! only if the comparison of their texts always agrees.
+//! If a value is equal as a number but not as a text, the condition is tested on the text of the event. Numbers are
+//! therefore compared as numbers only if the comparison of their texts always agrees.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl FieldTest {
         let (mut composite, mut constants) = (Vec::new(), Vec::new());
         for (key, place) in field.locations.iter().enumerate() {
             match place {
-                // If a pattern may find the field, the text decides.
+                // If a pattern may find the field, the condition is tested on the text.
                 _ if field.is_patterned(u32_of(key)) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => constants.push((key, text)),

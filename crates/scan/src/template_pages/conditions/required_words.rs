@@ -30,7 +30,7 @@ const RARE_UNDECIDED_DIVISOR: usize = 8;
 const VALUES_MAX: usize = 32;
 /// Shortest word of a value that is searched for, in bytes.
 const WORD_BYTES_MIN: usize = 3;
-/// Minimum digits of a number that counts as rare.
+/// Minimum number of digits of a number that counts as rare.
 const NUMBER_DIGITS_MIN: usize = 5;
 /// Number of pages with few rows ruled out, after which the search for runs or words is abandoned.
 const FRUITLESS_PAGES_MAX: usize = 3;

@@ -201,7 +201,7 @@ fn only_rows_without_a_separator_before_the_key_are_ambiguous() {
         ("|A@f=@ x", &[&["|2|", "|x"][..], &["1"]][..], (ValueLocation::Variable(2), unseparated(1))),
         ("|@@f=@ x", &[&["2"], &["|", "|x"], &["1"]], (ValueLocation::Variable(3), unseparated(2))),
         ("|@f=@ x", &[&["", "2 "], &["1"]], (ValueLocation::Variable(2), unseparated(1))),
-        // In ambiguous rows, the key is another field.
+        // In ambiguous rows, the key names a different field.
         ("|@_f=@ x", &[&["|", "a"], &["1"]], (ValueLocation::Variable(2), unseparated(1))),
     ] {
         let (mut template_set, template) = template_of(text, values);
@@ -335,14 +335,14 @@ fn prose_has_no_json_fields() {
 fn fields_of_truncated_json_are_located() {
     let (one, two) = (ValueLocation::Variable(1), ValueLocation::Variable(2));
     for (text, variables, name, expected) in [
-        // Within a string, whether or not an escape is cut off, within a key, and behind a key or comma.
+        // Within a string, whether or not an escape is truncated, within a key, and after a key or comma.
         ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"][..], &["b", "c\\"]][..], "f", one.clone()),
         ("{\"f\":\"@1\",\"g\":\"a@2", &[&["x"], &["b", "c\\"]], "g", ValueLocation::Absent),
         ("{\"f\":\"@1\",\"g\":\"a@2\\", &[&["x"], &["\\\"b"]], "f", one.clone()),
         ("{\"f\":\"@1\",\"@2", &[&["x"], &["g", "h"]], "f", one.clone()),
         ("{\"f\":\"@1\",\"g\":", &[&["x"]], "f", one.clone()),
         ("{\"a\":{\"f\":@1,", &[&["12"]], "a.f", one.clone()),
-        // A value at the end that may be cut off is complete, or begins no value.
+        // The text at the end, which may be truncated, is a complete value or begins no value.
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["34"]], "g", two),
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "tr"]], "f", one.clone()),
         ("{\"f\":@1,\"g\":@2", &[&["12"], &["nul", "tr"]], "g", ValueLocation::Absent),

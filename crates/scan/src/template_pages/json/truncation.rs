@@ -71,7 +71,7 @@ impl Sample {
     }
 }
 
-/// Whether a part of a JSON string contains an invalid escape. An escape that is cut off at its end may be valid.
+/// Whether a part of a JSON string contains an invalid escape. A truncated escape at its end may be valid.
 fn has_invalid_escape(part: &[u8]) -> bool {
     let mut rest = part;
     while let Some(at) = memchr2(b'"', b'\\', rest) {

@@ -92,7 +92,7 @@ pub(in crate::template_pages) struct ExpandedTemplate {
 }
 
 impl TemplateNode {
-    /// Length of the literals of a template that is not planned yet, without the literals inside its variables.
+    /// Length of the literals of a template that has not been planned yet, without the literals inside its variables.
     fn literal_bytes(&self, template_set: &TemplateSet) -> usize {
         let flat = |template: &FlatTemplate| {
             let literal = |part: &FlatPart| match part {
@@ -118,7 +118,7 @@ impl TemplateNode {
         }
     }
 
-    /// The template of a node that is not planned yet.
+    /// The template of a node that has not been planned yet.
     fn template(&self, template_set: &TemplateSet) -> Option<FlatTemplate> {
         let template_of = |column: u32, number: u32| match &template_set.columns.get(column as usize)?.kind {
             ColumnKind::Templates(templates) => templates.get(number as usize),

@@ -24,7 +24,7 @@ use crate::template_pages::words::{Word, WordPlan, has_non_hex_letter};
 const WORD_BYTES_MIN: usize = 3;
 /// Maximum number of words; the longest are kept, because they are usually the rarest.
 const WORDS_MAX: usize = 2;
-/// Minimum rows for which searching a whole page pays off.
+/// Minimum number of rows for which searching a whole page pays off.
 const ROWS_MIN: usize = 256;
 /// If fewer than one in this many rows required a text so far, no words are searched for.
 const ROWS_PER_TEXT_MAX: u64 = 8;

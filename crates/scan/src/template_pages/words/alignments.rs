@@ -52,7 +52,7 @@ pub(super) struct Alignment {
 pub(super) struct Cuts {
     /// By byte: the cuts that the byte can precede, and those that it can follow.
     of_bytes: Box<[PartCuts; 256]>,
-    /// By column: the cuts that the values of a column allow in the same way, as far as known.
+    /// By column: the cuts, computed so far, that the values of a column allow in the same way.
     of_columns: Box<[Option<PartCuts>]>,
 }
 

@@ -41,7 +41,7 @@ enum Accepted {
     Number(i64),
 }
 
-/// The values that contain a piece, as far as known.
+/// The values that are known to contain a piece.
 #[derive(Clone, Debug)]
 enum Matching {
     None,
@@ -194,7 +194,7 @@ impl<'a> PrefilterPlanner<'a> {
             free: self.free,
         };
         let text = &self.run.needle[piece.start..piece.end];
-        // An empty value has no parts that could be compared.
+        // An empty value has no parts to compare.
         let Some(last) = template.parts.len().checked_sub(1).filter(|_| !text.is_empty()) else { return true };
         let begins = piece.position == PiecePosition::End || self.run.may_begin_with(&edges, 0, text);
         begins && (piece.position == PiecePosition::Start || self.run.may_end_with(&edges, last, text))

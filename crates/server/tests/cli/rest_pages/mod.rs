@@ -19,7 +19,7 @@ use crate::remote_volumes::{copies, is_uploaded, on_s3};
 use crate::server::Server;
 use crate::support::{Place, wait_until};
 
-/// Maximum repetitions of a request marked `until`.
+/// Maximum number of repetitions of a request marked `until`.
 const REPETITIONS_MAX: usize = 20_000;
 /// Parameters of lists, which some clients add to the URL of every request.
 const LIST_PARAMETERS: [(&str, &str); 8] = [

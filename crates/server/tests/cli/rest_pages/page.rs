@@ -131,7 +131,7 @@ fn add_block(page: &mut Page, kind: &str, line: usize, lines: &[&str]) -> Result
     }
 }
 
-/// Replaces the names in a text by their values, the longest name first.
+/// Replaces the names in a text with their values, the longest name first.
 pub(super) fn filled(text: &str, names: &Names) -> String {
     let mut by_length: Vec<(&String, &String)> = names.iter().collect();
     by_length.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));

@@ -53,7 +53,7 @@ const CACHED_TIMES_MAX: f64 = 1.05;
 const NOISE_MS: f64 = 1.0;
 /// Minimum ratio of the ingest rate with upload to the rate without.
 const UPLOAD_RATIO_MIN: f64 = 0.8;
-/// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
+/// Maximum number of checks whether all buckets are uploaded; each takes as long as starting a process.
 const UPLOAD_CHECKS_MAX: usize = 5_000;
 /// Bytes read to find an id: more than two lines.
 const ID_BYTES_READ: usize = 4_096;
