@@ -646,7 +646,8 @@ mod tests {
             ("-0.0", ValueForm::Text("-0.0")),
             ("10.0.0.1", ValueForm::Address(0x0a00_0001)),
             ("010.0.0.1", ValueForm::Text("010.0.0.1")),
-            ("1234567890123456789", ValueForm::Text("1234567890123456789")),
+            ("1234567890123456789", ValueForm::Integer(1_234_567_890_123_456_789)),
+            ("4611686018427387904", ValueForm::Text("4611686018427387904")),
             ("1e3", ValueForm::Text("1e3")),
             ("", ValueForm::Text("")),
         ] {
