@@ -247,7 +247,7 @@ impl BucketEncoder {
             events: u32_of(rows.len()),
             time_min: times.iter().copied().min().unwrap_or(0),
             time_max: times.iter().copied().max().unwrap_or(0),
-            raw_bytes: lengths.iter().sum::<i64>() as u64,
+            raw_bytes: lengths.iter().sum::<i64>().cast_unsigned(),
             codes: distinct,
             ..PageHead::default()
         };

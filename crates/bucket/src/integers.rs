@@ -26,16 +26,16 @@ pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
     }
     let unit = common_unit(values, min);
     let offsets = unit_offsets(values, min, unit);
-    let frame_width = width_of(max.wrapping_sub(min) as u64 / unit);
+    let frame_width = width_of(max.wrapping_sub(min).cast_unsigned() / unit);
     match delta_range(&offsets) {
-        Some((low, high)) if width_of(high.wrapping_sub(low) as u64) < frame_width => {
+        Some((low, high)) if width_of(high.wrapping_sub(low).cast_unsigned()) < frame_width => {
             out.push(MODE_DELTA);
             put_signed(out, min);
             put_varint(out, unit);
             put_varint(out, offsets[0]);
             put_signed(out, low);
-            let step = |pair: &[u64]| pair[1].wrapping_sub(pair[0]).wrapping_sub(low as u64);
-            pack(offsets.windows(2).map(step), width_of(high.wrapping_sub(low) as u64), out);
+            let step = |pair: &[u64]| pair[1].wrapping_sub(pair[0]).wrapping_sub(low.cast_unsigned());
+            pack(offsets.windows(2).map(step), width_of(high.wrapping_sub(low).cast_unsigned()), out);
         }
         _ => {
             out.push(MODE_FRAME);
@@ -67,7 +67,7 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
         MODE_FRAME => unpack(cursor, count, &mut values)?,
         MODE_DELTA if count > 0 => {
             let first = cursor.varint("first integer")?;
-            let low = cursor.signed("smallest delta")? as u64;
+            let low = cursor.signed("smallest delta")?.cast_unsigned();
             values.reserve_exact(count);
             values.push(first);
             unpack(cursor, count - 1, &mut values)?;
@@ -80,8 +80,8 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
         other => return Err(Malformed(format!("integer mode {other} is unknown"))),
     }
     Ok(match unit {
-        1 => values.into_iter().map(|offset| min.wrapping_add(offset as i64)).collect(),
-        _ => values.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit) as i64)).collect(),
+        1 => values.into_iter().map(|offset| min.wrapping_add(offset.cast_signed())).collect(),
+        _ => values.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit).cast_signed())).collect(),
     })
 }
 
@@ -118,7 +118,7 @@ impl IntegersReader {
         match self {
             IntegersReader::Constant(value) => *value,
             IntegersReader::Frame { min, unit, offsets } => {
-                min.wrapping_add(offsets.get(at).wrapping_mul(*unit) as i64)
+                min.wrapping_add(offsets.get(at).wrapping_mul(*unit).cast_signed())
             }
             IntegersReader::Decoded(values) => values.get(at).copied().unwrap_or(0),
         }
@@ -136,7 +136,7 @@ pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Re
     // Offsets are compared instead of values. A damaged offset times the unit may wrap to a wanted value; an intact
     // offset cannot.
     let offset = |number: i64| {
-        let distance = number.wrapping_sub(min) as u64;
+        let distance = number.wrapping_sub(min).cast_unsigned();
         (unit != 0 && number >= min && distance.is_multiple_of(unit)).then(|| distance / unit)
     };
     let width = cursor.clone().u8("width of integers")?;
@@ -177,7 +177,7 @@ pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
 pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
     // A divisor known at compile time becomes a multiplication.
     fn divides_all<const UNIT: u64>(values: &[i64], min: i64) -> bool {
-        values.iter().all(|value| (value.wrapping_sub(min) as u64).is_multiple_of(UNIT))
+        values.iter().all(|value| value.wrapping_sub(min).cast_unsigned().is_multiple_of(UNIT))
     }
     if !divides_all::<1_000>(values, min) {
         1
@@ -193,7 +193,7 @@ pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
 /// Distance of each value from `min`, in units returned by [`common_unit`].
 pub(crate) fn unit_offsets(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
     fn divided<const UNIT: u64>(values: &[i64], min: i64) -> Vec<u64> {
-        values.iter().map(|value| value.wrapping_sub(min) as u64 / UNIT).collect()
+        values.iter().map(|value| value.wrapping_sub(min).cast_unsigned() / UNIT).collect()
     }
     match unit {
         1_000_000_000 => divided::<1_000_000_000>(values, min),
@@ -207,7 +207,7 @@ pub(crate) fn unit_offsets(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
 fn delta_range(offsets: &[u64]) -> Option<(i64, i64)> {
     let (mut low, mut high, mut wild) = (i64::MAX, i64::MIN, false);
     for pair in offsets.windows(2) {
-        let step = pair[1].wrapping_sub(pair[0]) as i64;
+        let step = pair[1].wrapping_sub(pair[0]).cast_signed();
         wild |= (step < 0) != (pair[1] < pair[0]);
         low = low.min(step);
         high = high.max(step);

@@ -28,7 +28,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Zigzag encoding: numbers near zero of either sign become short varints.
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
-    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+    put_varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
 }
 
 pub(crate) fn put_bytes(out: &mut Vec<u8>, run: &[u8]) {
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn signed(&mut self, what: &str) -> Result<i64, Malformed> {
         let value = self.varint(what)?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
     /// Reads a count or length that must not exceed `limit`.

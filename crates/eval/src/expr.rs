@@ -56,7 +56,7 @@ impl CompiledExpr {
             root: Arc::new(single_column::mark_singles(root, &slots)),
             slots: slots.into(),
             context: context.clone(),
-            state: Arc::new(CallState::new(context.now as u64)),
+            state: Arc::new(CallState::new(context.now.cast_unsigned())),
         })
     }
 

@@ -128,11 +128,11 @@ pub fn write_nanos(ns: i64, out: &mut String) {
     /// Number of digits of a fraction in billionths.
     const FRACTION_DIGITS: usize = 9;
     let magnitude = ns.unsigned_abs();
-    let (whole, rest) = (magnitude / NANOS_PER_UNIT as u64, magnitude % NANOS_PER_UNIT as u64);
+    let (whole, rest) = (magnitude / NANOS_PER_UNIT.cast_unsigned(), magnitude % NANOS_PER_UNIT.cast_unsigned());
     if ns < 0 {
         out.push('-');
     }
-    write_integer(whole as i64, out);
+    write_integer(whole.cast_signed(), out);
     if rest == 0 {
         return;
     }

@@ -124,6 +124,14 @@ pub fn low_u32<N: Integer>(value: N) -> u32 {
     value.low_u32()
 }
 
+/// The lowest 64 bits of an integer; all higher bits are lost.
+#[must_use]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "meant")]
+pub const fn low_u64(value: u128) -> u64 {
+    value as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +148,7 @@ mod tests {
     fn low_bits_are_those_of_the_two_s_complement() {
         assert_eq!((low_u8(0x1_2345_6789_u64), low_u16(0x1_2345_6789_u64)), (0x89, 0x6789));
         assert_eq!((low_u32(0x1_2345_6789_u64), low_u32(-1i64)), (0x2345_6789, u32::MAX));
+        assert_eq!(low_u64(7 << 64 | 9), 9);
     }
 
     #[test]

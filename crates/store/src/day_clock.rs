@@ -73,7 +73,7 @@ impl DayClock {
 
     /// The trusted time, if it is due to be saved.
     pub(crate) fn take_due(&mut self) -> Option<i64> {
-        let is_due = self.trusted_ns.abs_diff(self.saved) >= SAVE_INTERVAL_NS as u64;
+        let is_due = self.trusted_ns.abs_diff(self.saved) >= SAVE_INTERVAL_NS.cast_unsigned();
         is_due.then(|| {
             self.saved = self.trusted_ns;
             self.trusted_ns

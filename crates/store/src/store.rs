@@ -445,7 +445,8 @@ impl Store {
 
     /// Closes hot slabs idle for `idle_seal_secs`; they are sealed in the background.
     pub fn seal_idle(&self) -> Result<(), StoreError> {
-        let idle_ns = (self.shared.options.idle_seal_secs as i64).saturating_mul(NS_PER_SEC);
+        let idle_ns =
+            i64::try_from(self.shared.options.idle_seal_secs).map_or(i64::MAX, |secs| secs.saturating_mul(NS_PER_SEC));
         self.close_slabs(Closing::IdleSince(self.shared.clock.elapsed_ns().saturating_sub(idle_ns)))
     }
 

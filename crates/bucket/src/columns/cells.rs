@@ -52,7 +52,7 @@ impl Cells {
                 cells.for_each(|((cell, len), number)| *len = shortest(*number, digits, cell));
             }
             NumberFormat::Hex { digits } => {
-                cells.for_each(|((cell, len), number)| *len = hex(*number as u64, digits, cell));
+                cells.for_each(|((cell, len), number)| *len = hex(number.cast_unsigned(), digits, cell));
             }
             NumberFormat::Ip4 => cells.for_each(|((cell, len), number)| *len = ip4(low_u32(*number), cell)),
             NumberFormat::Time(layout) => {
@@ -166,7 +166,7 @@ fn ip4(number: u32, cell: &mut [u8; CELL_BYTES]) -> u8 {
 #[inline(always)]
 fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTES]) -> u8 {
     let number = nanos.div_euclid(NS_PER_DAY);
-    let within = nanos.rem_euclid(NS_PER_DAY) as u64;
+    let within = nanos.rem_euclid(NS_PER_DAY).cast_unsigned();
     let start = match layout {
         TimeLayout::Iso { .. } => 11,
         TimeLayout::Common => 12,
@@ -179,7 +179,7 @@ fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTE
         day.number = Some(number);
     }
     cell[..12].copy_from_slice(&day.text);
-    let (second, fraction) = (within / NS_PER_SEC as u64, within % NS_PER_SEC as u64);
+    let (second, fraction) = (within / NS_PER_SEC.cast_unsigned(), within % NS_PER_SEC.cast_unsigned());
     // `00:00:00`: three pairs of digits with a byte between them.
     let pairs = (second / 3_600) | ((second / 60 % 60) << 24) | ((second % 60) << 48);
     let tens = ((pairs * 103) >> 10) & 0x000f_0000_0f00_000f;

@@ -134,7 +134,7 @@ pub(super) fn encode_numbers(
     let mut head = Vec::new();
     put_signed(&mut head, min);
     put_varint(&mut head, unit);
-    let width = width_of(max.wrapping_sub(min) as u64 / unit);
+    let width = width_of(max.wrapping_sub(min).cast_unsigned() / unit);
     let chunk = &mut Chunk::new(start, out);
     let blocks = match effort {
         Effort::Plain => return Ok(()),
@@ -155,7 +155,7 @@ pub(super) fn encode_numbers(
 }
 
 fn zigzag(step: u64) -> u64 {
-    (step << 1) ^ ((step as i64 >> 63) as u64)
+    (step << 1) ^ (step.cast_signed() >> 63).cast_unsigned()
 }
 
 pub(super) fn unzigzag(coded: u64) -> u64 {
@@ -416,7 +416,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             let min = cursor.signed("smallest number")?;
             let unit = cursor.varint("unit of numbers")?;
             let offsets = decode_skewed(&mut cursor, count, u64::BITS)?;
-            offsets.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit) as i64)).collect()
+            offsets.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit).cast_signed())).collect()
         }
         NUMBERS_PLANES | NUMBERS_STEP_PLANES => {
             let min = cursor.signed("smallest number")?;
@@ -432,7 +432,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
                     *value = last;
                 }
             }
-            values.into_iter().map(|value| min.wrapping_add(value.wrapping_mul(unit) as i64)).collect()
+            values.into_iter().map(|value| min.wrapping_add(value.wrapping_mul(unit).cast_signed())).collect()
         }
         other => return Err(Malformed(format!("mode {other} of numbers is unknown"))),
     };

@@ -209,7 +209,7 @@ impl NumbersReader {
                 *few.get(code).ok_or_else(|| Malformed(format!("a code is not below {}", few.len())))?
             }
             Numbers::Above { min, unit, values } => {
-                min.wrapping_add(values.get(at, self.count).wrapping_mul(*unit) as i64)
+                min.wrapping_add(values.get(at, self.count).wrapping_mul(*unit).cast_signed())
             }
         })
     }

@@ -5,7 +5,7 @@
 //! use a plain loop.
 
 use bytes::Bytes;
-use quarry_stdx::number::{low_u8, low_u32};
+use quarry_stdx::number::{low_u8, low_u32, low_u64};
 
 use crate::wire::{Cursor, Malformed};
 
@@ -114,7 +114,7 @@ fn value_at(packed: &[u8], width: usize, at: usize) -> u64 {
         Some(whole) => window = *whole,
         None => window[..left.len()].copy_from_slice(left),
     }
-    (u128::from_le_bytes(window) >> (bit % 8)) as u64 & (u64::MAX >> (64 - width))
+    low_u64(u128::from_le_bytes(window) >> (bit % 8)) & (u64::MAX >> (64 - width))
 }
 
 /// Result type of unpacking.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use quarry_stdx::number::{low_u32, u32_of};
+use quarry_stdx::number::{low_u32, low_u64, u32_of};
 
 use super::classes::texts_equal;
 
@@ -84,7 +84,7 @@ impl Slot {
         };
         let inside = u128::MAX.checked_shr(u128::BITS - 8 * len).unwrap_or(0);
         let bytes = u128::from_le_bytes(window) & inside;
-        Slot { words: [bytes as u64, (bytes >> 64) as u64], len, code: EMPTY_SLOT }
+        Slot { words: [low_u64(bytes), low_u64(bytes >> 64)], len, code: EMPTY_SLOT }
     }
 
     /// Position at which the search for the text begins.
@@ -169,7 +169,7 @@ impl Interner {
 #[inline]
 pub(super) fn fold_multiply(value: u64) -> u64 {
     let wide = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
-    wide as u64 ^ (wide >> 64) as u64
+    low_u64(wide) ^ low_u64(wide >> 64)
 }
 
 /// A fast hash for short texts.

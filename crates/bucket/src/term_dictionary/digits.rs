@@ -4,7 +4,7 @@
 //! one register produce eight digits, directly in the words that the hash is computed from, so that no digit is written
 //! to memory.
 
-use quarry_stdx::number::low_u8;
+use quarry_stdx::number::{low_u8, low_u64};
 
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term};
@@ -47,10 +47,10 @@ pub(crate) fn hash_hex(number: u64, digits: usize) -> u64 {
 fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     let left = sixteen << (8 * (PAIR_BYTES - len));
     if suffix == 0 {
-        return hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len);
+        return hash_pair(Namespace::Tokens, [low_u64(left >> 64), low_u64(left)], len);
     }
     let left = left | u128::from(suffix) << (8 * (PAIR_BYTES - 1 - len));
-    hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len + 1)
+    hash_pair(Namespace::Tokens, [low_u64(left >> 64), low_u64(left)], len + 1)
 }
 
 /// Like [`hash_decimal`], for terms of any length: hashes the written text.

@@ -3,7 +3,7 @@
 //! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms fit in one
 //! pair, which the term table stores in place of the bytes. Hashing a pair takes three multiplications.
 
-use quarry_stdx::number::low_u32;
+use quarry_stdx::number::{low_u32, low_u64};
 
 use crate::term_dictionary::Namespace;
 
@@ -19,7 +19,7 @@ pub(crate) const PAIR_BYTES: usize = 16;
 #[inline(always)]
 fn fold_multiply(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
+    low_u64(product) ^ low_u64(product >> 64)
 }
 
 #[inline(always)]

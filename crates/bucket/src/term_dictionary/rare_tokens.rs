@@ -109,7 +109,7 @@ impl RareNumbers {
                 RareNumbers::Whole(set, true)
             }
             NumberFormat::Hex { digits } => {
-                let (low, high) = if min < 0 { (0, u64::MAX) } else { (min as u64, max as u64) };
+                let (low, high) = if min < 0 { (0, u64::MAX) } else { (min.cast_unsigned(), max.cast_unsigned()) };
                 let mut set = NumberSet::new(low, high, values);
                 set.hex_digits = usize::from(digits);
                 RareNumbers::Whole(set, false)
@@ -139,7 +139,7 @@ impl RareNumbers {
     pub(crate) fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
         match self {
             RareNumbers::Whole(set, true) => numbers.iter().for_each(|number| set.add(number.unsigned_abs(), rare)),
-            RareNumbers::Whole(set, false) => numbers.iter().for_each(|number| set.add(*number as u64, rare)),
+            RareNumbers::Whole(set, false) => numbers.iter().for_each(|number| set.add(number.cast_unsigned(), rare)),
             RareNumbers::Decimal { unit, wholes, fractions } => {
                 for number in numbers {
                     let magnitude = number.unsigned_abs();
@@ -290,11 +290,11 @@ impl TimeTokens {
                     self.hours.push(hour);
                 }
             }
-            let within = within as u64;
-            let second = within / NS_PER_SEC as u64;
+            let within = within.cast_unsigned();
+            let second = within / NS_PER_SEC.cast_unsigned();
             self.seconds[second as usize] = true;
             if let Some((fractions, unit)) = &mut self.fractions {
-                fractions.add((within - second * NS_PER_SEC as u64) / *unit, rare);
+                fractions.add((within - second * NS_PER_SEC.cast_unsigned()) / *unit, rare);
             }
         }
     }

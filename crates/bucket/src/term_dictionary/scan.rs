@@ -173,9 +173,9 @@ impl NumberTest {
             NumberTest::Either(one, other) => numbers
                 .chunks(256)
                 .any(|chunk| chunk.iter().fold(false, |found, number| found | (number == one) | (number == other))),
-            NumberTest::Bits { shift, bits } => numbers
-                .chunks(256)
-                .any(|chunk| chunk.iter().fold(false, |found, number| found | (*number as u64 >> shift == *bits))),
+            NumberTest::Bits { shift, bits } => numbers.chunks(256).any(|chunk| {
+                chunk.iter().fold(false, |found, number| found | (number.cast_unsigned() >> shift == *bits))
+            }),
             NumberTest::Magnitudes(ranges) => numbers.iter().any(|number| within(ranges, number.unsigned_abs())),
             NumberTest::Decimal { wholes, unit, rest } => numbers.iter().any(|number| {
                 let magnitude = number.unsigned_abs();
@@ -184,9 +184,9 @@ impl NumberTest {
             NumberTest::Ip4(marked) => numbers
                 .iter()
                 .any(|number| low_u32(*number).to_be_bytes().iter().any(|part| marked[usize::from(*part)])),
-            NumberTest::Fraction(range) => {
-                numbers.iter().any(|number| range.contains(&(number.rem_euclid(NS_PER_SEC as i64) as u64)))
-            }
+            NumberTest::Fraction(range) => numbers
+                .iter()
+                .any(|number| range.contains(&number.rem_euclid(NS_PER_SEC.cast_signed()).cast_unsigned())),
             NumberTest::Hour(hour) => {
                 numbers.iter().any(|number| number.div_euclid(NS_PER_HOUR).rem_euclid(24) == *hour)
             }
@@ -238,7 +238,7 @@ fn magnitude_test(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareT
     match &ranges[..] {
         [] => RareTest::Never,
         [one] if one.start() == one.end() && i64::try_from(*one.start()).is_ok() => {
-            let number = *one.start() as i64;
+            let number = one.start().cast_signed();
             RareTest::Numbers(NumberTest::Either(number, -number))
         }
         _ => RareTest::Numbers(NumberTest::Magnitudes(ranges)),
@@ -320,7 +320,7 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
         return RareTest::Never;
     };
     if bytes.len() == digits {
-        let number = bits as i64;
+        let number = bits.cast_signed();
         return match (min..=max).contains(&number) {
             true => RareTest::Numbers(NumberTest::Either(number, number)),
             false => RareTest::Never,
@@ -353,7 +353,7 @@ fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> 
     }
     if let ([_, _, b't', hour @ ..], b'T') = (bytes, between) {
         return match parse_digits(hour) {
-            Some(hour @ 0..24) => RareTest::Numbers(NumberTest::Hour(hour as i64)),
+            Some(hour @ 0..24) => RareTest::Numbers(NumberTest::Hour(hour.cast_signed())),
             _ => RareTest::Never,
         };
     }

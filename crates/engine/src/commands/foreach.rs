@@ -13,7 +13,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowBuffer, RowIter, concat_rows, is_hidden};
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver, Stage};
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{integer_part, u32_of};
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -212,7 +212,7 @@ impl Foreach {
         }
         let places = rows::reader(&all, ROW_COLUMN);
         let mut order: Vec<u32> = (0..u32_of(all.num_rows())).collect();
-        order.sort_by_key(|row| places.number(*row as usize).unwrap_or(0.0) as i64);
+        order.sort_by_key(|row| integer_part::<i64>(places.number(*row as usize).unwrap_or(0.0)));
         rows::drop_columns(&rows::take(&all, &UInt32Array::from(order))?, |name| name == ROW_COLUMN)
     }
 }

@@ -254,7 +254,7 @@ impl PickFold {
 
     fn key_of(&self, input: &Input<'_>, row: usize) -> Option<i64> {
         match self.key {
-            PickKey::First | PickKey::Last => Some((input.row_base + row as u64) as i64),
+            PickKey::First | PickKey::Last => Some((input.row_base + row as u64).cast_signed()),
             PickKey::Earliest | PickKey::Latest => match input.times? {
                 ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
                 other => instant(&other.value(row)),

@@ -9,7 +9,7 @@ use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{Number, SortKey, parse_exact_number, sort_key, write_integer, write_nanos};
-use quarry_stdx::number::{f64_of, low_u8, low_u32, u8_of, u32_of};
+use quarry_stdx::number::{f64_of, low_u8, low_u32, low_u64, u8_of, u32_of};
 
 use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
@@ -80,7 +80,7 @@ impl<'a> ValueForm<'a> {
 
     /// The form of a decimal; `None` if it must be stored as text.
     fn of_decimal(number: i64, digits: u8) -> Option<ValueForm<'a>> {
-        (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(ValueForm::Decimal(digits, number))
+        (number.unsigned_abs() < INTEGER_BOUND.cast_unsigned()).then_some(ValueForm::Decimal(digits, number))
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
 
 /// Whether an integer is stored as [`ValueForm::Integer`].
 pub(super) fn is_short(integer: i64) -> bool {
-    integer.unsigned_abs() < INTEGER_BOUND as u64
+    integer.unsigned_abs() < INTEGER_BOUND.cast_unsigned()
 }
 
 /// Data per code of the most recent dictionaries; a clone starts empty, so that it keeps no texts alive.
@@ -155,8 +155,7 @@ const CACHED_VIEWS: usize = 64;
 fn view_slot(view: u128) -> usize {
     /// Odd multiplier that spreads the bits of a view: 2^64 divided by the golden ratio.
     const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    ((view ^ (view >> 64)) as u64).wrapping_mul(HASH_MULTIPLIER) as usize
-        >> (usize::BITS - CACHED_VIEWS.trailing_zeros())
+    low_u64(view ^ (view >> 64)).wrapping_mul(HASH_MULTIPLIER) as usize >> (usize::BITS - CACHED_VIEWS.trailing_zeros())
 }
 
 /// Stored form of a numbered value; a text is an index of `texts`.

@@ -222,7 +222,7 @@ fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let mut mixed = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    Value::Int(((mixed ^ (mixed >> 31)) >> 33) as i64)
+    Value::Int(((mixed ^ (mixed >> 31)) >> 33).cast_signed())
 }
 
 /// The complement of a value within a mask; the default mask covers the integers that a double represents exactly.

@@ -101,10 +101,10 @@ impl Conversion {
         };
         match kind {
             'd' | 'i' => self.write_integer(exact < 0, &exact.unsigned_abs().to_string(), "", out),
-            'u' => self.write_integer(false, &(exact as u64).to_string(), "", out),
-            'o' => self.write_integer(false, &format!("{:o}", exact as u64), "0", out),
-            'x' => self.write_integer(false, &format!("{:x}", exact as u64), "0x", out),
-            'X' => self.write_integer(false, &format!("{:X}", exact as u64), "0X", out),
+            'u' => self.write_integer(false, &exact.cast_unsigned().to_string(), "", out),
+            'o' => self.write_integer(false, &format!("{:o}", exact.cast_unsigned()), "0", out),
+            'x' => self.write_integer(false, &format!("{:x}", exact.cast_unsigned()), "0x", out),
+            'X' => self.write_integer(false, &format!("{:X}", exact.cast_unsigned()), "0X", out),
             'c' => {
                 let text = value.and_then(Value::text).unwrap_or_default();
                 let code_point = value.and_then(Value::exact_number).and_then(|_| u32::try_from(exact).ok());
@@ -267,7 +267,7 @@ fn hexadecimal(magnitude: f64, precision: Option<usize>) -> String {
     const MANTISSA_DIGITS: usize = 13;
     const BIAS: i64 = 1023;
     let bits = magnitude.to_bits();
-    let (raw, mut fraction) = ((bits >> MANTISSA_BITS) as i64, bits & ((1 << MANTISSA_BITS) - 1));
+    let (raw, mut fraction) = ((bits >> MANTISSA_BITS).cast_signed(), bits & ((1 << MANTISSA_BITS) - 1));
     if bits == 0 {
         return "0x0p+0".to_owned();
     }

@@ -393,7 +393,7 @@ pub fn write_decimal(number: i64, digits: u8, out: &mut String) {
     if number < 0 {
         out.push('-');
     }
-    write_integer((magnitude / unit) as i64, out);
+    write_integer((magnitude / unit).cast_signed(), out);
     out.push('.');
     let mut place = unit / 10;
     while place > 0 {

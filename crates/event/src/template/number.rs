@@ -198,7 +198,7 @@ impl NumberFormat {
             NumberFormat::Hex { digits } => {
                 let start = out.len();
                 out.resize(start + usize::from(digits), b'0');
-                let mut left = number as u64;
+                let mut left = number.cast_unsigned();
                 for place in out[start..].iter_mut().rev() {
                     *place = HEX[(left & 15) as usize];
                     left >>= 4;
@@ -351,7 +351,7 @@ fn parse_hex(text: &[u8], digits: usize) -> Option<i64> {
         wrong |= value;
         number = number << 4 | u64::from(value & 15);
     }
-    (wrong < 16).then_some(number as i64)
+    (wrong < 16).then_some(number.cast_signed())
 }
 
 static HEX_VALUE: [u8; 256] = {
@@ -434,20 +434,21 @@ impl TimeLayout {
 
     fn write(self, nanos: i64, out: &mut Vec<u8>) {
         let seconds = nanos.div_euclid(NS_PER_SEC);
-        let (days, second) = (seconds.div_euclid(SECS_PER_DAY), seconds.rem_euclid(SECS_PER_DAY) as u64);
+        let (days, second) = (seconds.div_euclid(SECS_PER_DAY), seconds.rem_euclid(SECS_PER_DAY).cast_unsigned());
         match self {
             TimeLayout::Iso { between, point, digits, zulu } => {
                 let (year, month, day) = date_from_days(days);
                 write_digits(year.unsigned_abs(), 4, out);
                 out.push(b'-');
-                write_two_digits(month as u64, out);
+                write_two_digits(month.cast_unsigned(), out);
                 out.push(b'-');
-                write_two_digits(day as u64, out);
+                write_two_digits(day.cast_unsigned(), out);
                 out.push(between);
                 write_clock(second, out);
                 if digits > 0 {
                     out.push(point);
-                    let fraction = nanos.rem_euclid(NS_PER_SEC) as u64 / 10u64.pow(9 - u32::from(digits.min(9)));
+                    let fraction =
+                        nanos.rem_euclid(NS_PER_SEC).cast_unsigned() / 10u64.pow(9 - u32::from(digits.min(9)));
                     write_digits(fraction, usize::from(digits), out);
                 }
                 if zulu {
@@ -456,7 +457,7 @@ impl TimeLayout {
             }
             TimeLayout::Common => {
                 let (year, month, day) = date_from_days(days);
-                write_two_digits(day as u64, out);
+                write_two_digits(day.cast_unsigned(), out);
                 out.push(b'/');
                 out.extend_from_slice(MONTHS[(month as usize - 1) % 12]);
                 out.push(b'/');

@@ -128,7 +128,7 @@ impl Span {
 
     /// Length in nanoseconds of a span below a day; `None` for calendar spans.
     pub fn fixed_ns(&self) -> Option<i64> {
-        self.unit.fixed_ns().and_then(|unit| unit.checked_mul(self.amount as i64))
+        self.unit.fixed_ns().and_then(|unit| unit.checked_mul(self.amount.cast_signed()))
     }
 
     /// Start of the bucket that contains `time`. Saturates at the limits of [`TimeNs`].
@@ -143,7 +143,7 @@ impl Span {
 
     /// Start of the bucket `ahead` buckets after the bucket of `time`.
     fn boundary(&self, time: TimeNs, ahead: i64, tz: &TimeZone) -> TimeNs {
-        let amount = self.amount as i64;
+        let amount = self.amount.cast_signed();
         let edge = if ahead == 0 { TimeNs::MIN } else { TimeNs::MAX };
         if let Some(unit) = self.unit.fixed_ns() {
             let length = unit.saturating_mul(amount);

@@ -300,7 +300,7 @@ fn write_padded(value: i64, width: usize, out: &mut String) {
         out.push('-');
     }
     out.extend(std::iter::repeat_n('0', width.saturating_sub(digits)));
-    write_integer(size as i64, out);
+    write_integer(size.cast_signed(), out);
 }
 
 fn write_blank_padded(value: i64, out: &mut String) {

@@ -213,7 +213,7 @@ fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<Numbe
         if min == max {
             return None;
         }
-        value_bits += width_of(max.wrapping_sub(min) as u64);
+        value_bits += width_of(max.wrapping_sub(min).cast_unsigned());
         components.push(Component::of(*format)?);
         formats.push(*format);
     }

@@ -10,6 +10,8 @@
 //! A dictionary takes megabytes. It is stored in runs of entries, so that the values of a few events can be read
 //! without reading the whole dictionary.
 
+use quarry_stdx::number::low_u64;
+
 mod cache;
 mod gather;
 mod read;
@@ -91,12 +93,12 @@ impl Component {
     }
 
     fn offset_bits(self, number: i64) -> u64 {
-        number.wrapping_sub(self.base) as u64
+        number.wrapping_sub(self.base).cast_unsigned()
     }
 
     /// The component's number in `entry`, where the component starts at bit `shift`.
     fn number_in(self, entry: u128, shift: u32) -> i64 {
-        self.base.wrapping_add(((entry >> shift) as u64 & self.mask()) as i64)
+        self.base.wrapping_add((low_u64(entry >> shift) & self.mask()).cast_signed())
     }
 
     fn mask(self) -> u64 {

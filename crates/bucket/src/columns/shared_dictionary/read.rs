@@ -6,7 +6,7 @@
 //!
 //! Not here: dictionaries stored in runs of their own (`super::runs`).
 
-use quarry_stdx::number::{low_u8, u8_of, u32_of};
+use quarry_stdx::number::{low_u8, low_u64, u8_of, u32_of};
 
 use crate::columns::shared_dictionary::{Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_ENTRIES, entry_bits};
 use crate::integers::{encode_integers, read_integers};
@@ -74,7 +74,7 @@ impl EntryForm {
         let mut numbers = Vec::with_capacity(run.len());
         for (component, shift) in self.components.iter().zip(&self.shifts) {
             numbers.clear();
-            numbers.extend(run.iter().map(|entry| ((entry >> shift) as u64 & component.mask()) as i64));
+            numbers.extend(run.iter().map(|entry| (low_u64(entry >> shift) & component.mask()).cast_signed()));
             encode_integers(&numbers, out);
         }
     }
@@ -91,10 +91,10 @@ impl EntryForm {
         for (component, shift) in self.components.iter().zip(&self.shifts) {
             let numbers = read_integers(cursor, count)?;
             for (entry, number) in entries[start..].iter_mut().zip(numbers) {
-                if number as u64 & !component.mask() != 0 {
+                if number.cast_unsigned() & !component.mask() != 0 {
                     return Err(Malformed(format!("number {number} has more than {} bits", component.width)));
                 }
-                *entry |= u128::from(number as u64) << shift;
+                *entry |= u128::from(number.cast_unsigned()) << shift;
             }
         }
         Ok(())

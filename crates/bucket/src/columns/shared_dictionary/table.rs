@@ -1,6 +1,6 @@
 //! Distinct entries with provisional codes, in a hash table.
 
-use quarry_stdx::number::u32_of;
+use quarry_stdx::number::{low_u64, u32_of};
 
 /// Initial number of slots; the number is always a power of two.
 const SLOTS_MIN: usize = 1 << 12;
@@ -83,7 +83,7 @@ fn hash(entry: u128) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |value: u64| {
         let wide = u128::from(value) * u128::from(MULTIPLIER);
-        wide as u64 ^ (wide >> 64) as u64
+        low_u64(wide) ^ low_u64(wide >> 64)
     };
-    fold(fold(entry as u64 ^ MULTIPLIER) ^ (entry >> 64) as u64)
+    fold(fold(low_u64(entry) ^ MULTIPLIER) ^ low_u64(entry >> 64))
 }
