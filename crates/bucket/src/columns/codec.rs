@@ -6,6 +6,7 @@
 //! The number of values is stored in the column layout block.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use memchr::memchr;
 use quarry_stdx::number::{low_u8, low_u32, u8_of, u32_of};
@@ -58,9 +59,9 @@ const SEALED_PLANES_SAVING_DIVISOR: usize = 5;
 const PLANES_SAMPLE_VALUES: usize = 512;
 /// Bytes that may terminate texts.
 const TERMINATORS: [u8; 3] = [0, 1, b'\n'];
-/// Texts get a terminator only if their mean length has at least this many bytes: finding the ends of shorter texts
-/// would take a notable part of the time of decompressing them.
-const TERMINATED_BYTES_MIN: usize = 24;
+/// Mean bytes of texts that get a terminator: finding the ends of shorter texts would take a notable part of the time of
+/// decompressing them, and the lengths of longer texts take little space.
+const TERMINATED_BYTES: RangeInclusive<usize> = 24..=256;
 /// Texts get a terminator if their lengths would take more than this many bits each. In most texts the terminator is
 /// part of a repetition.
 const TERMINATOR_BITS: usize = 5;
@@ -281,7 +282,7 @@ pub(super) fn encode_texts(
     let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();
     encode_lengths(&lengths, effort, out)?;
     let is_terminated = matches!(effort, Effort::All(_))
-        && bytes.len() >= ends.len() * TERMINATED_BYTES_MIN
+        && TERMINATED_BYTES.contains(&(bytes.len() / ends.len().max(1)))
         && (out.len() - start) * 8 > ends.len() * TERMINATOR_BITS;
     let terminator = TERMINATORS.into_iter().find(|byte| is_terminated && memchr(*byte, bytes).is_none());
     let terminated = terminator.map(|terminator| terminated_texts(bytes, &lengths, terminator));

@@ -289,6 +289,33 @@ fn point_reads_agree_with_the_whole_column() {
 }
 
 #[test]
+fn times_in_texts_take_no_space() {
+    let mut events = batch_of(std::iter::empty());
+    for at in 0..5_000u64 {
+        let jitter = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36;
+        let time = 1_795_248_000_000_000_000 + (at * 1_000_000_000 + jitter) as i64;
+        let text = format!(r#"{{"millis":{},"nanos":"{time}","id":{jitter}}}"#, time / 1_000_000);
+        events.push(text.as_bytes(), time, 0);
+    }
+    let options = EncodeOptions { zstd_level: 9, templates: true, locators: Locators::included_if(true) };
+    let encoded = encode(std::slice::from_ref(&events), &options).unwrap();
+    verify_against(&encoded, &[events]).unwrap();
+    let reader = open(&encoded);
+    let bytes = reader.stored_bytes_by_column(0).unwrap();
+    let set = reader.template_set(0).unwrap().unwrap();
+    let bytes_of = |is_time: bool| -> Vec<u64> {
+        let of_column = |(column, bytes): (&quarry_event::template::Column, &u64)| match column.kind {
+            ColumnKind::Numbers { min, .. } => (is_time == (min > 1_000_000_000_000)).then_some(*bytes),
+            _ => None,
+        };
+        set.columns.iter().zip(&bytes).filter_map(of_column).collect()
+    };
+    let of_times = bytes_of(true);
+    assert!(of_times.len() == 2 && of_times.iter().all(|bytes| *bytes < 100), "{of_times:?}");
+    assert!(bytes_of(false).iter().sum::<u64>() > 5_000 * 3, "the ids follow from nothing");
+}
+
+#[test]
 fn reading_the_text_of_a_row_without_value_fails() {
     let encoded = encoded_by_words(&[lines(70)], 1);
     let mut page = open(&encoded).template_page(0, 0).unwrap().unwrap();

@@ -10,7 +10,7 @@ use quarry_event::template::{
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef, BlockWriter};
-use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
+use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts, needs_times};
 use crate::columns::counts::count_values;
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::extractions::choose_within;
@@ -56,7 +56,10 @@ pub(crate) fn write_columns(
         columns.slices = find_slices(&template_slab.columns[..first_extraction], &columns.equal);
     }
     let mut units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
-    units.retain(|unit| unit.columns.iter().all(|column| columns.is_stored(*column)));
+    let is_sharable = |column: u32| {
+        columns.is_stored(column) && !follows_times(&template_slab.columns[column as usize], &source.events.time)
+    };
+    units.retain(|unit| unit.columns.iter().all(|column| is_sharable(*column)));
     let times = &source.events.time;
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     writer.write_range(template_slab, 0..first_extraction, &units, &mut columns)?;
@@ -414,6 +417,16 @@ impl ColumnWriter<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the numbers of a column are stored as differences from the times of the events in some page.
+fn follows_times(column: &SlabColumn, times: &[i64]) -> bool {
+    let mut chunk = Vec::new();
+    (0..column.page_starts.len() - 1).any(|page| {
+        chunk.clear();
+        let encoded = encode_chunk(column, page, times, (&mut Effort::Plain, None), &mut chunk);
+        matches!(&*column.values, SlabValues::Numbers { .. }) && encoded.is_ok() && needs_times(&chunk)
+    })
 }
 
 /// Appends the chunk of one page; nothing if the page has no value.
