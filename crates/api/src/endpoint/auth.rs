@@ -2,9 +2,7 @@
 //! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's own
 //! session. `GET /services/authentication/httpauth-tokens` lists open sessions by ids that do not reveal their keys.
 
-use std::collections::BTreeMap;
-
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -15,6 +13,7 @@ use serde_json::Value;
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES};
 use super::listing::{LIST_PARAMETERS, page};
+use super::path_parts::PathParts;
 use super::row::{Access, Endpoint, entities};
 use super::shape::Shape;
 use super::{json_response, run_blocking};
@@ -28,9 +27,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
     let shown = vec![
         Endpoint::new(Method::GET, SESSIONS_PATH, own, "Lists the user's open sessions, or all.", get(sessions))
-            .without_namespace()
             .takes(LIST_PARAMETERS),
-        Endpoint::new(Method::GET, SESSION_PATH, own, "Shows an open session.", get(sessions)).without_namespace(),
+        Endpoint::new(Method::GET, SESSION_PATH, own, "Shows an open session.", get(sessions)),
     ];
     let mut rows = entities(shown, &Content::for_path(SESSIONS_PATH, SHOWN_SESSION));
     rows.extend([
@@ -49,7 +47,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Ends a session of the user; administrators can end any.",
             delete(end_session),
         )
-        .without_namespace()
         .answers(AnswerShape::Json(MESSAGES)),
     ]);
     rows
@@ -88,7 +85,7 @@ fn shortened(key: &str) -> String {
 async fn sessions(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(parts): Path<BTreeMap<String, String>>,
+    parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let mut shown = state.auth.sessions(&caller.identity);
@@ -144,11 +141,8 @@ async fn logout(State(state): State<ApiState>, caller: Caller) -> Result<Respons
     ended_or(ended, || ApiError::with_status(StatusCode::NOT_FOUND, text))
 }
 
-async fn end_session(
-    State(state): State<ApiState>,
-    caller: Caller,
-    Path(key): Path<String>,
-) -> Result<Response, ApiError> {
+async fn end_session(State(state): State<ApiState>, caller: Caller, parts: PathParts) -> Result<Response, ApiError> {
+    let key = parts.get("key").cloned().unwrap_or_default();
     let ended = state.auth.end_session(&key, &caller.identity, &caller.origin);
     ended_or(ended, || no_session(&key))
 }

@@ -139,7 +139,7 @@ const NO_PROXIES: &[(&str, &str)] = &[("http_proxy", ""), ("https_proxy", ""), (
 /// Error from endpoints that need an indexer cluster.
 const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it belongs to no cluster";
 /// Error from endpoints that need a search head cluster.
-const NO_HEADS: &str = "Search head clustering is not enabled on this node: it belongs to no cluster";
+const NO_HEADS: &str = "Search Head Clustering is not enabled on this node. REST endpoint is not available";
 
 /// Error from endpoints that need a replica set.
 const NO_REPLICAS: &str = "KV store replication is not enabled on this node: its collections are not replicated";
