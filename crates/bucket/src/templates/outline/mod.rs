@@ -272,8 +272,8 @@ impl Line<'_> {
         close
     }
 
-    /// The pair whose key lies between `start` and the equals sign. Inlined, so that the pair is not copied from where a
-    /// function has just written it, field by field: such a copy waits until all fields are in the cache.
+    /// The pair whose key lies between `start` and the equals sign. Inlined, because a pair that a function has just
+    /// written field by field cannot be copied until all its fields are in the cache.
     #[inline(always)]
     fn parse_pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
         let is_key_byte = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
