@@ -262,7 +262,7 @@ enum ContentForm {
 pub(crate) struct AnsweredFeed {
     feed: Arc<Feed>,
     form: Form,
-    /// Whether the answer is the only entity itself, without a feed around it.
+    /// True if the answer is the only entity itself, without a feed around it.
     is_bare: bool,
 }
 

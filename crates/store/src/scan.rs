@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// What is needed to open sealed buckets of a snapshot.
+/// The values that are needed to open sealed buckets of a snapshot.
 #[derive(Clone, Debug)]
 struct SnapshotBuckets {
     readers: Arc<Readers>,

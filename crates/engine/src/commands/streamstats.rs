@@ -542,8 +542,10 @@ mod tests {
 
     #[test]
     fn a_finalised_search_computes_its_first_rows() {
-        for search in ["mode(a)", "mode(a) list(a) count", "window=5 mode(a)"] {
-            let parsed = quarry_spl::parse(&format!("* | streamstats {search}"));
+        for search in
+            ["* | streamstats mode(a)", "* | streamstats mode(a) list(a) count", "* | streamstats window=5 mode(a)"]
+        {
+            let parsed = quarry_spl::parse(search);
             let Command::StreamStats(command) = &parsed.pipeline.commands[1].command else { panic!("{parsed:?}") };
             let context = runner("*").context;
             let plan = AggregatePlan::new(&command.aggregates, Vec::new(), &context.expressions()).unwrap();

@@ -53,7 +53,7 @@ pub struct JobOptions {
     pub previewed: Option<PreviewedFile>,
 }
 
-/// How a previewed file was read.
+/// The way in which a previewed file was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviewedFile {
     /// Sourcetype of the events; empty if there are none.

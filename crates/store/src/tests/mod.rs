@@ -1,5 +1,6 @@
 //! The store as its callers use it.
 
+mod bucket_groups;
 mod catalog;
 mod compaction;
 mod compaction_faults;
@@ -15,7 +16,6 @@ mod log_damage;
 mod lost_answers;
 mod many_indexes;
 mod migrate;
-mod newest_first;
 mod objects;
 mod panics;
 mod rebuild;

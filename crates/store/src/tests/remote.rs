@@ -680,8 +680,8 @@ fn the_directories_and_the_term_filter_of_an_evicted_bucket_stay_in_the_cache() 
         ..options(dir.path(), volume.clone(), bytes_max)
     };
     let store = open(&with_cache(u64::MAX));
-    for from in [0, 20_000, 40_000] {
-        let batch = sample::batch_of("main", (from..from + 20_000).map(|number| (number, mixed_text(number))));
+    for from in [0, 60_000, 120_000] {
+        let batch = sample::batch_of("main", (from..from + 60_000).map(|number| (number, mixed_text(number))));
         store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
         store.seal_all().unwrap();
     }
