@@ -135,6 +135,11 @@ impl ScanProgress {
         self.pages_total.fetch_add(pages, Ordering::Relaxed);
     }
 
+    /// Removes pages that were estimated, after the pages that exist were added.
+    pub(crate) fn remove_planned_pages(&self, pages: u64) {
+        self.pages_total.fetch_sub(pages, Ordering::Relaxed);
+    }
+
     /// Counts a cached window as if it had been read.
     fn count_cached_window(&self, part: &WindowPart) {
         self.pages_kept.fetch_add(part.pages, Ordering::Relaxed);

@@ -155,6 +155,7 @@ impl OrderedRows {
     /// The rows of `scan`.
     pub fn new(mut scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
         let later = std::mem::take(&mut scan.snapshot.later);
+        scan.progress.add_planned_pages(later.iter().map(|later| later.page_count()).sum());
         let mut pages = scan.pages(&context)?;
         pages.sort_unstable_by_key(newest_event);
         let open = Arc::<OpenPages>::default();
@@ -189,9 +190,10 @@ impl OrderedRows {
                 break;
             }
             let _counting = self.scan.progress.reads().count_thread_reads();
-            let opened = self.later.pop().map(|later| later.open()).unwrap_or_default();
-            self.pages.extend(self.scan.pages_in(&opened, &self.context)?);
+            let Some(later) = self.later.pop() else { break };
+            self.pages.extend(self.scan.pages_in(&later.open(), &self.context)?);
             self.pages.sort_unstable_by_key(newest_event);
+            self.scan.progress.remove_planned_pages(later.page_count());
         }
         Ok(())
     }

@@ -30,8 +30,8 @@ use crate::slices::Window;
 
 /// Segments prefetched concurrently.
 const CONCURRENT_SEGMENTS_MAX: usize = 16;
-/// Segments whose term dictionaries are queried concurrently. A lookup reads only some kilobytes, so its cost is the
-/// round trip, and each further group of segments takes another one.
+/// Segments queried concurrently, or prefetched concurrently if few of their events are read. A lookup or a few events
+/// take some kilobytes, so their cost is the round trip, and each further group of segments takes another one.
 const CONCURRENT_LOOKUPS_MAX: usize = 64;
 /// Interval at which a thread checks whether an evaluation waits for a request.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -124,6 +124,8 @@ pub(crate) struct SegmentPrefetch<'a> {
     /// For each segment, the run that contains its first page, and that page; in the order of runs.
     pages: Vec<(usize, &'a PageRef)>,
     coded: bool,
+    /// Maximum number of segments prefetched concurrently.
+    most: usize,
     next: AtomicUsize,
     /// For each segment, the number of requests sent before the segment was read.
     requests: Vec<u64>,
@@ -173,7 +175,8 @@ impl<'a> SegmentPrefetch<'a> {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
         let requests = pages.iter().map(|(_, page)| page.segment.request_count()).collect();
-        SegmentPrefetch { scan, context, pages, coded, next, requests, reached, moved }
+        let most = concurrent_segments(pages.iter().map(|(_, page)| *page));
+        SegmentPrefetch { scan, context, pages, coded, most, next, requests, reached, moved }
     }
 
     /// Runs `work` while segments are prefetched, and returns its result.
@@ -181,7 +184,7 @@ impl<'a> SegmentPrefetch<'a> {
         if self.pages.is_empty() {
             return work();
         }
-        let helpers = CONCURRENT_SEGMENTS_MAX.min(self.pages.len());
+        let helpers = self.most.min(self.pages.len());
         with_helpers(helpers, &|| self.wait_for_network(), &|| self.prefetch_all(), || {
             let _end = EndSignal(self);
             work()
@@ -194,7 +197,7 @@ impl<'a> SegmentPrefetch<'a> {
         // several segments.
         let reached = self.lock().run;
         let begun = self.pages.partition_point(|(run, _)| *run <= reached);
-        let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
+        let mut now = begun.saturating_sub(self.most)..begun;
         now.any(|at| self.pages[at].1.segment.request_count() != self.requests[at])
     }
 
@@ -229,7 +232,7 @@ impl<'a> SegmentPrefetch<'a> {
     fn wait_until_due(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
-            !reached.ended && at > begun + CONCURRENT_SEGMENTS_MAX
+            !reached.ended && at > begun + self.most
         };
         let reached = self.moved.wait_while(self.lock(), too_early).unwrap_or_else(PoisonError::into_inner);
         !reached.ended && run >= reached.run
@@ -238,6 +241,11 @@ impl<'a> SegmentPrefetch<'a> {
     fn lock(&self) -> MutexGuard<'_, WorkerProgress> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Number of segments with these first pages that are prefetched concurrently.
+fn concurrent_segments<'a>(mut firsts: impl Iterator<Item = &'a PageRef>) -> usize {
+    if firsts.all(|page| page.is_rare) { CONCURRENT_LOOKUPS_MAX } else { CONCURRENT_SEGMENTS_MAX }
 }
 
 /// Remote segments that a time-ordered search has prefetched.
@@ -445,6 +453,9 @@ mod tests {
         assert!(newest_of_few(&[], &is_begun).is_none() && newest_of_few(&pages(false), &is_begun).is_none());
         assert_eq!(newest_of_few(&pages(true), &is_begun).map(|page| page.page), Some(1));
         assert!(newest_of_few(&pages(true), &is_begun).is_none(), "one segment only");
+        let mixed = [pages(true), pages(false)].concat();
+        assert_eq!(concurrent_segments(pages(true).iter()), CONCURRENT_LOOKUPS_MAX);
+        assert_eq!(concurrent_segments(mixed.iter()), CONCURRENT_SEGMENTS_MAX);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
+use quarry_bucket::MAX_PAGE_EVENTS;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::HasKind;
 
@@ -136,6 +137,10 @@ struct LaterBuckets {
 impl LaterSegments for LaterBuckets {
     fn time_max(&self) -> TimeNs {
         self.group.iter().map(|bucket| bucket.row.time_max).max().unwrap_or(TimeNs::MIN)
+    }
+
+    fn page_count(&self) -> u64 {
+        self.group.iter().map(|bucket| bucket.row.events.div_ceil(MAX_PAGE_EVENTS as u64)).sum()
     }
 
     fn open(&self) -> Snapshot {

@@ -236,6 +236,8 @@ pub struct Snapshot {
 pub trait LaterSegments: Debug + Send + Sync {
     /// Upper bound for the times of the events.
     fn time_max(&self) -> TimeNs;
+    /// Estimated number of pages, for the progress of a search.
+    fn page_count(&self) -> u64;
     /// Opens the segments. In the snapshot returned, `later` is empty.
     fn open(&self) -> Snapshot;
 }

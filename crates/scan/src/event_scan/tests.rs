@@ -182,6 +182,10 @@ impl LaterSegments for CountedSegments {
         self.segment.pages().iter().map(|page| page.time_max).max().unwrap()
     }
 
+    fn page_count(&self) -> u64 {
+        self.segment.pages().len() as u64
+    }
+
     fn open(&self) -> Snapshot {
         self.opened.fetch_add(1, Ordering::Relaxed);
         Snapshot { segments: vec![Arc::clone(&self.segment)], ..Snapshot::default() }
@@ -238,11 +242,13 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
     let scan = |snapshot: &Snapshot| environment.scan(&plan, snapshot.clone()).unwrap();
     let mut expected = ids(OrderedRows::new(scan(&whole), context.clone()).unwrap());
     assert_eq!(expected.len(), 240);
+    let planned = progress.pages_total();
     let mut rows = OrderedRows::new(scan(&in_parts), context.clone()).unwrap();
+    assert_eq!(progress.pages_total() - planned, 3);
     let first = rows.next().unwrap().unwrap();
     assert_eq!((first.num_rows(), opened.load(Ordering::Relaxed)), (40, 0));
     assert_eq!(ids(rows), expected[40..]);
-    assert_eq!(opened.load(Ordering::Relaxed), 2);
+    assert_eq!((opened.load(Ordering::Relaxed), progress.pages_total() - planned), (2, 3));
     let mut unordered = ids(OrderedRows::in_any_order(scan(&in_parts), context.clone()).unwrap());
     expected.sort_unstable();
     unordered.sort_unstable();
