@@ -19,8 +19,8 @@ mod field_profile;
 mod field_texts;
 mod measurements;
 pub(crate) mod models;
-pub(crate) mod series_table;
 mod selection;
+pub(crate) mod series_table;
 mod sorted_positions;
 pub(crate) mod substitution;
 
