@@ -4,6 +4,7 @@
 //! and range, traits of templates from their parts. The traits of numbers and templates are bounds: they may include
 //! bytes that do not occur, a smaller minimum length and a larger maximum length.
 
+use memchr::memchr_iter;
 use quarry_event::template::{
     ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,
 };
@@ -25,6 +26,9 @@ pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 const PREFIX_BYTES_MIN: usize = 2;
 /// Maximum bytes of the prefix of a column's values; a longer prefix is truncated.
 pub(crate) const PREFIX_BYTES_MAX: usize = 32;
+
+/// Number of texts whose bytes after the prefix are listed first. They mostly have all bytes that any text has there.
+const SAMPLED_TEXTS: usize = 256;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
 pub(super) fn dictionary_traits(texts: &TextList) -> ValueTraits {
@@ -77,25 +81,16 @@ fn bytes_of(text: &[u8]) -> ByteSet {
     bytes
 }
 
-/// The bytes that occur after the prefix of these texts, whose bytes are `all`. Bytes that the prefix lacks occur after
-/// it if they occur at all. Those of the prefix are searched for until each is found, usually in the first texts.
+/// The bytes that occur after the prefix of these texts, whose bytes are `all`.
 fn bytes_after(prefix: &str, texts: &TextList, all: ByteSet) -> ByteSet {
-    let (mut sought, mut left) = ([false; 256], 0);
-    for byte in prefix.bytes() {
-        left += usize::from(!std::mem::replace(&mut sought[usize::from(byte)], true));
-    }
     let mut after = ByteSet::EMPTY;
-    (0..=255u8).filter(|byte| all.contains(*byte) && !sought[usize::from(*byte)]).for_each(|byte| after.insert(byte));
-    for text in texts.iter() {
-        if left == 0 {
-            break;
-        }
-        for byte in &text[prefix.len()..] {
-            if sought[usize::from(*byte)] {
-                sought[usize::from(*byte)] = false;
-                after.insert(*byte);
-                left -= 1;
-            }
+    texts.iter().take(SAMPLED_TEXTS).for_each(|text| after.insert_all(&text[prefix.len()..]));
+    let sampled = after;
+    for byte in all.iter().filter(|byte| !sampled.contains(*byte)) {
+        // A byte that all texts together have more often than their prefixes is also after one of these.
+        let in_prefixes = memchr_iter(byte, prefix.as_bytes()).count() * texts.len();
+        if in_prefixes == 0 || memchr_iter(byte, &texts.bytes).count() > in_prefixes {
+            after.insert(byte);
         }
     }
     after
@@ -240,5 +235,20 @@ fn part_traits(part: &TemplatePart, columns: &[SlabColumn]) -> ValueTraits {
             traits.add(literal, true);
             traits
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_the_prefix_are_after_it_only_if_they_occur_there() {
+        let mut texts = TextList::default();
+        (0..4 * SAMPLED_TEXTS).for_each(|number| texts.push(format!("ab:{number}").as_bytes()));
+        let traits = text_traits(&texts);
+        assert_eq!((&*traits.prefix, traits.after_prefix), ("ab:", DIGITS));
+        texts.push(b"ab:7b");
+        assert_eq!(text_traits(&texts).after_prefix, DIGITS.union(ByteSet::of(b"b")));
     }
 }
