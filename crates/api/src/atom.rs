@@ -266,7 +266,7 @@ pub(crate) struct AnsweredFeed {
     is_bare: bool,
 }
 
-/// What the body of an answer says about its request.
+/// Facts about a request that the body of its answer repeats.
 #[derive(Clone, Debug)]
 pub(crate) struct FeedContext {
     /// Address of the node as the client wrote it, such as `https://host:8089`; empty if unknown. It precedes the paths
