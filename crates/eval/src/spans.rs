@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
@@ -191,27 +193,29 @@ pub enum NumberSpans {
 }
 
 impl NumberSpans {
-    /// The span that contains a value, as text: `low-high`.
-    pub fn name(&self, value: f64) -> String {
-        let (low, high) = match *self {
+    /// The ends of the span that contains a value; `None` for a value without a logarithm.
+    fn ends(&self, value: f64) -> Option<(f64, f64)> {
+        match *self {
             NumberSpans::Width(width) => {
                 // The quotient is computed with decimals: 0.3 is exactly three tenths, but a quotient of doubles is a
                 // little less.
                 let (value, width) = (Number::of_float(value), Number::of_float(width));
                 let spans = value.divided_by(width).map_or(f64::NAN, Number::as_f64).floor();
                 let low = Number::of_float(spans).times(width);
-                (low.as_f64(), low.plus(width).as_f64())
+                Some((low.as_f64(), low.plus(width).as_f64()))
             }
+            NumberSpans::Log { .. } if value <= 0.0 => None,
             NumberSpans::Log { coefficient, base } => {
-                if value <= 0.0 {
-                    return "0".to_owned();
-                }
                 // The sum is slightly more than the quotient, so that an exact power belongs to its own span.
                 let power = ((value / coefficient).ln() / base.ln() + 1e-12).floor();
-                (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
+                Some((coefficient * base.powf(power), coefficient * base.powf(power + 1.0)))
             }
-        };
-        format!("{}-{}", format_number(low), format_number(high))
+        }
+    }
+
+    /// The names of spans, each written once.
+    pub fn names(self) -> SpanNames {
+        SpanNames { spans: self, known: HashMap::default() }
     }
 
     /// The smallest power of ten that is at least `least` and divides `low..high` into at most `spans` spans, as in
@@ -224,6 +228,23 @@ impl NumberSpans {
         }
         // The difference is slightly less than the logarithm, so that an exact power is not rounded up.
         NumberSpans::Width(10f64.powi(integer_part((exact.log10() - 1e-9).ceil())))
+    }
+}
+
+/// Names of spans of numbers, by the low end of the span.
+pub struct SpanNames {
+    spans: NumberSpans,
+    known: HashMap<Option<u64>, String, FixedState>,
+}
+
+impl SpanNames {
+    /// The name of the span that contains a value: `low-high`.
+    pub fn of(&mut self, value: f64) -> &str {
+        let ends = self.spans.ends(value);
+        self.known.entry(ends.map(|(low, _)| low.to_bits())).or_insert_with(|| match ends {
+            Some((low, high)) => format!("{}-{}", format_number(low), format_number(high)),
+            None => "0".to_owned(),
+        })
     }
 }
 
@@ -304,17 +325,17 @@ mod tests {
 
     #[test]
     fn numbers_fall_into_named_spans() {
-        assert_eq!(NumberSpans::Width(10.0).name(12.0), "10-20");
-        assert_eq!(NumberSpans::Width(10.0).name(-1.0), "-10-0");
-        assert_eq!(NumberSpans::Width(0.1).name(0.35), "0.3-0.4");
-        assert_eq!(NumberSpans::Log { coefficient: 1.0, base: 10.0 }.name(100.0), "100-1000");
+        assert_eq!(NumberSpans::Width(10.0).names().of(12.0), "10-20");
+        assert_eq!(NumberSpans::Width(10.0).names().of(-1.0), "-10-0");
+        assert_eq!(NumberSpans::Width(0.1).names().of(0.35), "0.3-0.4");
+        assert_eq!(NumberSpans::Log { coefficient: 1.0, base: 10.0 }.names().of(100.0), "100-1000");
         assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 10, 0.0), NumberSpans::Width(100.0));
         assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10, 0.0), NumberSpans::Width(1_000.0));
         assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 100, 30.0), NumberSpans::Width(100.0));
         for (value, width, name) in
             [(0.3, 0.1, "0.3-0.4"), (0.7, 0.1, "0.7-0.8"), (-0.3, 0.1, "-0.3--0.2"), (1.15, 0.05, "1.15-1.2")]
         {
-            assert_eq!(NumberSpans::Width(width).name(value), name);
+            assert_eq!(NumberSpans::Width(width).names().of(value), name);
         }
     }
 }

@@ -102,10 +102,10 @@ fn starts_of(spans: &mut TimeSpans, values: &ArrayRef) -> ArrayRef {
 /// The names of the spans that contain these numbers; values that are not numbers are kept.
 fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
     let reader = ColumnReader::new(values);
-    let mut column = ColumnBuilder::new(values.len());
+    let (mut column, mut names) = (ColumnBuilder::new(values.len()), spans.names());
     for row in 0..values.len() {
         match reader.number(row) {
-            Some(number) => column.push_text(&spans.name(number)),
+            Some(number) => column.push_text(names.of(number)),
             None => column.push(reader.value(row)),
         }
     }

@@ -101,11 +101,13 @@ pub(super) fn template_locations(
 }
 
 /// The names of all fields that automatic extraction finds in the texts of `template`; `None` if values may add names.
+/// At most `left` templates of values are examined.
 pub(super) fn template_names(
     template_set: &TemplateSet,
     template: &Template,
     automatic: AutoExtraction,
     json: &JsonColumns<'_>,
+    left: &mut usize,
 ) -> Option<BTreeSet<String>> {
     let pairs = |escaped| Sample::of_pairs(template_set, template)?.pair_names(escaped);
     match (automatic.kv_mode, automatic.auto_json) {
@@ -114,7 +116,7 @@ pub(super) fn template_names(
         (KvMode::Json, _) => json.names(template),
         (KvMode::AutoEscaped, _) => pairs(true),
         (KvMode::Auto, true) if Sample::new(template_set, template)?.begins_as_object()? => json.names(template),
-        (KvMode::Auto, _) => pairs(false),
+        (KvMode::Auto, _) => pairs(false).or_else(|| Segments::new(template_set, template).names(left)),
     }
 }
 
@@ -368,7 +370,7 @@ impl Sample<'_> {
     }
 
     /// The names of all pairs; `None` if values may add pairs. The proof of [`Sample::pairs`] does not depend on names.
-    fn pair_names(&self, escaped: bool) -> Option<BTreeSet<String>> {
+    pub(super) fn pair_names(&self, escaped: bool) -> Option<BTreeSet<String>> {
         self.pairs(&[], escaped)?;
         let (mut names, mut optional) = (BTreeSet::new(), Vec::new());
         let mut take = |key: &str| match optional_pairs::placeholder_column(key).filter(|_| self.has_optional_pairs) {

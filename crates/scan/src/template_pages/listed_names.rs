@@ -22,6 +22,10 @@ use crate::fields::{AutoExtraction, FieldRules};
 /// Maximum number of segments whose names are listed; a search of more segments reads texts.
 const LISTED_SEGMENTS_MAX: usize = 32;
 
+/// Maximum number of templates of values that are examined for the names in a slab; beyond that, values count as adding
+/// names.
+const INNER_TEMPLATES_MAX: usize = 4_096;
+
 /// The names that automatic extraction finds in the texts of a slab.
 pub(super) struct TemplateNames {
     names: BTreeSet<String>,
@@ -32,8 +36,9 @@ pub(super) struct TemplateNames {
 impl TemplateNames {
     fn of(set: &TemplateSet, templates: &[Template], automatic: AutoExtraction, json: &JsonColumns<'_>) -> Self {
         let (mut names, mut open) = (BTreeSet::new(), Vec::with_capacity(templates.len()));
+        let mut left = INNER_TEMPLATES_MAX;
         for template in templates {
-            let found = template_names(set, template, automatic, json);
+            let found = template_names(set, template, automatic, json, &mut left);
             open.push(found.is_none());
             names.extend(found.into_iter().flatten());
         }

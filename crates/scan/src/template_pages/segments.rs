@@ -13,6 +13,8 @@
 //! Not here: the proof for one text ([`super::fields`]); pairs inside single variables ([`super::inner_pairs`]); values
 //! with escapes in quotes (`KV_MODE = auto_escaped`).
 
+use std::collections::BTreeSet;
+
 use quarry_event::template::{Column, ColumnKind, Template, TemplatePart, TemplateSet, ValueTraits};
 
 use super::ambiguous_columns::{AmbiguousColumn, SEPARATORS, keys_in_columns};
@@ -91,6 +93,47 @@ impl<'a> Segments<'a> {
             }
             _ => ValueLocation::Text.into(),
         }
+    }
+
+    /// The names of all pairs; `None` if values may add names. At most `left` templates of values are examined.
+    pub(super) fn names(&self, left: &mut usize) -> Option<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for segment in &self.segments {
+            let found = Sample::of_pairs(self.template_set, segment).and_then(|sample| sample.pair_names(false));
+            names.extend(match found {
+                Some(found) => found,
+                None => self.names_by_inner_template(segment, left)?,
+            });
+        }
+        Some(names)
+    }
+
+    /// The names of all pairs of a segment, with each template of the values of one variable in place of the variable.
+    /// The recursion ends, because each template counts towards `left`.
+    fn names_by_inner_template(&self, segment: &Template, left: &mut usize) -> Option<BTreeSet<String>> {
+        let (at, inner) = segment.parts.iter().enumerate().find_map(|(at, part)| {
+            let TemplatePart::Variable(column) = part else { return None };
+            let Column { kind, traits, .. } = self.template_set.columns.get(*column as usize)?;
+            match kind {
+                ColumnKind::Templates(inner) if traits.bytes.contains(b'=') => Some((at, inner)),
+                _ => None,
+            }
+        })?;
+        let mut names = BTreeSet::new();
+        for template in inner.iter() {
+            *left = left.checked_sub(1)?;
+            let mut filled = Template::default();
+            for part in segment.parts[..at].iter().chain(&template.parts).chain(&segment.parts[at + 1..]) {
+                match (filled.parts.last_mut(), part) {
+                    (Some(TemplatePart::Literal(last)), TemplatePart::Literal(next)) => {
+                        *last = [&**last, &**next].concat().into();
+                    }
+                    _ => filled.parts.push(part.clone()),
+                }
+            }
+            names.extend(Segments::new(self.template_set, &filled).names(left)?);
+        }
+        Some(names)
     }
 
     /// Upper bound for the bytes of these parts.

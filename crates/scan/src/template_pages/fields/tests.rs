@@ -100,7 +100,7 @@ fn names_are_listed_unless_values_may_add_names() {
     let listed = |text: &str, values: &[&[&str]]| {
         let (template_set, template) = template_of(text, values);
         let json = JsonColumns::new(&template_set, &|_| None);
-        let names = template_names(&template_set, &template, KV, &json)?;
+        let names = template_names(&template_set, &template, KV, &json, &mut 9)?;
         Some(names.into_iter().collect::<Vec<_>>().join(" "))
     };
     for (text, values, expected) in [
@@ -146,6 +146,19 @@ fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (TemplateSet, impl Fn(&
             .push(column(ColumnKind::Templates(forms.iter().map(|form| template(form)).collect()), traits));
     }
     (template_set, template)
+}
+
+#[test]
+fn names_within_values_are_listed_by_the_templates_of_the_values() {
+    let (template_set, template) = shapes_of(&[&["ab"], &["12"], &["z"]], &[&["/a?k=@1&sid=@2", "/b"]]);
+    let json = JsonColumns::new(&template_set, &|_| None);
+    let listed = |text: &str, mut left: usize| {
+        let names = template_names(&template_set, &template(text), KV, &json, &mut left)?;
+        Some(names.into_iter().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(listed("GET @4 x=@3", 2).as_deref(), Some("k sid x"));
+    assert_eq!(listed("GET @4 x=@3", 1), None, "a template of the values is not examined");
+    assert_eq!(listed("GET @4@1=@3", 9), None, "the end of a value is part of a key");
 }
 
 #[test]
