@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::has_subsearch;
 use crate::ast::{Expr, ExprKind, SearchExpr};
 use crate::parse::parse_condition;
 
@@ -16,7 +15,7 @@ pub(super) fn reads_event(expr: &Expr) -> bool {
     let is_open = match &expr.kind {
         ExprKind::Call(name, args) if name == "searchmatch" => match args.as_slice() {
             [Expr { kind: ExprKind::Text(text), .. }] => parse_condition(text).map_or(true, |condition| {
-                has_subsearch(&condition) || search_fields(&condition).iter().any(|name| name.contains('*'))
+                !condition.subsearches().is_empty() || search_fields(&condition).iter().any(|name| name.contains('*'))
             }),
             _ => true,
         },
