@@ -221,6 +221,7 @@ const SEARCHES: &[&str] = &[
     "sourcetype=leef | stats count by nothing vendor",
     "sourcetype=leef | table * | stats count by event",
     "| stats count(who) count(person) by vendor",
+    "sourcetype=leef | stats count(kin*) dc(us*) by vendor",
     "| stats dc(id) dc(span) dc(mail) count(id) count(mail) by op",
     "| stats count by id | sort - count id | head 20",
     "| stats min(ms) max(ms) avg(ms) sum(ms) by op",

@@ -33,6 +33,9 @@ const CONCURRENT_SEGMENTS_MAX: usize = 16;
 /// Segments queried concurrently, or prefetched concurrently if few of their events are read. A lookup or a few events
 /// take some kilobytes, so their cost is the round trip, and each further group of segments takes another one.
 const CONCURRENT_LOOKUPS_MAX: usize = 64;
+/// Maximum bytes of text of a page of which [`CONCURRENT_LOOKUPS_MAX`] are prefetched concurrently. All events of the
+/// page may be read: a small segment has few pages even if every event matches.
+const SMALL_PAGE_BYTES_MAX: u64 = 4 << 20;
 /// Interval at which a thread checks whether an evaluation waits for a request.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Number of checks after which evaluations run concurrently even if none waits for a request.
@@ -245,7 +248,8 @@ impl<'a> SegmentPrefetch<'a> {
 
 /// Number of segments with these first pages that are prefetched concurrently.
 fn concurrent_segments<'a>(mut firsts: impl Iterator<Item = &'a PageRef>) -> usize {
-    if firsts.all(|page| page.is_rare) { CONCURRENT_LOOKUPS_MAX } else { CONCURRENT_SEGMENTS_MAX }
+    let is_small = |page: &PageRef| page.is_rare && page.info.raw_bytes <= SMALL_PAGE_BYTES_MAX;
+    if firsts.all(is_small) { CONCURRENT_LOOKUPS_MAX } else { CONCURRENT_SEGMENTS_MAX }
 }
 
 /// Remote segments that a time-ordered search has prefetched.
@@ -456,6 +460,9 @@ mod tests {
         let mixed = [pages(true), pages(false)].concat();
         assert_eq!(concurrent_segments(pages(true).iter()), CONCURRENT_LOOKUPS_MAX);
         assert_eq!(concurrent_segments(mixed.iter()), CONCURRENT_SEGMENTS_MAX);
+        let mut long_events = pages(true);
+        long_events[0].info.raw_bytes = SMALL_PAGE_BYTES_MAX + 1;
+        assert_eq!(concurrent_segments(long_events.iter()), CONCURRENT_SEGMENTS_MAX);
     }
 
     #[test]

@@ -62,12 +62,13 @@ struct RuleScopes {
 }
 
 impl RuleScopes {
-    /// Adds the fields of a stanza; `None` means that its rules may produce any field.
-    fn add(&mut self, names: Option<Vec<String>>, scope: &Scope) {
-        match (names, &mut self.open) {
-            (Some(names), _) => names.into_iter().for_each(|name| widen_scope(&mut self.named, name, scope)),
-            (None, Some(open)) => open.extend(scope),
-            (None, open) => *open = Some(scope.clone()),
+    /// Adds the fields of a stanza; if the stanza `is_open`, its rules may also produce any other field.
+    fn add(&mut self, (names, is_open): (Vec<String>, bool), scope: &Scope) {
+        names.into_iter().for_each(|name| widen_scope(&mut self.named, name, scope));
+        match &mut self.open {
+            Some(open) if is_open => open.extend(scope),
+            None if is_open => self.open = Some(scope.clone()),
+            _ => {}
         }
     }
 }
@@ -165,7 +166,8 @@ impl RuleFieldNames {
                 return;
             }
             for (_, _, names, sourcetype) in more {
-                self.composed.add(names, &Scope::of(sourcetype));
+                let is_open = names.is_none();
+                self.composed.add((names.unwrap_or_default(), is_open), &Scope::of(sourcetype));
             }
             left = kept;
         }
@@ -207,8 +209,8 @@ impl DerivedNames {
         self.find_scope(&self.from_rules.all, field)
     }
 
-    /// The fields that rules, lookups and labels may produce in events of these sources, except those of rules that may
-    /// produce any field.
+    /// The fields that rules, lookups and labels may produce in events of these sources, except fields whose names rules
+    /// take from the texts.
     pub(crate) fn fields_of<'n>(&'n self, metas: &[Metadata]) -> impl Iterator<Item = &'n String> {
         let scopes = self.from_rules.all.named.iter().chain(&self.from_search);
         let applies = |scope: &Scope| metas.iter().any(|meta| scope.contains(&meta.sourcetype));
@@ -255,20 +257,21 @@ fn matching_scopes(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
-/// Fields that the rules of a stanza produce, except the fields of lookups and of transforms that `counts` rejects;
-/// `None` if the rules may produce any field.
-fn rule_output_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
+/// Fields that the rules of a stanza produce, except the fields of lookups and of transforms that `counts` rejects, and
+/// whether the rules may also produce any other field.
+fn rule_output_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> (Vec<String>, bool) {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
-    if rules.table.is_some() {
-        return None;
-    }
+    let mut is_open = rules.table.is_some();
     let mut names: Vec<String> = Vec::new();
     for report in rules.reports.iter().filter(|report| counts(report)) {
-        names.extend(output_names(report)?);
+        match output_names(report) {
+            Some(found) => names.extend(found),
+            None => is_open = true,
+        }
     }
     names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));
-    Some(names)
+    (names, is_open)
 }
 
 /// Fields that aliases, calculations and lookups name, as inputs or as outputs. Rules that cannot be read are skipped.

@@ -254,3 +254,52 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
     unordered.sort_unstable();
     assert_eq!(unordered, expected);
 }
+
+#[test]
+fn wildcards_match_the_fields_of_segments_that_are_opened_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
+    for times in [0..5_000_i64, 5_000..10_000] {
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&json);
+        let field = times.start;
+        times.for_each(|time| batch.push(format!(r#"{{"id":"{time}","k{field}":1}}"#).as_bytes(), time, meta));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+    }
+    let whole = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
+    let later: Arc<dyn LaterSegments> =
+        Arc::new(CountedSegments { segment: Arc::clone(&whole.segments[0]), opened: Arc::default() });
+    let in_parts =
+        Snapshot { segments: vec![Arc::clone(&whole.segments[1])], later: vec![later], ..Snapshot::default() };
+    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
+    plan.projection = FieldNeeds { patterns: vec!["k*".to_owned()], ..FieldNeeds::default() };
+    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
+    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
+    let (context, progress) = (context(), Arc::<ScanProgress>::default());
+    let rules = ScanRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
+    let environment = ScanEnvironment {
+        rules: &rules,
+        lookups: &lookups,
+        labels: &NoLabels,
+        node: "n".to_owned(),
+        summaries: &summaries,
+        progress: &progress,
+        context: &context,
+    };
+    for snapshot in [whole, in_parts] {
+        let scan = environment.scan(&plan, snapshot).unwrap();
+        let (mut of_first, mut of_second) = (0, 0);
+        for rows in OrderedRows::new(scan, context.clone()).unwrap() {
+            let rows = rows.unwrap();
+            let values = |name: &str| {
+                let (column, mut scratch) = (rows::reader(&rows, name), String::new());
+                (0..rows.num_rows()).filter(|row| column.text(*row, &mut scratch).is_some()).count()
+            };
+            of_first += values("k0");
+            of_second += values("k5000");
+        }
+        assert_eq!((of_first, of_second), (5_000, 5_000));
+    }
+}
