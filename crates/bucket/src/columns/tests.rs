@@ -294,7 +294,8 @@ fn times_in_texts_take_no_space() {
     for at in 0..5_000u64 {
         let jitter = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36;
         let time = 1_795_248_000_000_000_000 + (at * 1_000_000_000 + jitter) as i64;
-        let text = format!(r#"{{"millis":{},"nanos":"{time}","id":{jitter}}}"#, time / 1_000_000);
+        let id = at.wrapping_mul(0xd134_2543_de82_ef95) >> 36;
+        let text = format!(r#"{{"millis":{},"nanos":"{time}","id":{id}}}"#, time / 1_000_000);
         events.push(text.as_bytes(), time, 0);
     }
     let options = EncodeOptions { zstd_level: 9, templates: true, locators: Locators::included_if(true) };
