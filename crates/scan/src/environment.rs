@@ -178,7 +178,8 @@ impl ScanEnvironment<'_> {
         // Default fields are computed from texts.
         let reads_texts = patterns.iter().any(|pattern| is_default_field(pattern));
         let is_plain = plan.extractions.is_empty() && plan.summary.is_none() && plan.fields == FieldSource::SearchTime;
-        if patterns.is_empty() || !has_only_patterns || reads_texts || !is_plain {
+        // Segments that are not open yet may have further names.
+        if patterns.is_empty() || !has_only_patterns || reads_texts || !is_plain || !snapshot.later.is_empty() {
             return;
         }
         let (segments, messages) = (&snapshot.segments, &self.context.messages);
