@@ -113,7 +113,7 @@ impl IntegerTable {
     /// Extends the array to this range.
     #[inline]
     fn cover(&mut self, low: i64, high: i64) {
-        let inside = low >= self.base && high - self.base < self.direct.len() as i64;
+        let inside = low >= self.base && high.abs_diff(self.base) < self.direct.len() as u64;
         if self.hashed.is_none() && !inside {
             self.extend(low, high);
         }
@@ -230,7 +230,7 @@ impl IntegerSet {
     /// Extends the bitmap to this range.
     fn cover(&mut self, low: i64, high: i64) {
         let len = self.bits.len() * 64;
-        let inside = len > 0 && low >= self.base && high - self.base < len as i64;
+        let inside = len > 0 && low >= self.base && high.abs_diff(self.base) < len as u64;
         if self.hashed.is_some() || inside {
             return;
         }
@@ -296,6 +296,9 @@ mod tests {
         check(&[1, 999_999_999_999_999_999, -999_999_999_999_999_999, 1, 2, 0]);
         check(&[1, 300_000_000, 1, 100, 600_000_000, 7, -600_000_000]);
         check(&[200_000_000, 1, 100_000_000, 200_000_063, 64, 63]);
+        // The array ends below the smallest integer of a text, so that the distance of the largest exceeds 63 bits.
+        let (low, high) = (-4_611_686_018_427_387_000, 4_611_686_018_427_387_900);
+        check(&[low, low + 1, low + 2, low - 900, low - 899, low - 898, high, high, high]);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, builtin_sources};
@@ -201,7 +202,9 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
     for (bucket, times) in [0..100_i64, 50..150, 160..200].into_iter().enumerate() {
         let mut batch = EventBatch::default();
         let meta = batch.intern(&json);
-        times.for_each(|time| batch.push(format!(r#"{{"id":"{bucket}-{time}"}}"#).as_bytes(), time, meta));
+        times.for_each(|time| {
+            batch.push(format!(r#"{{"id":"{bucket}-{time}","of{bucket}":1}}"#).as_bytes(), time, meta);
+        });
         store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
         store.seal_all().unwrap();
     }
@@ -253,6 +256,14 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
     expected.sort_unstable();
     unordered.sort_unstable();
     assert_eq!(unordered, expected);
+    plan.projection = FieldNeeds { patterns: vec!["of*".to_owned()], ..FieldNeeds::default() };
+    for snapshot in [&whole, &in_parts] {
+        let rows = OrderedRows::new(environment.scan(&plan, snapshot.clone()).unwrap(), context.clone()).unwrap();
+        let rows: Vec<RecordBatch> = rows.map(Result::unwrap).collect();
+        let names: BTreeSet<&str> =
+            rows.iter().flat_map(|rows| rows.schema_ref().fields()).map(|it| &**it.name()).collect();
+        assert!(["of0", "of1", "of2"].iter().all(|name| names.contains(name)), "{names:?}");
+    }
 }
 
 #[test]
