@@ -73,6 +73,7 @@ fn results_do_not_depend_on_memory() {
         "chart count over class by value limit=5",
         "top limit=7 value",
         "top limit=7 key",
+        "eval key=case(n%3=0, \"t\".(n%4), n%3=1, n%5000, true(), key) | top limit=7 key",
         "rare limit=3 value by class",
         "eval _time=n | sort 0 - _time | transaction key maxspan=20s keepevicted=true",
         "eval _time=n | sort 0 - _time | transaction class maxevents=40 mvlist=value",

@@ -184,7 +184,8 @@ impl Stop {
         self.clock.get().or_else(|| self.outer.as_ref()?.clock())
     }
 
-    fn total_paused_ns(&self) -> i64 {
+    /// Total time of the pauses that have ended, in nanoseconds; 0 without a clock.
+    pub fn total_paused_ns(&self) -> i64 {
         match &self.outer {
             Some(outer) => outer.total_paused_ns(),
             None => self.paused_ns.load(Ordering::Relaxed),

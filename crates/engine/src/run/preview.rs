@@ -20,7 +20,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
 use quarry_eval::command::Reduce;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, Stop};
 use quarry_eval::dataflow::MemoryAccount;
 use quarry_eval::messages;
 use quarry_eval::panics::catch_panic;
@@ -134,13 +134,20 @@ impl Previews {
     }
 
     /// Stores the preview returned by `make`. After an error, the caller makes no more previews.
-    fn refresh(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
+    fn refresh(
+        &self,
+        stop: &Stop,
+        make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>,
+    ) -> Result<(), EngineError> {
         let Some(clock) = self.clock.get() else { return Ok(()) };
         self.is_seen.store(false, Ordering::Relaxed);
-        let began_ns = clock.elapsed_ns();
+        // The search may be paused while its preview is made.
+        let worked_ns = || clock.elapsed_ns().saturating_sub(stop.total_paused_ns());
+        let began_ns = worked_ns();
         let rows = make();
+        let took_ns = worked_ns().saturating_sub(began_ns);
         let ended_ns = clock.elapsed_ns();
-        let pause_ns = INTERVAL_MIN_NS.max((ended_ns - began_ns).saturating_mul(INTERVAL_COST_FACTOR));
+        let pause_ns = INTERVAL_MIN_NS.max(took_ns.saturating_mul(INTERVAL_COST_FACTOR));
         self.due_ns.store(ended_ns.saturating_add(pause_ns), Ordering::Relaxed);
         let rows = rows?;
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
@@ -217,7 +224,7 @@ impl PreviewMaker {
         let noted = messages::enter_scope(Some(Arc::clone(&self.context.messages)));
         let counting = self.runner.progress.reads().count_thread_reads();
         // A worker's stack only suffices for reading events.
-        let made = self.previews.refresh(|| with_stack(|| catch_panic("a preview was made", rows)));
+        let made = self.previews.refresh(&self.context.stop, || with_stack(|| catch_panic("a preview was made", rows)));
         drop((noted, counting));
         made
     }
@@ -390,8 +397,31 @@ impl Iterator for PreviewedRows {
 #[cfg(test)]
 mod tests {
     use quarry_eval::rows::ColumnBuilder;
+    use quarry_stdx::ManualClock;
 
     use super::*;
+
+    #[test]
+    fn a_pause_during_a_preview_does_not_delay_the_next_one() {
+        let clock = ManualClock::shared(0);
+        let shared: SharedClock = clock.clone();
+        let (previews, stop) = (Previews::default(), Stop::default());
+        stop.set_clock(Arc::clone(&shared));
+        previews.enable(&shared);
+        let made = previews.refresh(&stop, || {
+            clock.advance_ns(10_000_000);
+            stop.pause();
+            clock.advance_ns(60_000_000_000);
+            stop.resume();
+            Ok(Vec::new())
+        });
+        assert!(made.is_ok() && previews.poll().is_some());
+        // Nine times the ten milliseconds of work are less than the minimum.
+        clock.advance_ns(INTERVAL_MIN_NS - 1);
+        assert!(!previews.is_due());
+        clock.advance_ns(1);
+        assert!(previews.is_due());
+    }
 
     #[test]
     fn previewed_rows_have_no_gaps() {

@@ -73,21 +73,25 @@ impl FinishedGroups {
         group_order::first_of(&self.groups, positions, count, stop)
     }
 
-    /// Only the groups at `positions`, in this order.
+    /// Only the groups at `positions`, in any order.
     pub fn select(&self, positions: &[u32]) -> Result<FinishedGroups, EngineError> {
         let keys: Vec<ColumnReader> = self.keys(positions).iter().map(ColumnReader::new).collect();
-        let mut groups = self.groups.without_groups();
-        groups.members(&keys, positions.len());
-        Ok(FinishedGroups::new(groups, self.columns_at(positions)?))
+        let (mut groups, mut order) = (self.groups.without_groups(), vec![0; positions.len()]);
+        // The table numbers texts after other values, so that its groups have an order of their own.
+        groups.members(&keys, positions.len()).for_each(|row, group| order[group] = positions[row]);
+        Ok(FinishedGroups::new(groups, self.columns_at(&order)?))
     }
 
     /// Adds the groups of another partition of the same plan, none of which this one has.
     pub fn append(&mut self, other: &FinishedGroups) -> Result<(), EngineError> {
-        self.groups.absorb(&other.groups);
-        for (mine, others) in self.columns.iter_mut().zip(&other.columns) {
+        let first = self.len();
+        let numbers = self.groups.absorb(&other.groups);
+        assert_eq!(self.len() - first, numbers.len(), "partitions have no group in common");
+        let mut order = vec![0; numbers.len()];
+        numbers.iter().zip(0..).for_each(|(number, position)| order[*number as usize - first] = position);
+        for (mine, others) in self.columns.iter_mut().zip(other.columns_at(&order)?) {
             *mine = arrow::compute::concat(&[mine.as_ref(), others.as_ref()])?;
         }
-        assert!(self.columns.iter().all(|values| values.len() == self.len()), "partitions have no group in common");
         Ok(())
     }
 
@@ -163,6 +167,26 @@ mod tests {
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [8_192, 8_192, 3_616]);
         let found = batches.iter().flat_map(|batch| batch.column(0).as_string_view().iter().flatten());
         assert!(found.eq((0..20_000).map(|n| n.to_string())));
+    }
+
+    #[test]
+    fn groups_of_texts_and_numbers_keep_their_values() {
+        let rows_of = |groups: &FinishedGroups| {
+            let keys = groups.keys(&(0..u32::try_from(groups.len()).unwrap()).collect::<Vec<_>>());
+            let texts = keys[0].as_string_view().iter().flatten().map(str::to_owned);
+            let mut rows: Vec<(String, i64)> = texts.zip(numbers(groups)).collect();
+            rows.sort();
+            rows
+        };
+        let named = |texts: &[(&str, i64)]| {
+            texts.iter().map(|(text, number)| ((*text).to_owned(), *number)).collect::<Vec<_>>()
+        };
+        let of = |texts: &[(&str, i64)]| groups(&named(texts));
+        let mut best = of(&[("b", 5), ("a", 4), ("10", 3), ("c", 2), ("1.5", 1)]).select(&[0, 2, 3, 4]).unwrap();
+        assert_eq!(rows_of(&best), named(&[("1.5", 1), ("10", 3), ("b", 5), ("c", 2)]));
+        best.append(&of(&[("e", 7), ("10.0.0.1", 6), ("d", 8)])).unwrap();
+        let expected = [("1.5", 1), ("10", 3), ("10.0.0.1", 6), ("b", 5), ("c", 2), ("d", 8), ("e", 7)];
+        assert_eq!(rows_of(&best), named(&expected));
     }
 
     #[test]

@@ -75,6 +75,8 @@ impl OrderedNumbers {
         self.long_count += usize::from(number.1 != 0);
         if block.numbers.len() > BLOCK_NUMBERS_MAX {
             let upper = block.numbers.split_off(BLOCK_NUMBERS_MAX / 2);
+            // Ascending numbers add no more to this block.
+            block.numbers.shrink_to_fit();
             let (lower, upper) = (Block::of(std::mem::take(&mut block.numbers)), Block::of(upper));
             self.blocks[at] = lower;
             self.blocks.insert(at + 1, upper);
@@ -141,6 +143,15 @@ impl OrderedNumbers {
 mod tests {
     use super::super::digest::Digest;
     use super::*;
+
+    #[test]
+    fn ascending_numbers_take_little_more_memory_than_their_entries() {
+        const COUNT: i64 = 100_000;
+        let mut ordered = OrderedNumbers::default();
+        (0..COUNT).for_each(|number| ordered.add(Number::Int(number)));
+        let entries = ordered.count * size_of::<(LongNumber, usize)>();
+        assert!(ordered.bytes() < entries + entries / 4, "{} bytes", ordered.bytes());
+    }
 
     #[test]
     fn percentiles_of_a_window_equal_those_of_its_numbers() {

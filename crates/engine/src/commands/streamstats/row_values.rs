@@ -1,7 +1,7 @@
 //! Values of an aggregate's argument in one row of `streamstats`, in the form that its function needs.
 //!
-//! A count needs no texts, and a sum or a percentile needs only the number, so that these functions allocate nothing per row. Other
-//! functions, and multivalues of numbers, receive the texts.
+//! A count needs no texts, and a sum or a percentile needs only the number, so that these functions allocate nothing per
+//! row. Other functions, and multivalues of numbers, receive the texts.
 
 use std::borrow::Cow;
 

@@ -2,8 +2,8 @@
 //!
 //! States refer to rows by number; the rows themselves are stored once, in the window. A count or a sum of small
 //! integers is reduced when a row leaves. Other sums are kept as two stacks, so that nothing is subtracted from them.
-//! For percentiles, the numbers are kept in order. For a minimum or maximum, only rows that may still become the extreme are kept. Functions that none of these methods
-//! computes exactly are folded again over the group's rows.
+//! For percentiles, the numbers are kept in order. For a minimum or maximum, only rows that may still become the extreme
+//! are kept. Functions that none of these methods computes exactly are folded again over the group's rows.
 
 use std::collections::VecDeque;
 
