@@ -14,8 +14,8 @@ use crate::ApiState;
 use crate::atom::{AnsweredFeed, FeedContext};
 use crate::endpoint::access::links_of;
 
-/// Maximum bytes of the host and port in ids, because each entity repeats them; a longer address is omitted. A host name
-/// has at most 253 bytes.
+/// Maximum bytes of the host and port in ids, because each entity repeats them; a longer address is omitted. A host
+/// name has at most 253 bytes.
 const AUTHORITY_BYTES_MAX: usize = 260;
 
 /// Writes the body of an answer with entities.
@@ -32,8 +32,8 @@ pub(crate) async fn write_feeds(State(state): State<ApiState>, request: Request,
     answer
 }
 
-/// The address of the node as the client wrote it; empty if the request does not tell it, as within the process, or if it
-/// is not the address of a node.
+/// The address of the node as the client wrote it; empty if the request does not tell it, as within the process, or if
+/// it is not the address of a node.
 fn base_of(request: &Request) -> String {
     let is_of_node = |host: &Authority| host.as_str().len() <= AUTHORITY_BYTES_MAX && !host.as_str().contains('@');
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());

@@ -64,8 +64,8 @@ async fn normalise_path(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// A URI with the path as the endpoints expect it: without trailing slashes, with blanks for plus signs, and with slashes
-/// in names that are encoded once. `None` if the URI has such a path already.
+/// A URI with the path as the endpoints expect it: without trailing slashes, with blanks for plus signs, and with
+/// slashes in names that are encoded once. `None` if the URI has such a path already.
 fn normalised(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     let bare = path.trim_end_matches('/');

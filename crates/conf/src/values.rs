@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::table::{Row, Section, StanzaName};
 
-/// Value of `index` in inputs.conf that stands for the default index. Clients also send it, because REST shows it for an
-/// input without an index.
+/// Value of `index` in inputs.conf that stands for the default index. Clients also send it, because REST shows it for
+/// an input without an index.
 pub const DEFAULT_INDEX_WORD: &str = "default";
 
 /// The settings of one stanza, or the settings in force for one source, with the table rows that define their types. A

@@ -196,7 +196,8 @@ mod tests {
     fn monitor_stanzas_are_read_and_errors_reported() {
         let text = "[default]\nhost = edge\n[monitor:///var/log/.../*.log]\nindex = os\nwhitelist = a|b\nignoreOlderThan = 7d\n\
                     crcSalt = <SOURCE>\n[monitor:///off]\ndisabled = 1\n[monitor://relative]\n\
-                    [batch:///spool]\nmove_policy = sinkhole\nindex = default\n[batch:///kept]\n[monitor:///age]\nignoreOlderThan = old\n";
+                    [batch:///spool]\nmove_policy = sinkhole\nindex = default\n[batch:///kept]\n\
+                    [monitor:///age]\nignoreOlderThan = old\n";
         let layers = Layers::new([local("inputs", text)]);
         let (all, wrong) = MonitorSettings::read_all(&layers);
         let paths: Vec<_> = all.iter().map(|one| (one.path.as_str(), one.is_batch)).collect();
