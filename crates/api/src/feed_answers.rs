@@ -14,6 +14,10 @@ use crate::ApiState;
 use crate::atom::{AnsweredFeed, FeedContext};
 use crate::endpoint::access::links_of;
 
+/// Maximum bytes of the host and port in ids, because each entity repeats them; a longer address is omitted. A host
+/// name has at most 253 bytes.
+const AUTHORITY_BYTES_MAX: usize = 260;
+
 /// Writes the body of an answer with entities.
 pub(crate) async fn write_feeds(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let (base, asked) = (base_of(&request), request.uri().path().to_owned());
@@ -28,10 +32,12 @@ pub(crate) async fn write_feeds(State(state): State<ApiState>, request: Request,
     answer
 }
 
-/// The address of the node as the client wrote it; empty if the request does not tell it, as within the process.
+/// The address of the node as the client wrote it; empty if the request does not tell it, as within the process, or if
+/// it is not the address of a node.
 fn base_of(request: &Request) -> String {
+    let is_of_node = |host: &Authority| host.as_str().len() <= AUTHORITY_BYTES_MAX && !host.as_str().contains('@');
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
-    let authority = host.or_else(|| request.uri().authority().cloned()).filter(|host| !host.as_str().contains('@'));
+    let authority = host.or_else(|| request.uri().authority().cloned()).filter(is_of_node);
     match (authority, request.extensions().get::<Scheme>()) {
         (Some(authority), Some(scheme)) => format!("{scheme}://{authority}"),
         _ => String::new(),
@@ -65,7 +71,7 @@ mod tests {
         assert_eq!(base("/services", Some("a.example:8089"), Some(Scheme::HTTPS)), "https://a.example:8089");
         assert_eq!(base("/services", Some("[::1]:8089"), Some(Scheme::HTTP)), "http://[::1]:8089");
         assert_eq!(base("https://b:1/services", None, Some(Scheme::HTTPS)), "https://b:1");
-        for host in ["x@evil", "a/b", "a b", "<a>"] {
+        for host in ["x@evil", "a/b", "a b", "<a>", &"a".repeat(AUTHORITY_BYTES_MAX + 1)] {
             assert_eq!(base("/services", Some(host), Some(Scheme::HTTPS)), "", "{host}");
         }
         assert_eq!(base("/services", None, Some(Scheme::HTTPS)), "");

@@ -56,22 +56,30 @@ pub fn router(state: ApiState) -> Router {
     Router::new().fallback_service(endpoints(state)).layer(from_fn(normalise_path))
 }
 
-/// Normalises paths as clients write them: drops trailing slashes, replaces plus signs with blanks, and replaces a
-/// doubly encoded slash by one that is encoded once.
+/// Normalises the path of a request.
 async fn normalise_path(mut request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let bare = path.trim_end_matches('/');
-    let is_other = (!bare.is_empty() && bare.len() < path.len()) || path.contains('+') || path.contains("%25");
-    if is_other {
-        let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
-        let bare = if bare.is_empty() { path } else { bare };
-        if let Ok(uri) = format!("{}{query}", bare.replace('+', "%20").replace("%252F", "%2F").replace("%252f", "%2F"))
-            .parse::<Uri>()
-        {
-            *request.uri_mut() = uri;
-        }
+    if let Some(uri) = normalised(request.uri()) {
+        *request.uri_mut() = uri;
     }
     next.run(request).await
+}
+
+/// A URI with the path as the endpoints expect it: without trailing slashes, with blanks for plus signs, and with
+/// slashes in names that are encoded once. `None` if the URI has such a path already.
+fn normalised(uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    let bare = path.trim_end_matches('/');
+    let is_other = (!bare.is_empty() && bare.len() < path.len()) || path.contains('+') || path.contains("%25");
+    if !is_other {
+        return None;
+    }
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let bare = if bare.is_empty() { path } else { bare };
+    let path = bare.replace('+', "%20").replace("%252F", "%2F").replace("%252f", "%2F");
+    // The host stays, because requests over HTTP/2 name it only here.
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{path}{query}").parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 fn endpoints(state: ApiState) -> Router {
@@ -84,4 +92,23 @@ fn endpoints(state: ApiState) -> Router {
         .layer(from_fn(compression::compress_response))
         .layer(from_fn(response_headers::add_headers))
         .with_state(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalised_uris_keep_host_and_query() {
+        for (given, expected) in [
+            ("/services/", Some("/services")),
+            ("/services/a+b?q=c+d/", Some("/services/a%20b?q=c+d/")),
+            ("https://b:1/services/x%252Fy/", Some("https://b:1/services/x%2Fy")),
+            ("https://b:1/services", None),
+            ("/", None),
+        ] {
+            let uri = normalised(&given.parse().unwrap()).map(|uri| uri.to_string());
+            assert_eq!(uri.as_deref(), expected, "{given}");
+        }
+    }
 }

@@ -56,5 +56,5 @@ pub use settings::volumes::{
     VolumeKey, VolumeLocation, VolumeSettings,
 };
 pub use text::{Conf, Setting, Stanza};
-pub use values::parse_bool;
+pub use values::{DEFAULT_INDEX_WORD, parse_bool};
 pub use warning::{ConfWarning, Problem};

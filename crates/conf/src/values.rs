@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::table::{Row, Section, StanzaName};
 
+/// Value of `index` in inputs.conf that stands for the default index. Clients also send it, because REST shows it for
+/// an input without an index.
+pub const DEFAULT_INDEX_WORD: &str = "default";
+
 /// The settings of one stanza, or the settings in force for one source, with the table rows that define their types. A
 /// missing, empty or invalid value is replaced by the row's default.
 pub(crate) struct Values<'a> {
@@ -34,6 +38,14 @@ impl<'a> Values<'a> {
 
     pub(crate) fn owned(&self, key: &str) -> String {
         self.text(key).to_owned()
+    }
+
+    /// The setting `index`, without the word for the default index.
+    pub(crate) fn index(&self) -> String {
+        match self.text("index") {
+            DEFAULT_INDEX_WORD => self.default("index").to_owned(),
+            index => index.to_owned(),
+        }
     }
 
     /// The value as text; `None` if it is empty.

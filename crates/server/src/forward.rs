@@ -52,7 +52,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     outputs.faults.iter().for_each(log::warning);
     if outputs.groups.is_empty() {
         let file = data_dir.join("etc/system/local/outputs.conf");
-        let text = "no indexer to send to: write [tcpout] defaultGroup = NAME and [tcpout:NAME] server = host:9997 to";
+        let text = match outputs.is_disabled {
+            true => "outputs.conf disables forwarding: write [tcpout] disabled = false to",
+            false => {
+                "no indexer to send to: write [tcpout] defaultGroup = NAME and [tcpout:NAME] server = host:9997 to"
+            }
+        };
         return Err(Failure::Usage(format!("{text} {}", file.display())));
     }
     watched_paths::report(&settings.layers);

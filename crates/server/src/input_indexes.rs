@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use quarry_conf::settings::indexes::IndexNames;
-use quarry_conf::{IndexesConf, Layers, MergedStanza, parse_bool};
+use quarry_conf::{DEFAULT_INDEX_WORD, IndexesConf, Layers, MergedStanza, parse_bool};
 use quarry_store::Store;
 
 use crate::add::new_index_note;
@@ -55,7 +55,7 @@ fn is_disabled(stanza: &MergedStanza) -> bool {
 fn indexes_of(stanza: &MergedStanza) -> impl Iterator<Item = &str> {
     let settings = SETTINGS.iter().filter_map(|name| stanza.settings.get(*name));
     let names = settings.flat_map(|setting| setting.value.split(',')).map(str::trim);
-    names.filter(|name| !name.is_empty() && *name != "default")
+    names.filter(|name| !name.is_empty() && *name != DEFAULT_INDEX_WORD)
 }
 
 #[cfg(test)]

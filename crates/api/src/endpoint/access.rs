@@ -62,7 +62,9 @@ pub(crate) async fn authorise(
     }
     // Links encode slashes in names twice; audit events have slashes encoded once, however the client wrote the path.
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
-        let shown = answer.extensions().get::<AnsweredFeed>().and_then(AnsweredFeed::only_entry);
+        // The answer to a removal lists the entities that are left.
+        let shown = answer.extensions().get::<AnsweredFeed>().filter(|_| row.method != Method::DELETE);
+        let shown = shown.and_then(AnsweredFeed::only_entry);
         let path = shown.map_or(path, |(_, entry)| entry.path.replace("%252F", "%2F"));
         state.auth.record_change(&identity, &origin, done(operation, row, answer.status()), path);
     }

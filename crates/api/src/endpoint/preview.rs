@@ -213,14 +213,18 @@ async fn previewed_files(
 ) -> Result<Vec<Entry>, ApiError> {
     let (scope, asking) = (scope_of(place, caller)?, caller.clone());
     with_objects(state, caller, move |objects, viewer| {
+        // The conf is read once for each sourcetype, not for each job.
+        let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         let of_job = |job: &Arc<SearchJob>| {
             let status = job.status();
             let (record, file) = (&status.record, status.record.previewed()?);
-            let stanza = objects.get(PROPS_CONF, &file.sourcetype, &scope, viewer);
-            let inherited = stanza.map_or_else(|_| BTreeMap::new(), |stanza| stanza.settings);
+            let inherited = known.entry(file.sourcetype.clone()).or_insert_with(|| {
+                let stanza = objects.get(PROPS_CONF, &file.sourcetype, &scope, viewer);
+                stanza.map_or_else(|_| BTreeMap::new(), |stanza| stanza.settings)
+            });
             let content = [
                 ("explicit", settings("", &file.props)),
-                ("inherited", settings(&file.sourcetype, &inherited)),
+                ("inherited", settings(&file.sourcetype, inherited)),
                 ("sid", record.sid().into()),
             ];
             let path = format!("{SERVICES}/{PATH}/{}", escape_segment(record.sid()));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{monitor, network_input as network, program_input as program};
 use crate::layers::Layers;
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, boolean, concat, count, row, text};
-use crate::values::Values;
+use crate::values::{DEFAULT_INDEX_WORD, Values};
 
 /// Stanza of the collector itself.
 const GLOBAL: &str = "http";
@@ -183,7 +183,7 @@ impl HttpInputSettings {
                 token,
                 description: own.optional("description"),
                 disabled: own.bool("disabled"),
-                index: either("index"),
+                index: either("index").filter(|index| index != DEFAULT_INDEX_WORD),
                 indexes: indexes.split(',').map(str::trim).filter(|name| !name.is_empty()).map(String::from).collect(),
                 host: either("host"),
                 source: either("source"),
@@ -238,6 +238,13 @@ mod tests {
         assert_eq!(edge.connection_host, ConnectionHost::ProxiedAddress);
         let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn the_index_default_is_the_default_index() {
+        let text = "[http]\nindex = web\n[http://a]\ntoken = 1\nindex = default\n";
+        let settings = HttpInputSettings::new(&Layers::new([local("inputs", text)]));
+        assert_eq!(settings.tokens[0].index, None);
     }
 
     #[test]

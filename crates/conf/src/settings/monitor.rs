@@ -149,7 +149,7 @@ impl MonitorSettings {
         Ok(MonitorSettings {
             path: path.to_owned(),
             is_batch,
-            index: values.owned("index"),
+            index: values.index(),
             host: values.optional("host").filter(|host| host != "$decideOnStartup"),
             host_regex: values.optional("host_regex"),
             host_segment: Some(values.size("host_segment")).filter(|segment| *segment > 0),
@@ -196,11 +196,13 @@ mod tests {
     fn monitor_stanzas_are_read_and_errors_reported() {
         let text = "[default]\nhost = edge\n[monitor:///var/log/.../*.log]\nindex = os\nwhitelist = a|b\nignoreOlderThan = 7d\n\
                     crcSalt = <SOURCE>\n[monitor:///off]\ndisabled = 1\n[monitor://relative]\n\
-                    [batch:///spool]\nmove_policy = sinkhole\n[batch:///kept]\n[monitor:///age]\nignoreOlderThan = old\n";
+                    [batch:///spool]\nmove_policy = sinkhole\nindex = default\n[batch:///kept]\n\
+                    [monitor:///age]\nignoreOlderThan = old\n";
         let layers = Layers::new([local("inputs", text)]);
         let (all, wrong) = MonitorSettings::read_all(&layers);
         let paths: Vec<_> = all.iter().map(|one| (one.path.as_str(), one.is_batch)).collect();
         assert_eq!(paths, [("/spool", true), ("/var/log/.../*.log", false)]);
+        assert_eq!(all[0].index, "main");
         let logs = &all[1];
         assert_eq!((logs.index.as_str(), logs.host.as_deref()), ("os", Some("edge")));
         assert_eq!((logs.ignore_older_than_seconds, &logs.crc_salt), (Some(604_800), &CrcSalt::Path));

@@ -293,7 +293,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
         remote: None,
         port: 0,
         bind: own.owned("bindAddress"),
-        index: own.owned("index"),
+        index: own.index(),
         host,
         source: own.optional("source"),
         sourcetype: own.optional("sourcetype"),
@@ -334,6 +334,14 @@ mod tests {
         let two = "[splunktcptoken://a]\ntoken = A-1\n[splunktcptoken://b]\ntoken = B-2\n";
         assert_eq!(tokens(two), Some(vec!["A-1".to_owned(), "B-2".to_owned()]));
         assert_eq!(tokens("[splunktcptoken://a]\ntoken = A-1\ndisabled = 1\n[splunktcptoken://b]\n"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn the_index_default_is_the_default_index() {
+        let text = "[tcp://514]\nindex = default\n[udp://514]\n[splunktcp]\nindex = default\n[splunktcp://9997]\n";
+        let settings = NetworkInputSettings::new(&Layers::new([local("inputs", text)]));
+        let indexes: Vec<&str> = settings.inputs.iter().map(|input| input.index.as_str()).collect();
+        assert_eq!(indexes, ["main"; 3]);
     }
 
     #[test]

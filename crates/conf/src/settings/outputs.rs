@@ -176,6 +176,8 @@ pub struct OutputGroup {
 pub struct OutputSettings {
     /// Enabled groups, in the order of outputs.conf.
     pub groups: Vec<OutputGroup>,
+    /// Whether there is no enabled group because `[tcpout]` is disabled.
+    pub is_disabled: bool,
     /// Names of the groups for events without routing.
     pub default_groups: Vec<String>,
     /// Maximum bytes of the queue on disk.
@@ -209,7 +211,9 @@ impl OutputSettings {
             }
         }
         let default_groups = words(all.text("defaultGroup"));
-        for name in default_groups.iter().filter(|name| !groups.iter().any(|group| group.name == **name)) {
+        let is_disabled = groups.is_empty() && all.bool("disabled");
+        let is_known = |name: &str| is_disabled || groups.iter().any(|group| group.name == name);
+        for name in default_groups.iter().filter(|name| !is_known(name)) {
             faults.push(format!("outputs.conf [tcpout]: defaultGroup = {name}: no group of this name has a server"));
         }
         let size = |key: &str| parse_size(all.text(key)).filter(|_| all.text(key).ends_with(['B', 'b']));
@@ -222,6 +226,7 @@ impl OutputSettings {
         OutputSettings {
             default_groups,
             groups,
+            is_disabled,
             queue_bytes: asked.unwrap_or(QUEUE_BYTES_DEFAULT).max(QUEUE_BYTES_MIN),
             index_filters: index_filters(layers),
             drop_after_seconds: u64::try_from(drop_after).ok().filter(|seconds| *seconds > 0),
@@ -343,6 +348,16 @@ mod tests {
         assert_eq!(two.servers[0].tls.as_ref().unwrap().roots.as_deref(), Some("ca.pem"));
         let filters: Vec<(&str, bool)> = settings.index_filters.iter().map(|(text, is)| (text.as_str(), *is)).collect();
         assert_eq!((filters.len(), filters[1], filters[3]), (4, ("_.*", false), ("secret.*", false)));
+    }
+
+    #[test]
+    fn groups_can_be_disabled_together() {
+        let text = "[tcpout]\ndisabled = 1\ndefaultGroup = a\n[tcpout:a]\nserver = a:9997\n";
+        let read = |own: &str| OutputSettings::new(&Layers::new([local("outputs", &format!("{text}{own}"))]));
+        let off = read("");
+        assert_eq!((off.is_disabled, off.groups.len(), off.faults.len()), (true, 0, 0), "{:?}", off.faults);
+        let on = read("disabled = 0\n");
+        assert_eq!((on.is_disabled, on.groups.len(), on.faults.len()), (false, 1, 0), "{:?}", on.faults);
     }
 
     #[test]

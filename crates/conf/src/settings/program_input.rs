@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::http_input::INPUTS;
 use crate::layers::{Layers, MergedConf, MergedStanza};
 use crate::table::{Kind, REGEX, Row, Section, StanzaName, at_least, boolean, count, row, text};
-use crate::values::Values;
+use crate::values::{DEFAULT_INDEX_WORD, Values};
 
 /// Prefix of stanzas for scripts.
 const SCRIPT_PREFIX: &str = "script://";
@@ -255,7 +255,7 @@ fn modular(conf: &MergedConf, scheme: &str, mut made: ProgramInput) -> ProgramIn
     }
     let asked = |key: &str| settings.get(key).filter(|value| !value.is_empty()).cloned();
     made.scheme = scheme.to_owned();
-    made.index = asked("index").unwrap_or(made.index);
+    made.index = asked("index").filter(|index| index != DEFAULT_INDEX_WORD).unwrap_or(made.index);
     made.host = asked("host").filter(|host| !is_own_host(host)).or(made.host);
     made.source = asked("source").or(made.source);
     made.sourcetype = asked("sourcetype").or(made.sourcetype);
@@ -294,7 +294,7 @@ fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &
         stanza: stanza.name.clone(),
         name: name.to_owned(),
         scheme: String::new(),
-        index: values.owned("index"),
+        index: values.index(),
         host: values.optional("host").filter(|host| !is_own_host(host)),
         source: values.optional("source"),
         sourcetype: values.optional("sourcetype"),
@@ -413,6 +413,14 @@ mod tests {
         assert!(all.faults.is_empty(), "{:?}", all.faults);
         let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn the_index_default_is_the_default_index() {
+        let text = "[script:///a.sh]\nindex = default\n[weather]\nindex = sky\n[weather://rome]\nindex = default\n";
+        let all = ProgramInputs::new(&Layers::new([local("inputs", text)]));
+        assert_eq!((all.scripts[0].index.as_str(), all.modular[0].index.as_str()), ("main", "main"));
+        assert_eq!(all.modular[0].settings["index"], "default", "the program receives the setting as it is");
     }
 
     #[test]

@@ -69,7 +69,7 @@ const STREAM: &str = r#"<?xml version="1.0"?><stream>
 of two lines</data></event>
 <event stanza="a://two"><data><![CDATA[2026-11-20T00:00:05Z <x> & ]]]]><![CDATA[> y]]></data><index>other</index></event>
 <event unbroken="1" stanza="a://two"><data>part </data></event><!-- <event> -->
-<event><data>between</data><source>s</source></event>
+<event><data>between</data><source>s</source><index>default</index></event>
 <event unbroken="1" stanza="a://two"><data>whole
 next</data><done/></event>
 <event><data>lost</data><index>none</index></event><event stanza="a://three"><data>lost</data></event>

@@ -12,7 +12,7 @@ use super::OutputReader;
 use super::xml::{XmlToken, XmlTokens};
 use crate::EventStore;
 use crate::hec::seconds;
-use quarry_conf::PropsResolver;
+use quarry_conf::{DEFAULT_INDEX_WORD, PropsResolver};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
 use quarry_stdx::Fault;
@@ -251,10 +251,12 @@ impl XmlReader {
             .get(stanza)
             .ok_or_else(|| Fault::invalid(format!("it names the stanza {stanza}, which does not exist")))?;
         let said = |name: &str| event.parts.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+        // Programs repeat the setting of their stanza.
+        let index = said("index").filter(|index| *index != DEFAULT_INDEX_WORD);
         let of = |name: &str, default: &Arc<str>| said(name).map_or_else(|| Arc::clone(default), Arc::from);
         let default = &defaults.metadata;
         let metadata = Metadata {
-            index: of("index", &default.index),
+            index: index.map_or_else(|| Arc::clone(&default.index), Arc::from),
             host: of("host", &default.host),
             source: of("source", &default.source),
             sourcetype: of("sourcetype", &default.sourcetype),

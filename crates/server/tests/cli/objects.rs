@@ -209,6 +209,7 @@ fn changes_of_objects_are_in_the_audit_trail() {
     let admin = key(&place, "admin");
     let monitor = "/services/data/inputs/monitor";
     for (method, name, form) in [
+        ("POST", "", "name=/no/kept"),
         ("POST", "", "name=/no/such/log"),
         ("POST", "/%252Fno%252Fsuch%252Flog", "whitelist=a"),
         ("POST", "/%2Fno%2Fsuch%2Flog", "whitelist=b"),
@@ -218,7 +219,8 @@ fn changes_of_objects_are_in_the_audit_trail() {
     }
     let searched = "index=_audit action=edit_object object=*monitor* | stats sum(count) by operation object";
     let entry = "/servicesNS/nobody/search/data/inputs/monitor/%2Fno%2Fsuch%2Flog";
-    let expected = format!("create,{entry},1\nedit,{entry},2\nremove,{monitor}/%2Fno%2Fsuch%2Flog,1");
+    let kept = "/servicesNS/nobody/search/data/inputs/monitor/%2Fno%2Fkept";
+    let expected = format!("create,{kept},1\ncreate,{entry},1\nedit,{entry},2\nremove,{monitor}/%2Fno%2Fsuch%2Flog,1");
     let is_found = wait_until(|| {
         last = place.run(&["search", searched, "-o", "csv"]).expect_success();
         last.split_once('\n').is_some_and(|(_, rows)| rows.trim_end() == expected)
