@@ -104,7 +104,10 @@ fn commands_are_split_where_rows_are_folded() {
         // The columns that match a pattern are known only when all rows have been read.
         ("* | stats sum(a*)", "scan main fields=a* newest first\nreduce stats"),
         ("* | foreach a b [ eval <<FIELD>>=1 ] | stats count", "scan main fields=\nmap foreach\nfold stats"),
-        ("* | foreach a* [ eval <<FIELD>>=1 ] | stats count", "scan main fields=*\nmap foreach\nfold stats"),
+        (
+            "* | foreach a* [ eval <<FIELD>>=1 ] | stats count",
+            "scan main fields=* newest first\nreduce foreach | stats",
+        ),
         ("| makeresults | stats count", "makeresults\nreduce stats"),
         ("| stats count", "nothing\nreduce stats"),
         ("| eval a=1", "one row\nreduce eval"),
