@@ -25,7 +25,8 @@ const CHECKED_GROUPS: usize = 65_536;
 /// it, such as a sort by count, need all groups.
 pub(super) fn order_of(groups: &GroupTable, stop: &Stop) -> Result<Vec<u32>, EngineError> {
     if let [values] = groups.fields() {
-        return Ok(sort_values(values, stop)?.1.into_iter().map(|(_, group)| group).collect());
+        let order = sort_values(values, &sort_keys(values, stop)?, stop)?;
+        return Ok(order.into_iter().map(|(_, group)| group).collect());
     }
     let mut order = (0..u32_of(groups.len())).collect();
     GroupRanks::of(groups, stop)?.sort(&mut order, 0..groups.fields().len(), stop)?;
@@ -85,11 +86,9 @@ impl KeyedField<'_> {
     }
 }
 
-/// The sort keys of a field's values, and the numbers of the values in ascending order.
-fn sort_values<'v>(values: &'v ValueTable, stop: &Stop) -> Result<(Vec<SortKey<'v>>, Vec<(u64, u32)>), EngineError> {
-    let keys = sort_keys(values, stop)?;
-    let order = sorted_positions_of(&keys, |a, b| compare_texts(values, a, b), stop)?;
-    Ok((keys, order))
+/// The numbers of a field's values in ascending order of these keys, each with the prefix of its key.
+fn sort_values(values: &ValueTable, keys: &[SortKey<'_>], stop: &Stop) -> Result<Vec<(u64, u32)>, EngineError> {
+    sorted_positions_of(keys, |a, b| compare_texts(values, a, b), stop)
 }
 
 /// The sort keys of a field's values.
@@ -130,7 +129,8 @@ struct FieldRanks {
 impl FieldRanks {
     /// The ranks of a field's values.
     fn of(values: &ValueTable, stop: &Stop) -> Result<FieldRanks, EngineError> {
-        let (keys, order) = sort_values(values, stop)?;
+        let keys = sort_keys(values, stop)?;
+        let order = sort_values(values, &keys, stop)?;
         assert_eq!(order.len(), values.len(), "every value has a rank");
         let (mut ranks, mut rank, mut has_ties) = (vec![0; order.len()], 0, false);
         for pair in order.windows(2) {

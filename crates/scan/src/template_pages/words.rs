@@ -566,7 +566,8 @@ fn merge_answers(a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
             Ordering::Greater => merged.extend(b.next()),
             Ordering::Equal => {
                 merged.push((of_a, one.max(other)));
-                (a.next(), b.next());
+                a.next();
+                b.next();
             }
         }
     }
