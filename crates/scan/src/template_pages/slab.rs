@@ -119,7 +119,7 @@ pub(super) struct SlabRequest<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
     pub paths: &'a [PushedPaths],
-    /// Whether the names include listed fields ([`super::listed_names`]).
+    /// Whether the names include listed fields ([`mod@super::listed_names`]).
     pub is_listed: bool,
     /// Number of words in the conditions.
     pub words: usize,
