@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, builtin_sources};
@@ -64,103 +63,112 @@ fn context() -> CommandContext {
     }
 }
 
+/// A store with a bucket for each call of [`World::add_bucket`], and what a scan of it needs.
+struct World {
+    store: Arc<Store>,
+    rules: ScanRules,
+    lookups: Arc<dyn LookupSource>,
+    summaries: Arc<dyn SummaryStore>,
+    progress: Arc<ScanProgress>,
+    context: CommandContext,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    /// `props` is text of props.conf besides the built-in one.
+    fn new(props: &str) -> World {
+        let props = ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: "etc/system/local/props.conf".to_owned(),
+            text: props.to_owned(),
+        };
+        let layers = Layers::new(builtin_sources().into_iter().chain([props]));
+        let folder = tempfile::tempdir().unwrap();
+        World {
+            store: Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap(),
+            rules: ScanRules::new(Arc::new(PropsResolver::new(&layers))),
+            lookups: Arc::new(NoTables),
+            summaries: Arc::new(NoSummaries),
+            progress: Arc::default(),
+            context: context(),
+            _folder: folder,
+        }
+    }
+
+    /// Adds and seals events of these times.
+    fn add_bucket(&self, times: std::ops::Range<i64>, text: impl Fn(i64) -> String) {
+        let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&json);
+        times.for_each(|time| batch.push(text(time).as_bytes(), time, meta));
+        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        self.store.seal_all().unwrap();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.store.snapshot(&IndexSelector::all(), &TimeRange::ALL)
+    }
+
+    fn environment(&self) -> ScanEnvironment<'_> {
+        ScanEnvironment {
+            rules: &self.rules,
+            lookups: &self.lookups,
+            labels: &NoLabels,
+            node: "n".to_owned(),
+            summaries: &self.summaries,
+            progress: &self.progress,
+            context: &self.context,
+        }
+    }
+}
+
+/// A scan of all events of the index for these fields.
+fn plan_for(projection: FieldNeeds) -> Scan {
+    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
+    plan.projection = projection;
+    plan
+}
+
 /// A prefetched page is counted once, when it is read, including the rows that a top-k threshold leaves out.
 #[test]
 fn prefetched_pages_are_counted_once_when_read() {
-    const EVENTS: u64 = 20_000;
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
-    let mut batch = EventBatch::default();
-    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
-    let meta = batch.intern(&json);
-    for at in 0..EVENTS {
-        let text = format!(r#"{{"size":{},"path":"/{}"}}"#, EVENTS - at, at % 7);
-        batch.push(text.as_bytes(), i64::try_from(at).unwrap(), meta);
-    }
-    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-    store.seal_all().unwrap();
-
-    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
-    plan.projection = FieldNeeds { fields: ["size".to_owned()].into(), ..FieldNeeds::default() };
+    const EVENTS: i64 = 20_000;
+    let world = World::new("");
+    world.add_bucket(0..EVENTS, |at| format!(r#"{{"size":{},"path":"/{}"}}"#, EVENTS - at, at % 7));
+    let mut plan = plan_for(FieldNeeds { fields: ["size".to_owned()].into(), ..FieldNeeds::default() });
     let field = FieldPattern { text: "size".to_owned(), span: Span { start: 0, end: 0 } };
     let key = SortKey { field, descending: true, kind: SortKind::Auto };
     plan.top = Some(TopK { key, descending: true, count: 5, is_only_key: true });
-    let context = context();
-    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
-    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
-    let progress = Arc::<ScanProgress>::default();
-    let rules = ScanRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
-    let environment = ScanEnvironment {
-        rules: &rules,
-        lookups: &lookups,
-        labels: &NoLabels,
-        node: "n".to_owned(),
-        summaries: &summaries,
-        progress: &progress,
-        context: &context,
-    };
-    let snapshot = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
-    let scan = environment.scan(&plan, snapshot).unwrap();
+    let (context, progress) = (&world.context, &world.progress);
+    let scan = world.environment().scan(&plan, world.snapshot()).unwrap();
 
-    let pages = scan.pages(&context).unwrap();
+    let pages = scan.pages(context).unwrap();
     assert!(pages.len() > 2, "{} pages", pages.len());
     let mut rows = 0;
     for page in &pages {
         let before = (progress.pages_done(), progress.events_scanned(), progress.events_matched());
-        scan.prefetch_page(page, false, &context).unwrap();
+        scan.prefetch_page(page, false, context).unwrap();
         let begun = (progress.pages_done(), progress.events_scanned(), progress.events_matched());
         assert_eq!(begun, before, "prefetching a page counts nothing");
-        rows += scan.read(page, &context).unwrap().map_or(0, |rows| rows.num_rows());
+        rows += scan.read(page, context).unwrap().map_or(0, |rows| rows.num_rows());
     }
     assert!(rows < 10_000, "the threshold leaves rows out: {rows}");
-    assert_eq!(progress.events_matched(), EVENTS);
+    assert_eq!(progress.events_matched(), EVENTS.unsigned_abs());
 }
 
 #[test]
 fn rules_that_read_default_fields_are_evaluated_on_events_in_columns() {
-    const EVENTS: u64 = 2_000;
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
-    let mut batch = EventBatch::default();
-    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
-    let meta = batch.intern(&json);
-    for at in 0..EVENTS {
-        let text = format!(r#"{{"size":{at},"path":"/{}"}}"#, at % 7);
-        batch.push(text.as_bytes(), i64::try_from(at).unwrap(), meta);
-    }
-    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-    store.seal_all().unwrap();
-
-    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
-    plan.projection = FieldNeeds { fields: ["lines".to_owned(), "node".to_owned()].into(), ..FieldNeeds::default() };
-    let rules = "[_json]\nEVAL-lines = linecount + 1\nFIELDALIAS-node = splunk_server AS node\n";
-    let rules = ConfSource {
-        layer: Layer::SystemLocal,
-        app: None,
-        file: "etc/system/local/props.conf".to_owned(),
-        text: rules.to_owned(),
-    };
-    let rules = Layers::new(builtin_sources().into_iter().chain([rules]));
-    let rules = ScanRules::new(Arc::new(PropsResolver::new(&rules)));
-    let context = context();
-    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
-    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
-    let progress = Arc::<ScanProgress>::default();
-    let environment = ScanEnvironment {
-        rules: &rules,
-        lookups: &lookups,
-        labels: &NoLabels,
-        node: "n".to_owned(),
-        summaries: &summaries,
-        progress: &progress,
-        context: &context,
-    };
-    let snapshot = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
-    let scan = environment.scan(&plan, snapshot).unwrap();
+    const EVENTS: i64 = 2_000;
+    let world = World::new("[_json]\nEVAL-lines = linecount + 1\nFIELDALIAS-node = splunk_server AS node\n");
+    world.add_bucket(0..EVENTS, |at| format!(r#"{{"size":{at},"path":"/{}"}}"#, at % 7));
+    let fields = ["lines".to_owned(), "node".to_owned()].into();
+    let plan = plan_for(FieldNeeds { fields, ..FieldNeeds::default() });
+    let scan = world.environment().scan(&plan, world.snapshot()).unwrap();
 
     let mut events = 0;
-    for page in &scan.pages(&context).unwrap() {
-        let Some(rows) = scan.read(page, &context).unwrap() else { continue };
+    for page in &scan.pages(&world.context).unwrap() {
+        let Some(rows) = scan.read(page, &world.context).unwrap() else { continue };
         let mut scratch = (String::new(), String::new());
         let (lines, node) = (rows::reader(&rows, "lines"), rows::reader(&rows, "node"));
         for row in 0..rows.num_rows() {
@@ -195,34 +203,13 @@ impl LaterSegments for CountedSegments {
 
 #[test]
 fn later_segments_are_opened_when_all_newer_rows_were_returned() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
-    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
+    let world = World::new("");
     // The times of the first two buckets overlap.
-    for (bucket, times) in [0..100_i64, 50..150, 160..200].into_iter().enumerate() {
-        let mut batch = EventBatch::default();
-        let meta = batch.intern(&json);
-        times.for_each(|time| {
-            batch.push(format!(r#"{{"id":"{bucket}-{time}","of{bucket}":1}}"#).as_bytes(), time, meta);
-        });
-        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-        store.seal_all().unwrap();
+    for (bucket, times) in [0..100, 50..150, 160..200].into_iter().enumerate() {
+        world.add_bucket(times, |time| format!(r#"{{"id":"{bucket}-{time}"}}"#));
     }
-    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
-    plan.projection = FieldNeeds { fields: ["id".to_owned()].into(), ..FieldNeeds::default() };
-    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
-    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
-    let (context, progress) = (context(), Arc::<ScanProgress>::default());
-    let rules = ScanRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
-    let environment = ScanEnvironment {
-        rules: &rules,
-        lookups: &lookups,
-        labels: &NoLabels,
-        node: "n".to_owned(),
-        summaries: &summaries,
-        progress: &progress,
-        context: &context,
-    };
+    let plan = plan_for(FieldNeeds { fields: ["id".to_owned()].into(), ..FieldNeeds::default() });
+    let (context, progress) = (&world.context, &world.progress);
     let ids = |rows: OrderedRows| -> Vec<String> {
         let mut ids = Vec::new();
         for rows in rows {
@@ -232,7 +219,7 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
         }
         ids
     };
-    let whole = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
+    let whole = world.snapshot();
     let opened = Arc::<AtomicUsize>::default();
     let later = |at: usize| -> Arc<dyn LaterSegments> {
         Arc::new(CountedSegments { segment: Arc::clone(&whole.segments[at]), opened: Arc::clone(&opened) })
@@ -242,7 +229,7 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
         later: vec![later(0), later(1)],
         ..Snapshot::default()
     };
-    let scan = |snapshot: &Snapshot| environment.scan(&plan, snapshot.clone()).unwrap();
+    let scan = |snapshot: &Snapshot| world.environment().scan(&plan, snapshot.clone()).unwrap();
     let mut expected = ids(OrderedRows::new(scan(&whole), context.clone()).unwrap());
     assert_eq!(expected.len(), 240);
     let planned = progress.pages_total();
@@ -256,53 +243,25 @@ fn later_segments_are_opened_when_all_newer_rows_were_returned() {
     expected.sort_unstable();
     unordered.sort_unstable();
     assert_eq!(unordered, expected);
-    plan.projection = FieldNeeds { patterns: vec!["of*".to_owned()], ..FieldNeeds::default() };
-    for snapshot in [&whole, &in_parts] {
-        let rows = OrderedRows::new(environment.scan(&plan, snapshot.clone()).unwrap(), context.clone()).unwrap();
-        let rows: Vec<RecordBatch> = rows.map(Result::unwrap).collect();
-        let names: BTreeSet<&str> =
-            rows.iter().flat_map(|rows| rows.schema_ref().fields()).map(|it| &**it.name()).collect();
-        assert!(["of0", "of1", "of2"].iter().all(|name| names.contains(name)), "{names:?}");
-    }
 }
 
 #[test]
 fn wildcards_match_the_fields_of_segments_that_are_opened_later() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
-    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
-    for times in [0..5_000_i64, 5_000..10_000] {
-        let mut batch = EventBatch::default();
-        let meta = batch.intern(&json);
+    let world = World::new("");
+    for times in [0..5_000, 5_000..10_000] {
         let field = times.start;
-        times.for_each(|time| batch.push(format!(r#"{{"id":"{time}","k{field}":1}}"#).as_bytes(), time, meta));
-        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-        store.seal_all().unwrap();
+        world.add_bucket(times, |time| format!(r#"{{"id":"{time}","k{field}":1}}"#));
     }
-    let whole = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
+    let whole = world.snapshot();
     let later: Arc<dyn LaterSegments> =
         Arc::new(CountedSegments { segment: Arc::clone(&whole.segments[0]), opened: Arc::default() });
     let in_parts =
         Snapshot { segments: vec![Arc::clone(&whole.segments[1])], later: vec![later], ..Snapshot::default() };
-    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
-    plan.projection = FieldNeeds { patterns: vec!["k*".to_owned()], ..FieldNeeds::default() };
-    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
-    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
-    let (context, progress) = (context(), Arc::<ScanProgress>::default());
-    let rules = ScanRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
-    let environment = ScanEnvironment {
-        rules: &rules,
-        lookups: &lookups,
-        labels: &NoLabels,
-        node: "n".to_owned(),
-        summaries: &summaries,
-        progress: &progress,
-        context: &context,
-    };
+    let plan = plan_for(FieldNeeds { patterns: vec!["k*".to_owned()], ..FieldNeeds::default() });
     for snapshot in [whole, in_parts] {
-        let scan = environment.scan(&plan, snapshot).unwrap();
+        let scan = world.environment().scan(&plan, snapshot).unwrap();
         let (mut of_first, mut of_second) = (0, 0);
-        for rows in OrderedRows::new(scan, context.clone()).unwrap() {
+        for rows in OrderedRows::new(scan, world.context.clone()).unwrap() {
             let rows = rows.unwrap();
             let values = |name: &str| {
                 let (column, mut scratch) = (rows::reader(&rows, name), String::new());
